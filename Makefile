@@ -1,0 +1,46 @@
+# make demo | make test: each sets up what it needs in .venv, and may be run again at any time.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INPUTS := pyproject.toml constraints.txt
+
+.PHONY: help demo test test-slow check bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        look at, score and fill the example data (writes cdsa-demo/)"
+	@echo "make test        the test suite"
+	@echo "make test-slow   the slow tests"
+	@echo "make check       style, types and import layers"
+	@echo "make bench       time and memory; adds to results/"
+	@echo "make clean       remove .venv and caches"
+
+demo: $(VENV)/.ready-demo
+	$(BIN)/cdsa demo
+
+test: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_imports.py
+
+bench: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/spine.py --record results/spine.jsonl
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# A stamp is written only after its install went through, so a broken one is made again.
+$(VENV)/.ready-demo: $(INPUTS)
+	@sh scripts/install.sh "$(PYTHON)" $(VENV) baselines
+	@touch $@
+
+$(VENV)/.ready-dev: $(INPUTS)
+	@sh scripts/install.sh "$(PYTHON)" $(VENV) dev
+	@touch $@ $(VENV)/.ready-demo

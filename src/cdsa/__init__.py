@@ -1,0 +1,33 @@
+"""Fill and forecast sensor networks: a table with holes in, the same table filled out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdsa.filling import fill as fill
+    from cdsa.method import methods as methods
+    from cdsa.scoring import score as score
+    from cdsa.sources.demo import open_demo as open_demo
+    from cdsa.sources.files import open_cube as open_cube
+    from cdsa.sources.files import open_source as open_source
+
+_HOME = {
+    "fill": "cdsa.filling",
+    "methods": "cdsa.method",
+    "score": "cdsa.scoring",
+    "open_cube": "cdsa.sources.files",
+    "open_source": "cdsa.sources.files",
+    "open_demo": "cdsa.sources.demo",
+}
+__all__ = ["fill", "methods", "open_cube", "open_demo", "open_source", "score"]
+
+
+def __getattr__(name: str) -> object:
+    """Public names are imported when they are used, so that importing cdsa costs nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,38 @@
+"""The command line: parse, call one library function, print."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong ends in one readable message."""
+    from cdsa.cli.app import app
+    from cdsa.errors import CdsaError
+
+    try:
+        app()
+    except CdsaError as error:
+        _stop(str(error), 2)
+    except KeyboardInterrupt:
+        _stop("stopped; nothing was written", 130)
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except MemoryError:
+        _stop(
+            "there is not enough memory for this table. Read fewer measurements or a shorter time",
+            2,
+        )
+    except Exception as error:  # our own mistake; the user gets a sentence, not a traceback
+        if os.environ.get("CDSA_DEBUG"):
+            raise
+        _stop(
+            f"something went wrong inside cdsa ({type(error).__name__}: {error}). Please report "
+            "it; with CDSA_DEBUG=1 set, the whole story is shown",
+            1,
+        )
+
+
+def _stop(message: str, code: int) -> None:
+    print(f"cdsa: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,233 @@
+"""The cube: what everything users give us becomes, and everything they get back is.
+
+One `xr.DataArray` with axes (time, location, measurement), `NaN` where nothing was measured.
+Beside `location` stand `lat` and `lon`; beside `measurement` stand `unit`, `angle` (a direction in
+degrees, where 359 and 1 are neighbours) and the physical bounds `at_least` and `at_most`. All of
+these are optional but the three axes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.errors import CubeError
+from cdsa.times import is_regular
+
+AXES = ("time", "location", "measurement")
+SOURCES = ("observed", "filled", "unfillable")
+"""Where a value comes from; the position of a word is its flag in a file."""
+LARGEST = 1e100  # squares and sums of larger values leave the range of a float
+DIRECTION_UNITS = frozenset(
+    {
+        "degrees of direction",
+        "degree of direction",
+        "degree_direction",
+        "degrees_direction",
+        "deg_dir",
+    }
+)
+
+Bounds = Mapping[str, tuple[float, float]]
+
+
+def make_cube(
+    values: NDArray[np.floating],
+    time: NDArray[np.datetime64],
+    location: Sequence[str],
+    measurement: Sequence[str],
+    *,
+    lat: Sequence[float] | None = None,
+    lon: Sequence[float] | None = None,
+    unit: Sequence[str] | None = None,
+) -> xr.DataArray:
+    """A checked cube from plain arrays."""
+    coords: dict[str, object] = {
+        "time": ("time", np.asarray(time, dtype="datetime64[ns]")),
+        "location": ("location", np.asarray(location, dtype=object).astype(str)),
+        "measurement": ("measurement", np.asarray(measurement, dtype=object).astype(str)),
+    }
+    if lat is not None and lon is not None:
+        coords["lat"] = ("location", np.asarray(lat, dtype=float))
+        coords["lon"] = ("location", np.asarray(lon, dtype=float))
+    if unit is not None:
+        coords["unit"] = ("measurement", np.asarray(unit, dtype=object).astype(str))
+    cube = xr.DataArray(values, dims=AXES, coords=coords, name="value")
+    check_cube(cube)
+    return cube
+
+
+def check_cube(cube: xr.DataArray) -> None:
+    """Say in plain words what keeps this from being a cube."""
+    if not isinstance(cube, xr.DataArray):
+        raise CubeError(
+            f"a cube is an xarray.DataArray, but found a {type(cube).__name__}. "
+            "Make one with cdsa.open_cube(...)"
+        )
+    if cube.dims != AXES:
+        raise CubeError(
+            f"a cube has the axes {AXES} in this order, but found {cube.dims}. "
+            "Rename and reorder: cube.rename(...).transpose('time', 'location', 'measurement')"
+        )
+    for axis in AXES:
+        if cube.sizes[axis] == 0:
+            raise CubeError(f"a cube needs at least one {axis}, but found none")
+        if axis not in cube.coords:
+            raise CubeError(
+                f"every {axis} needs a label, but the axis has no coordinate. "
+                f"Add it: cube.assign_coords({axis}=...)"
+            )
+    if not np.issubdtype(cube.dtype, np.floating):
+        raise CubeError(
+            f"values must be floating-point numbers (NaN where missing), but found {cube.dtype}. "
+            "Convert: cube.astype(float)"
+        )
+    _check_time(cube)
+    for axis in ("location", "measurement"):
+        labels = cube.indexes[axis]
+        if not labels.is_unique:
+            twice = labels[labels.duplicated()][0]
+            raise CubeError(f"each {axis} stands once in a cube, but '{twice}' is there twice")
+    _check_values(cube)
+    _check_places(cube)
+
+
+def _check_time(cube: xr.DataArray) -> None:
+    if not np.issubdtype(cube["time"].dtype, np.datetime64):
+        raise CubeError(
+            f"time must be dates (datetime64), but found {cube['time'].dtype}. "
+            "Convert: cube.assign_coords(time=pandas.to_datetime(cube.time))"
+        )
+    times = cube["time"].to_numpy()
+    falls = np.diff(times) <= np.timedelta64(0)
+    if falls.any():
+        step = int(np.argmax(falls)) + 1
+        raise CubeError(
+            f"time must rise at every step, but step {step} ({pd.Timestamp(times[step])}) does not "
+            f"come after step {step - 1} ({pd.Timestamp(times[step - 1])}). "
+            "Sort or de-duplicate: cube.sortby('time')"
+        )
+    if not is_regular(times):
+        spans, counts = np.unique(np.diff(times), return_counts=True)
+        usual = spans[np.argmax(counts)]
+        step = int(np.argmax(np.diff(times) != usual)) + 1
+        raise CubeError(
+            f"time must be a regular grid, but step {step} ({pd.Timestamp(times[step])}) comes "
+            f"{pd.Timedelta(times[step] - times[step - 1])} after the one before, not "
+            f"{pd.Timedelta(usual)}. Let cdsa.open_cube(cube) put it on a grid"
+        )
+
+
+def _check_values(cube: xr.DataArray) -> None:
+    values = cube.to_numpy()
+    limit = values.dtype.type(min(LARGEST, float(np.finfo(values.dtype).max)))
+    with np.errstate(invalid="ignore"):
+        bad = np.abs(values) > limit  # infinities too; NaN is not larger than anything
+    if bad.any():
+        cell = tuple(int(i) for i in np.argwhere(bad)[0])
+        value = values[cell]
+        what = "finite" if np.isinf(value) else f"smaller than {LARGEST:g} in size"
+        raise CubeError(
+            f"values must be {what}, but found {value:g} at {name_cell(cube, cell)}. If it stands "
+            f"for a missing value, say so with --missing {value:g}, or correct it"
+        )
+
+
+def _check_places(cube: xr.DataArray) -> None:
+    has = [name for name in ("lat", "lon") if name in cube.coords]
+    if len(has) == 1:
+        raise CubeError(
+            f"coordinates come in pairs, but there is only '{has[0]}'; add the other one"
+        )
+    for name, low, high in (("lat", -90, 90), ("lon", -180, 360)) if has else ():
+        if cube[name].dims != ("location",):
+            raise CubeError(f"'{name}' stands beside location, but found axes {cube[name].dims}")
+        for place, value in zip(cube["location"].to_numpy(), cube[name].to_numpy(), strict=True):
+            if not low <= value <= high:
+                found = "has none" if np.isnan(value) else f"has {value:g}"
+                raise CubeError(
+                    f"{name} must be degrees from {low} to {high} for every location, but "
+                    f"'{place}' {found}. Correct it, give coordinates with --locations FILE, or "
+                    "leave all coordinates out with --no-coordinates"
+                )
+
+
+def name_cell(cube: xr.DataArray, cell: tuple[int, ...]) -> str:
+    """A cell in words: '2013-01-01 06:00:00, EWR, temp'."""
+    time, location, measurement = (
+        cube[axis].to_numpy()[i] for axis, i in zip(AXES, cell, strict=True)
+    )
+    return f"{pd.Timestamp(time)}, {location}, {measurement}"
+
+
+def describe(
+    cube: xr.DataArray,
+    *,
+    units: Mapping[str, str] | None = None,
+    angles: Sequence[str] = (),
+    bounds: Bounds | None = None,
+) -> xr.DataArray:
+    """The cube with units, angles and physical bounds noted beside its measurements."""
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    for kind, given in (("unit", units or {}), ("angle", angles), ("bounds", bounds or {})):
+        for name in given:
+            if name not in names:
+                raise CubeError(
+                    f"{kind} is given for '{name}', but the measurements are: {', '.join(names)}"
+                )
+    old = unit_of(cube)
+    unit = {name: (units or {}).get(name, old[name]) for name in names}
+    known = dict(zip(names, angle_flags(cube), strict=True))
+    angle = [known[n] or n in angles or unit[n].lower() in DIRECTION_UNITS for n in names]
+    low, high = bounds_of(cube)
+    for name, (lowest, highest) in (bounds or {}).items():
+        if not lowest <= highest:
+            raise CubeError(f"bounds of '{name}' must rise, but found {lowest:g}:{highest:g}")
+        low[names.index(name)], high[names.index(name)] = lowest, highest
+    return cube.assign_coords(
+        unit=("measurement", np.array([unit[n] for n in names])),
+        angle=("measurement", np.array(angle)),
+        at_least=("measurement", low),
+        at_most=("measurement", high),
+    )
+
+
+def unit_of(cube: xr.DataArray) -> dict[str, str]:
+    """The unit of each measurement, empty where none is known."""
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    units = cube["unit"].to_numpy() if "unit" in cube.coords else [""] * len(names)
+    return {name: str(unit) for name, unit in zip(names, units, strict=True)}
+
+
+def angle_flags(cube: xr.DataArray) -> NDArray[np.bool_]:
+    """True for each measurement that is a direction in degrees."""
+    if "angle" in cube.coords:
+        return cube["angle"].to_numpy().astype(bool)
+    return np.array([unit.lower() in DIRECTION_UNITS for unit in unit_of(cube).values()])
+
+
+def bounds_of(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and highest physical value of each measurement, infinite where none is set."""
+    count = cube.sizes["measurement"]
+    low = (
+        cube["at_least"].to_numpy().copy() if "at_least" in cube.coords else np.full(count, -np.inf)
+    )
+    high = cube["at_most"].to_numpy().copy() if "at_most" in cube.coords else np.full(count, np.inf)
+    return low, high
+
+
+def has_places(cube: xr.DataArray) -> bool:
+    """Whether the locations have coordinates."""
+    return "lat" in cube.coords and "lon" in cube.coords
+
+
+def fillable(cube: xr.DataArray) -> NDArray[np.bool_]:
+    """True for each measurement that was measured at all; of the others nothing can be learnt."""
+    return cube.notnull().any(("time", "location")).to_numpy()
+
+
+def angle_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The way from b to a on the circle, -180 to 180 degrees."""
+    return (a - b + 180.0) % 360.0 - 180.0

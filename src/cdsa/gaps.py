@@ -1,0 +1,43 @@
+"""Gaps: runs of missing cells along time, in one series or in a whole cube at once."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+CLASSES: tuple[tuple[str, int], ...] = (
+    ("1", 1),
+    ("2-5", 5),
+    ("6-23", 23),
+    ("24-71", 71),
+    ("72+", 0),
+)
+"""Gap-length classes by their longest member, in steps; the last one has no end."""
+
+
+def run_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For every cell the length of the gap it lies in, 0 if it is not missing; time is axis 0."""
+    steps = missing.shape[0]
+    edge = np.zeros((1, *missing.shape[1:]), dtype=bool)
+    padded = np.concatenate([edge, missing, edge])
+    number = np.arange(steps).reshape(-1, *[1] * (missing.ndim - 1))
+    opens = missing & ~padded[:-2]
+    closes = missing & ~padded[2:]
+    start = np.maximum.accumulate(np.where(opens, number, -1), axis=0)
+    end = np.minimum.accumulate(np.where(closes, number, steps)[::-1], axis=0)[::-1]
+    return np.where(missing, end - start + 1, 0)
+
+
+def gap_starts(missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """True at the first cell of every gap; time is axis 0."""
+    starts = missing.copy()
+    starts[1:] &= ~missing[:-1]
+    return starts
+
+
+def gap_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The length of every gap, one number per gap; time is axis 0."""
+    return run_lengths(missing)[gap_starts(missing)]
+
+
+def gap_class(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The position in `CLASSES` of gaps of these lengths."""
+    return np.searchsorted([longest for _, longest in CLASSES[:-1]], lengths, side="left")

@@ -1,0 +1,106 @@
+"""A look at a cube: what is there, what is missing, and when."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.gaps import gap_starts, run_lengths
+from cdsa.results import Value
+from cdsa.times import describe_step, infer_step
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What is in a cube."""
+
+    steps: int
+    step: str
+    first: pd.Timestamp
+    last: pd.Timestamp
+    locations: tuple[str, ...]
+    placed: bool
+    """Whether the locations have coordinates."""
+
+    measurements: pd.DataFrame
+    """Per measurement: unit, angle, cells, missing, share, gaps, longest gap."""
+
+    longest: pd.DataFrame
+    """The longest gaps: location, measurement, first and last missing step, steps."""
+
+    def records(self) -> list[dict[str, Value]]:
+        """Flat records, one per measurement."""
+        common: dict[str, Value] = {
+            "steps": self.steps,
+            "step": self.step,
+            "first": str(self.first),
+            "last": str(self.last),
+            "stations": len(self.locations),
+            "coordinates": self.placed,
+        }
+        return [
+            {"measurement": row.Index, "unit": row.unit, "angle": bool(row.angle)}
+            | {name: int(getattr(row, name)) for name in ("cells", "missing", "gaps", "longest")}
+            | {"share_missing": round(float(row.share), 6)}
+            | common
+            for row in self.measurements.itertuples()
+        ]
+
+
+def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
+    """Count and find the gaps of a cube; the `most` longest are listed."""
+    times = cube["time"].to_numpy()
+    missing = cube.isnull().to_numpy()
+    runs = run_lengths(missing)
+    opens = gap_starts(missing)
+    cells = missing.shape[0] * missing.shape[1]
+    measurements = pd.DataFrame(
+        {
+            "unit": list(unit_of(cube).values()),
+            "angle": angle_flags(cube),
+            "cells": cells,
+            "missing": missing.sum(axis=(0, 1)),
+            "share": missing.mean(axis=(0, 1)),
+            "gaps": opens.sum(axis=(0, 1)),
+            "longest": runs.max(axis=(0, 1)),
+        },
+        index=pd.Index(cube["measurement"].to_numpy(), name="measurement"),
+    )
+    return Inspection(
+        steps=len(times),
+        step=describe_step(infer_step(times)) if len(times) > 1 else "one step",
+        first=pd.Timestamp(times[0]),
+        last=pd.Timestamp(times[-1]),
+        locations=tuple(str(name) for name in cube["location"].to_numpy()),
+        placed=has_places(cube),
+        measurements=measurements,
+        longest=_longest(cube, np.where(opens, runs, 0), most),
+    )
+
+
+def _longest(cube: xr.DataArray, lengths: NDArray[np.int64], most: int) -> pd.DataFrame:
+    """The longest gaps, given their lengths at their first cells."""
+    flat = lengths.reshape(-1)
+    order = np.argsort(-flat, kind="stable")[:most]
+    t, l, m = np.unravel_index(order[flat[order] > 0], lengths.shape)  # noqa: E741
+    times = cube["time"].to_numpy()
+    return pd.DataFrame(
+        {
+            "location": cube["location"].to_numpy()[l],
+            "measurement": cube["measurement"].to_numpy()[m],
+            "first": times[t],
+            "last": times[t + lengths[t, l, m] - 1],
+            "steps": lengths[t, l, m],
+        }
+    )
+
+
+def missing_over_time(cube: xr.DataArray, axis: str, columns: int) -> NDArray[np.float64]:
+    """Share missing per label of `axis` (down) and stretch of time (across)."""
+    other = "location" if axis == "measurement" else "measurement"
+    missing = cube.isnull().mean(other).transpose(axis, "time").to_numpy()
+    edges = np.linspace(0, missing.shape[1], min(columns, missing.shape[1]) + 1).astype(int)
+    return np.add.reduceat(missing, edges[:-1], axis=1) / np.diff(edges)

@@ -1,0 +1,279 @@
+"""Ways of hiding measured cells, to score a method or to train one.
+
+Each way is a frozen dataclass; called with a cube and a generator it returns a boolean cube, True
+where a cell is to be hidden. Only measured cells are hidden, and of every measurement at least one
+stays. Rates count the cells of measurements that were measured at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import fillable, has_places
+from cdsa.errors import ConfigError, unknown
+from cdsa.gaps import gap_lengths, gap_starts
+
+Bools = NDArray[np.bool_]
+
+PAPER_MEAN, PAPER_SPREAD = 6.35, 9.81
+"""Mean and standard deviation of the paper's natural gaps, for data with too few of their own."""
+ENOUGH_GAPS = 10
+
+
+class Hide(Protocol):
+    """A way of hiding: cube and generator in, boolean cube out, True where hidden."""
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """How much to hide: up to a final missing rate, or a share of what is there."""
+
+    rate: float | None = None
+    """Share of cells missing in the end, natural gaps included."""
+
+    share: float | None = None
+    """Share of the measured cells to hide."""
+
+    def __post_init__(self) -> None:
+        if (self.rate is None) == (self.share is None):
+            raise ConfigError(
+                "give either the final rate or the share to hide, not both or neither"
+            )
+        given = self.rate if self.share is None else self.share
+        if given is None or not 0 < given < 1:
+            raise ConfigError(f"a rate or share lies between 0 and 1, but found {given}")
+
+    def cells(self, cube: xr.DataArray) -> int:
+        """The number of measured cells to hide."""
+        there = cube.to_numpy()[:, :, fillable(cube)]
+        measured = int(np.isfinite(there).sum())
+        if self.share is not None:
+            return round(self.share * measured)
+        assert self.rate is not None
+        natural = 1 - measured / max(there.size, 1)
+        wanted = measured - round((1 - self.rate) * there.size)
+        if wanted <= 0:
+            raise ConfigError(
+                f"the final missing rate must exceed what is missing already, but {natural:.1%} is "
+                f"missing and {self.rate:.1%} was asked for. To hide a share of what is there, "
+                f"write +{self.rate:g} instead of {self.rate:g}"
+            )
+        return wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtRandom(Amount):
+    """Single cells anywhere."""
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        measured = cube.notnull().to_numpy()
+        chosen = rng.permutation(np.flatnonzero(measured))[: self.cells(cube)]
+        hidden = np.zeros(cube.size, dtype=bool)
+        hidden[chosen] = True
+        return _as_cube(hidden.reshape(cube.shape), cube)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bursts(Amount):
+    """Gaps in time, series by series: the paper's Burst Loss.
+
+    Each series is walked along time; at every step a gap may start, and the walk goes on behind it.
+    Lengths are whole numbers from a normal distribution with the mean and spread of the data's own
+    gaps of two steps and more (of the paper's, if there are fewer than ten); draws below one are no
+    gap. The chance of a start is tuned until the wanted number of cells is hidden, and the last few
+    gaps are shortened so that it is hit exactly.
+    """
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        measured = cube.notnull().to_numpy()
+        wanted = self.cells(cube)
+        walk = _Walk(measured.shape, *natural_gaps(cube), rng)
+        low, high = 0.0, 1.0  # a chance of one leaves no step uncovered
+        for _ in range(30):
+            chance = (low + high) / 2
+            enough = (walk.covered(chance) & measured).sum() >= wanted
+            low, high = (low, chance) if enough else (chance, high)
+        return _as_cube(_trim(walk.covered(high) & measured, wanted, rng), cube)
+
+
+class _Walk:
+    """Renewal walks along time: geometric waits and normal lengths, drawn once, so that the same
+    walk can be looked at with another chance of a start."""
+
+    def __init__(
+        self, shape: tuple[int, ...], mean: float, spread: float, rng: np.random.Generator
+    ) -> None:
+        self.shape = shape
+        steps, series = shape[0], int(np.prod(shape[1:]))
+        lengths = rng.normal(mean, spread, size=4 * steps * series + 64).astype(np.int64)
+        lengths = np.minimum(lengths[lengths >= 1], max(1, steps // 4))
+        rounds = max(1, min(steps, len(lengths) // max(series, 1)))
+        self.lengths = lengths[: rounds * series].reshape(rounds, series)
+        self.luck = rng.random((rounds, series))
+
+    def covered(self, chance: float) -> Bools:
+        """Cells inside a gap if one starts with this chance at every step."""
+        steps, series = self.shape[0], self.luck.shape[1]
+        with np.errstate(divide="ignore"):
+            waits = np.log1p(-self.luck) / np.log1p(-min(chance, 1 - 1e-12))
+        waits = np.minimum(waits, steps).astype(np.int64)
+        starts = np.cumsum(waits, axis=0) + np.cumsum(self.lengths, axis=0) - self.lengths
+        ends = np.minimum(starts + self.lengths, steps)
+        edges = np.zeros((steps + 1, series), dtype=np.int64)
+        inside = starts < steps
+        column = np.broadcast_to(np.arange(series), starts.shape)
+        np.add.at(edges, (starts[inside], column[inside]), 1)
+        np.add.at(edges, (ends[inside], column[inside]), -1)
+        return (np.cumsum(edges, axis=0)[:steps] > 0).reshape(self.shape)
+
+
+def natural_gaps(cube: xr.DataArray) -> tuple[float, float]:
+    """Mean and standard deviation of the data's own gaps of two steps and more."""
+    missing = cube.isnull().to_numpy()[:, :, fillable(cube)]
+    lengths = gap_lengths(missing)
+    lengths = lengths[(lengths >= 2) & (lengths <= max(2, cube.sizes["time"] // 4))]
+    if len(lengths) < ENOUGH_GAPS:
+        return PAPER_MEAN, PAPER_SPREAD
+    return float(lengths.mean()), float(lengths.std())
+
+
+def _trim(hidden: Bools, wanted: int, rng: np.random.Generator) -> Bools:
+    """Fewer hidden cells, taken off the ends of gaps in random order."""
+    excess = int(hidden.sum()) - wanted
+    if excess <= 0:
+        return hidden
+    number = np.cumsum(np.moveaxis(gap_starts(hidden), 0, -1)).reshape(-1)  # gaps, series by series
+    cells = np.flatnonzero(np.moveaxis(hidden, 0, -1))
+    turn = rng.permutation(int(number[-1]) + 1)[number[cells]]
+    dropped = cells[np.lexsort((-cells, turn))][:excess]
+    flat = np.moveaxis(hidden, 0, -1).reshape(-1).copy()
+    flat[dropped] = False
+    return np.moveaxis(flat.reshape(*hidden.shape[1:], hidden.shape[0]), -1, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks(Amount):
+    """A stretch of time at several neighbouring stations at once, all measurements."""
+
+    steps: int = 24
+    """Length of a block in time steps."""
+
+    stations: int = 3
+    """Stations of a block: the nearest ones, or any if there are no coordinates."""
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        wanted = self.cells(cube)
+        measured = cube.notnull().to_numpy()
+        hidden = np.zeros(cube.shape, dtype=bool)
+        steps, stations = (
+            min(self.steps, cube.sizes["time"]),
+            min(self.stations, cube.sizes["location"]),
+        )
+        nearest = _nearest(cube, rng)
+        while (left := wanted - int(hidden.sum())) > 0:
+            start = int(rng.integers(1 - steps, cube.sizes["time"]))
+            near = nearest[int(rng.integers(len(nearest)))][:stations]
+            block = np.zeros(cube.shape, dtype=bool)
+            block[max(start, 0) : start + steps, near] = True
+            block &= measured & ~hidden
+            cells = np.flatnonzero(block)  # the last block ends where enough is hidden
+            hidden.reshape(-1)[cells[:left]] = True
+        return _as_cube(hidden, cube)
+
+
+def _nearest(cube: xr.DataArray, rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each station all stations, nearest first; in random order without coordinates."""
+    count = cube.sizes["location"]
+    if not has_places(cube):
+        return np.stack([np.concatenate([[n], rng.permutation(count)]) for n in range(count)])
+    lat, lon = np.deg2rad(cube["lat"].to_numpy()), np.deg2rad(cube["lon"].to_numpy())
+    point = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+    return np.argsort(((point[:, None] - point[None]) ** 2).sum(-1), axis=1, kind="stable")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stations:
+    """Everything that a few stations measured."""
+
+    count: int
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        there = np.flatnonzero(cube.notnull().any(("time", "measurement")).to_numpy())
+        if not 0 < self.count < len(there):
+            raise ConfigError(
+                f"at least one station must be hidden and one must stay, but {self.count} of "
+                f"{len(there)} were to be hidden"
+            )
+        hidden = np.zeros(cube.shape, dtype=bool)
+        hidden[:, rng.choice(there, self.count, replace=False)] = True
+        return _as_cube(hidden & cube.notnull().to_numpy(), cube)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastSteps:
+    """The last steps of all series: what a forecast has to tell."""
+
+    count: int
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        if not 0 < self.count < cube.sizes["time"]:
+            raise ConfigError(
+                f"between 1 and {cube.sizes['time'] - 1} last steps can be hidden here, but "
+                f"{self.count} were asked for"
+            )
+        hidden = np.zeros(cube.shape, dtype=bool)
+        hidden[-self.count :] = True
+        return _as_cube(hidden & cube.notnull().to_numpy(), cube)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """Exactly these cells, as a boolean cube."""
+
+    hidden: xr.DataArray
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        if self.hidden.dtype != bool or set(self.hidden.dims) != set(cube.dims):
+            raise ConfigError(
+                f"a mask is a boolean cube with axes {cube.dims}, but found {self.hidden.dtype} "
+                f"with {self.hidden.dims}"
+            )
+        aligned = self.hidden.reindex_like(cube, fill_value=False).transpose(*cube.dims)
+        return _as_cube(aligned.to_numpy() & cube.notnull().to_numpy(), cube)
+
+
+def _as_cube(hidden: Bools, cube: xr.DataArray) -> xr.DataArray:
+    """The mask with the cube's labels; one cell of a measurement that would vanish is kept."""
+    measured = cube.notnull().to_numpy()
+    for number in np.flatnonzero(fillable(cube)):
+        if not (measured & ~hidden)[:, :, number].any():
+            first = np.argwhere(measured[:, :, number])[0]
+            hidden[(*first, number)] = False
+    return xr.DataArray(hidden, dims=cube.dims, coords=cube.coords, name="hidden")
+
+
+KINDS: dict[str, Callable[..., Hide]] = {
+    "random": AtRandom, "bursts": Bursts, "blocks": Blocks, "stations": Stations, "last": LastSteps,
+}  # fmt: skip
+
+
+def read_hide(text: str) -> Hide:
+    """A way of hiding from text: 'random:0.2' (final rate), 'bursts:+0.1' (share of what is there),
+    'blocks:0.2', 'stations:2', 'last:12'."""
+    kind, _, amount = text.partition(":")
+    if kind not in KINDS:
+        raise ConfigError(unknown("way of hiding", kind, KINDS) + ", as in bursts:0.2 or last:12")
+    try:
+        number = float(amount)
+        if kind in ("stations", "last"):
+            return KINDS[kind](count=int(amount))
+    except ValueError as bad:
+        example = f"{kind}:2" if kind in ("stations", "last") else f"{kind}:0.2"
+        raise ConfigError(f"--hide wants an amount, as in {example}, but found '{text}'") from bad
+    return KINDS[kind](**{"share" if amount.startswith("+") else "rate": number})

@@ -1,0 +1,138 @@
+"""Methods: what users and tables compare.
+
+A method is a frozen dataclass of settings with `fit(cube) -> Filler`; a filler has
+`fill(cube) -> cube`. A new method is one file and one line in `REGISTRY`; the promises in
+`tests/test_every_method.py` then hold it to the contract.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol, runtime_checkable
+
+import xarray as xr
+
+from cdsa.errors import ConfigError, unknown
+
+
+@runtime_checkable
+class Filler(Protocol):
+    """Something that has learnt."""
+
+    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube with every fillable gap filled and every measured value as it was."""
+        ...
+
+
+@runtime_checkable
+class IntervalFiller(Filler, Protocol):
+    """A filler that can also say how sure it is."""
+
+    def interval(self, cube: xr.DataArray, level: float) -> tuple[xr.DataArray, xr.DataArray]:
+        """Lower and upper ends that hold a hidden value with probability `level`."""
+        ...
+
+
+class Method(Protocol):
+    """Settings of a way to fill."""
+
+    def fit(self, cube: xr.DataArray) -> Filler:
+        """Learn from the measured cells of `cube`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodInfo:
+    """What to know about a method before using it."""
+
+    name: str
+    summary: str
+    module: str
+    """Module and class, as in 'cdsa.method.simple:Linear'."""
+
+    task: str = "fill"
+    """What it is for: fill, or fill and forecast."""
+
+    needs: str = ""
+    """What the cube must have, such as coordinates."""
+
+    extra: str = ""
+    """Extra to install."""
+
+    package: str = ""
+    """Package that the extra brings, by the name it is imported with."""
+
+    paper: str = ""
+    """Where it was published."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether all it needs is installed."""
+        return not self.package or find_spec(self.package) is not None
+
+    def make(self) -> Method:
+        """The method with its default settings."""
+        module, _, name = self.module.partition(":")
+        method: Method = getattr(import_module(module), name)()
+        return method
+
+
+REGISTRY: dict[str, MethodInfo] = {
+    info.name: info
+    for info in (
+        MethodInfo(
+            name="mean",
+            summary="mean of the station's own values",
+            module="cdsa.method.simple:Mean",
+            task="fill, forecast",
+        ),
+        MethodInfo(
+            name="last",
+            summary="last value before the gap",
+            module="cdsa.method.simple:Last",
+            task="fill, forecast",
+        ),
+        MethodInfo(
+            name="linear",
+            summary="straight line in time across the gap",
+            module="cdsa.method.simple:Linear",
+            task="fill",
+        ),
+        MethodInfo(
+            name="climatology",
+            summary="usual value of the station at this hour and month",
+            module="cdsa.method.simple:Climatology",
+            task="fill, forecast",
+        ),
+        MethodInfo(
+            name="knn",
+            summary="moments at which the network looked alike",
+            module="cdsa.method.neighbours:Knn",
+            extra="baselines",
+            package="sklearn",
+            paper="Troyanskaya et al., Bioinformatics 2001",
+        ),
+        MethodInfo(
+            name="mice",
+            summary="each series regressed on the others, in turns",
+            module="cdsa.method.chained:Mice",
+            extra="baselines",
+            package="sklearn",
+            paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
+        ),
+    )
+}
+
+
+def methods() -> list[MethodInfo]:
+    """All methods there are."""
+    return list(REGISTRY.values())
+
+
+def make_method(method: str | Method) -> tuple[str, Method]:
+    """A method and its name, from either."""
+    if not isinstance(method, str):
+        return type(method).__name__.lower(), method
+    if method not in REGISTRY:
+        raise ConfigError(unknown("method", method, REGISTRY))
+    return method, REGISTRY[method].make()

@@ -1,0 +1,107 @@
+"""What every method owes its users, kept in one place.
+
+A method proper is a pair of functions on plain numbers: `learn(cube) -> guess` and
+`guess(cube) -> cube`, which may leave gaps. `GuardedFiller` puts the rest around it:
+
+- a direction in degrees goes in as two components, east and north, and comes back as degrees;
+- what the method leaves open is filled from means: of the station, else of that moment over all
+  stations, else of the measurement;
+- filled values keep to physical bounds; measured values come back untouched;
+- a measurement nobody ever measured stays missing: there is nothing to learn it from.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from cdsa.cube import angle_flags, bounds_of, check_cube
+
+Guess = Callable[[xr.DataArray], xr.DataArray]
+Learn = Callable[[xr.DataArray], Guess]
+
+EAST, NORTH = " (east)", " (north)"
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedFiller:
+    """A guess on plain numbers, made into a filler that keeps every promise."""
+
+    guess: Guess
+    station_means: xr.DataArray
+    """Mean by (location, measurement) of what was learnt from, in components."""
+
+    means: xr.DataArray
+    """Mean by measurement of what was learnt from, in components."""
+
+    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube with every fillable gap filled and every measured value as it was."""
+        check_cube(cube)
+        plain = to_components(cube)
+        guessed = self.guess(plain).transpose(*plain.dims).astype(np.float64)
+        whole = self._complete(plain, plain.where(plain.notnull(), guessed))
+        filled = from_components(whole, cube)
+        low, high = bounds_of(cube)
+        filled = filled.clip(
+            xr.DataArray(low, dims="measurement"), xr.DataArray(high, dims="measurement")
+        )
+        filled = filled.astype(cube.dtype)
+        return cube.copy(data=np.where(cube.isnull(), filled.transpose(*cube.dims), cube))
+
+    def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
+        """Fill what the method left open, from the nearest mean there is."""
+        station = self.station_means.reindex(
+            location=plain["location"].to_numpy(), measurement=plain["measurement"].to_numpy()
+        )
+        network = self.means.reindex(measurement=plain["measurement"].to_numpy())
+        own = plain.mean(("time", "location"))  # of a measurement not met while learning
+        for fallback in (station, plain.mean("location"), network, own):
+            if not whole.isnull().any():
+                break
+            whole = whole.where(whole.notnull(), fallback)
+        return whole.transpose(*plain.dims)
+
+
+def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
+    """Let a method learn from `cube` and put the promises around what it has learnt."""
+    check_cube(cube)
+    plain = to_components(cube)
+    bare = [name for name in plain.coords if name not in plain.dims]
+    means = plain.drop_vars(bare)
+    return GuardedFiller(learn(plain), means.mean("time"), means.mean(("time", "location")))
+
+
+def to_components(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with every angle replaced by its sine (east) and cosine (north)."""
+    angles = angle_flags(cube)
+    beside = [
+        name
+        for name, c in cube.coords.items()
+        if c.dims == ("measurement",) and name != "measurement"
+    ]
+    plain = cube.drop_vars(beside).astype(np.float64)
+    if not angles.any():
+        return plain
+    degrees = plain.isel(measurement=angles)
+    turned, names = np.deg2rad(degrees.to_numpy()), degrees["measurement"].to_numpy()
+    east = degrees.copy(data=np.sin(turned)).assign_coords(
+        measurement=[f"{n}{EAST}" for n in names]
+    )
+    north = degrees.copy(data=np.cos(turned)).assign_coords(
+        measurement=[f"{n}{NORTH}" for n in names]
+    )
+    return xr.concat([plain.isel(measurement=~angles), east, north], "measurement")
+
+
+def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
+    """Undo `to_components`, in the order and with the labels of `like`."""
+    columns = []
+    for name, angle in zip(like["measurement"].to_numpy(), angle_flags(like), strict=True):
+        if angle:
+            east = plain.sel(measurement=f"{name}{EAST}").to_numpy()
+            north = plain.sel(measurement=f"{name}{NORTH}").to_numpy()
+            columns.append(np.rad2deg(np.arctan2(east, north)) % 360.0)
+        else:
+            columns.append(plain.sel(measurement=name).to_numpy())
+    return like.copy(data=np.stack(columns, axis=-1))

@@ -1,0 +1,130 @@
+"""Errors as sums and counts that can be added up; every figure is a ratio of sums.
+
+`Errors` holds one row of sums per (measurement, location, gap class). Any view, the whole or by
+one of the three, is a sum of rows, so batches, repeats and parts add up without bias.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import angle_difference, angle_flags
+from cdsa.gaps import CLASSES, gap_class, run_lengths
+
+KEYS = ["measurement", "location", "gap"]
+SUMS = ["cells", "abs", "square", "truth", "share", "nonzero", "z_abs", "z_square", "z_truth"]
+FIGURES = ("mae", "rmse", "mse", "mre", "mape")
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Sums of errors, one row per (measurement, location, gap class)."""
+
+    sums: pd.DataFrame
+
+    def __add__(self, other: "Errors") -> "Errors":
+        both = pd.concat([self.sums, other.sums])
+        return Errors(both.groupby(level=KEYS, sort=False, observed=True).sum())
+
+    def by(self, *keys: str) -> pd.DataFrame:
+        """Figures per measurement, location or gap class, or any combination of them.
+
+        Where several measurements are thrown together, errors are divided by each one's spread
+        first, because units cannot be added; else they are in the measurement's own unit.
+        """
+        sums = self.sums if "measurement" in keys else self._comparable()
+        return _figures(sums.groupby(level=list(keys), sort=False, observed=True).sum())
+
+    def overall(self) -> pd.Series:
+        """Figures over everything; in spreads if there are several measurements."""
+        return _figures(self._comparable().sum().to_frame().T).iloc[0]
+
+    def _comparable(self) -> pd.DataFrame:
+        if self.sums.index.get_level_values("measurement").nunique() < 2:
+            return self.sums
+        return self.sums.assign(
+            **{name: self.sums[f"z_{name}"] for name in ("abs", "square", "truth")}
+        )
+
+
+def _figures(sums: pd.DataFrame) -> pd.DataFrame:
+    """MAE, RMSE, MSE, MRE and MAPE; NaN where nothing was counted."""
+    cells = sums["cells"].where(sums["cells"] > 0)
+    mse = sums["square"] / cells
+    return pd.DataFrame(
+        {
+            "cells": sums["cells"].astype(int),
+            "mae": sums["abs"] / cells,
+            "rmse": np.sqrt(mse),
+            "mse": mse,
+            "mre": sums["abs"] / sums["truth"].where(sums["truth"] > 0),
+            "mape": sums["share"] / sums["nonzero"].where(sums["nonzero"] > 0),
+        }
+    )
+
+
+def measure(
+    guess: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray, visible: xr.DataArray
+) -> Errors:
+    """Errors of `guess` on the `asked` cells of `truth`; `visible` is what the method saw.
+
+    The visible cells tell each measurement's spread and the gap each asked cell lies in. An angle's
+    error is the shorter way round. Cells without a guess are not counted.
+    """
+    angles = angle_flags(truth)
+    real = truth.to_numpy().astype(np.float64)
+    guessed = guess.transpose(*truth.dims).to_numpy().astype(np.float64)
+    cells = np.nonzero(asked.to_numpy() & np.isfinite(guessed) & np.isfinite(real))
+    wanted, found, m = real[cells], guessed[cells], cells[2]
+    error = np.where(angles[m], angle_difference(found, wanted), found - wanted)
+    center, spread = spreads(visible)
+    scaled = (
+        np.where(angles[m], angle_difference(wanted, center[m]), wanted - center[m]) / spread[m]
+    )
+    gaps = gap_class(run_lengths(visible.isnull().to_numpy())[cells])
+    nonzero = (wanted != 0) & ~angles[m]  # a percentage of a direction says nothing
+    rows = pd.DataFrame(
+        {
+            "cells": np.ones(len(m)),
+            "abs": np.abs(error),
+            "square": error**2,
+            "truth": np.where(angles[m], np.nan, np.abs(wanted)),
+            "share": np.where(nonzero, np.abs(error) / np.abs(np.where(nonzero, wanted, 1)), 0),
+            "nonzero": nonzero.astype(float),
+            "z_abs": np.abs(error) / spread[m],
+            "z_square": (error / spread[m]) ** 2,
+            "z_truth": np.abs(scaled),
+        }
+    )
+    numbers = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=KEYS)
+    sums = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
+    sums.index = _labelled(sums.index, truth)
+    return Errors(sums)
+
+
+def _labelled(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:
+    names = [str(name) for name, _ in CLASSES]
+    labels = (cube["measurement"].to_numpy(), cube["location"].to_numpy(), np.array(names))
+    parts = [label[index.get_level_values(k)] for label, k in zip(labels, KEYS, strict=True)]
+    return pd.MultiIndex.from_arrays(parts, names=KEYS)
+
+
+def spreads(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each measurement's cells; on the circle for angles."""
+    values = cube.to_numpy().astype(np.float64)
+    center, spread = np.zeros(values.shape[2]), np.ones(values.shape[2])
+    for m, angle in enumerate(angle_flags(cube)):
+        known = values[:, :, m][np.isfinite(values[:, :, m])]
+        if len(known) == 0:
+            continue
+        if angle:
+            turned = np.deg2rad(known)
+            center[m] = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))
+            away = angle_difference(known, center[m])
+            spread[m] = np.sqrt((away**2).mean())
+        else:
+            center[m], spread[m] = known.mean(), known.std()
+    return center, np.where(spread > 0, spread, 1.0)  # a constant sensor counts in its own unit

@@ -1,0 +1,49 @@
+"""Scaling: every measurement brought to mean 0 and spread 1, and back.
+
+A scaler is learnt from the cells it is given and from nothing else; hand it visible training cells.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Mean and spread by axis name: per measurement, or per location and measurement."""
+
+    mean: xr.DataArray
+    spread: xr.DataArray
+
+    @classmethod
+    def learn(cls, cube: xr.DataArray, *, per_location: bool = False) -> "Scaler":
+        """The scaler of the measured cells of `cube`."""
+        over = ["time"] if per_location else ["time", "location"]
+        known = cube.notnull().any(over)
+        steady = cube.astype(np.float64)
+        # NaN of a series without a single value becomes 0 and 1: it is left as it is
+        mean = steady.mean(over).where(known, 0.0)
+        spread = steady.std(over).where(known, 1.0)
+        spread = spread.where(spread > 0, 1.0)  # a constant sensor becomes zero, not NaN
+        bare = [name for name in mean.coords if name not in mean.dims]
+        return cls(mean.drop_vars(bare), spread.drop_vars(bare))
+
+    def normalise(self, cube: xr.DataArray) -> xr.DataArray:
+        """Values in spreads from the mean."""
+        return self._keep(cube, (cube - self.mean) / self.spread)
+
+    def denormalise(self, cube: xr.DataArray) -> xr.DataArray:
+        """Values in their own unit again."""
+        return self._keep(cube, cube * self.spread + self.mean)
+
+    def _keep(self, cube: xr.DataArray, result: xr.DataArray) -> xr.DataArray:
+        if result.shape != cube.shape:  # xarray joins on labels and would silently drop strangers
+            strange = [
+                str(label)
+                for axis in self.mean.dims
+                for label in cube[axis].to_numpy()
+                if label not in self.mean[axis].to_numpy()
+            ]
+            raise ValueError(f"the scaler was not learnt for: {', '.join(strange)}")
+        return result.transpose(*cube.dims).astype(cube.dtype)

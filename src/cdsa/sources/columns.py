@@ -1,0 +1,250 @@
+"""Columns of a table: which one is what, and their entries as numbers or labels."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cdsa.errors import TableError, unknown
+from cdsa.sources.options import Layout, ReadOptions
+from cdsa.times import Where
+
+TIME = (
+    *("time", "timestamp", "datetime", "timehour", "timeutc", "utctime", "datetimeutc", "dateutc"),
+    *("validtime", "stamp", "ts", "date", "period"),
+)
+LOCATION = (
+    *("location", "locationid", "station", "stationid", "stationcode", "site", "siteid", "sensor"),
+    *("sensorid", "detector", "detectorid", "camera", "cameraid", "device", "deviceid", "node"),
+    *("origin", "place", "stid", "loc", "id", "stationname", "sitename", "name"),
+)
+MEASUREMENT = (
+    *(
+        "measurement",
+        "variable",
+        "parameter",
+        "pollutant",
+        "quantity",
+        "species",
+        "metric",
+        "measure",
+    ),
+)
+VALUE = ("value", "values", "reading", "concentration", "result", "measuredvalue")
+LAT = ("lat", "latitude")
+LON = ("lon", "lng", "long", "longitude")
+UNIT = ("unit", "units")
+EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "--"})
+CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0)
+"""Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column of a table is what."""
+
+    layout: Layout
+    time: str
+    location: str | None
+    measurement: str | None
+    values: tuple[str, ...]
+    lat: str | None
+    lon: str | None
+    unit: str | None
+    carried: tuple[str, ...]
+    """Columns that are none of these and come back as they are."""
+
+
+def find_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Roles:
+    """Recognise the layout of a table and the role of each column."""
+    columns = [str(name) for name in frame.columns]
+    time = options.time or named(columns, TIME) or _dated(frame)
+    if time is None:
+        raise TableError(
+            f"a table needs a column of time stamps, but none of these is one: {_listed(columns)}. "
+            "Name it with --time COLUMN"
+        )
+    given = {"time": time, "location": options.location, "lat": options.lat, "lon": options.lon}
+    given |= {"measurement": options.measurement, "value": options.value}
+    for option, name in given.items():
+        if name is not None and name not in columns:
+            raise TableError(f"--{option}: {unknown('column', name, columns)}")
+    free = [name for name in columns if name != time]
+    location = options.location or (None if options.layout == "wide" else named(free, LOCATION))
+    free = [name for name in free if name != location]
+    measurement = options.measurement or named(free, MEASUREMENT)
+    value = options.value or named(free, VALUE)
+    layout = options.layout or _layout(location, measurement, value)
+    if layout == "long" and (measurement is None or value is None):
+        raise TableError(
+            "the long layout has a column that names the measurement and a column of values, but "
+            f"found {_listed(columns)}. Name them with --measurement COLUMN and --value COLUMN"
+        )
+    lat, lon = options.lat or named(free, LAT), options.lon or named(free, LON)
+    unit = named(free, UNIT) if layout == "long" else None
+    if layout == "wide":
+        lat = lon = None
+    taken = {location, lat, lon, unit, measurement if layout == "long" else None}
+    rest = [name for name in free if name not in taken]
+    if layout == "long":
+        values = [value] if value is not None else []
+    else:
+        values = _value_columns(frame, rest, options, layout, where)
+    return Roles(
+        layout=layout,
+        time=time,
+        location=location,
+        measurement=measurement if layout == "long" else None,
+        values=tuple(values),
+        lat=lat,
+        lon=lon,
+        unit=unit,
+        carried=tuple(name for name in rest if name not in values),
+    )
+
+
+def _layout(location: str | None, measurement: str | None, value: str | None) -> Layout:
+    if measurement is not None and value is not None:
+        return "long"
+    return "wide" if location is None else "panel"
+
+
+def _value_columns(
+    frame: pd.DataFrame, names: list[str], options: ReadOptions, layout: Layout, where: Where
+) -> list[str]:
+    if layout == "panel" and options.measurements:
+        for name in options.measurements:
+            if name not in names:
+                raise TableError(f"--measurements: {unknown('column', name, names)}")
+        return list(options.measurements)
+    found = [name for name in names if name != "" and _holds_numbers(frame[name], options)]
+    if not found:
+        seen = ", ".join(f"'{frame[name].iloc[0]}' in '{name}'" for name in names[:3])
+        raise TableError(
+            f"a table needs at least one column of numbers, but found only {_listed(frame.columns)}"
+            + (f" (such as {seen} in {where(0)})" if seen else "")
+            + ". If the separator or the decimal mark is unusual, give --separator or --decimal"
+        )
+    return found
+
+
+def _holds_numbers(column: pd.Series, options: ReadOptions) -> bool:
+    """True if anything in the column is a number, or everything is empty; text is carried along."""
+    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(
+        column.dtype
+    ):
+        return False
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return True
+    labels = pd.unique(column.dropna().astype(object))
+    readable = [read_number(str(label), options) for label in labels[:10_000]]
+    numbers = [number for number in readable if number is not None]
+    return len(numbers) == len(readable) or not all(np.isnan(number) for number in numbers)
+
+
+def named(columns: Iterable[str], names: tuple[str, ...]) -> str | None:
+    """The column with the first of these names, whatever its case and punctuation."""
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in reversed(list(columns))}
+    return next((plain[name] for name in names if name in plain), None)
+
+
+def _dated(frame: pd.DataFrame) -> str | None:
+    """The first column that holds dates."""
+    for name in frame.columns:
+        column = frame[name]
+        if pd.api.types.is_datetime64_any_dtype(column.dtype):
+            return str(name)
+        texts = not pd.api.types.is_numeric_dtype(column.dtype)
+        if texts and len(column) and looks_like_stamp(str(column.iloc[0])):
+            return str(name)
+    return None
+
+
+def looks_like_stamp(text: str) -> bool:
+    """Whether this is a date rather than a name or a number."""
+    return bool(re.match(r"\s*(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b", text))
+
+
+def _listed(columns: Iterable[object]) -> str:
+    names = [f"'{name}'" for name in columns]
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def read_number(text: str, options: ReadOptions) -> float | None:
+    """The number a text stands for, NaN for an empty one, None if it is neither."""
+    bare = text.strip()
+    if bare.lower() in EMPTY or bare in options.missing:
+        return float("nan")
+    if options.decimal == ",":
+        bare = bare.replace(".", "x").replace(",", ".")
+    if "_" in bare:  # Python would read 1_000 as a number
+        return None
+    try:
+        return float(bare)
+    except ValueError:
+        return None
+
+
+def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArray[np.float64]:
+    """A column as numbers, NaN where missing; text that is not a number is refused."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+    else:
+        codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+        read = [float("nan") if pd.isna(x) else read_number(str(x), options) for x in labels]
+        for code, number in enumerate(read):
+            if number is None:
+                row = int(np.argmax(codes == code))
+                raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
+        numbers = np.array(read, dtype=np.float64)[codes] if len(read) else np.empty(0)
+    for mark in missing_codes(options):
+        numbers[numbers == mark] = np.nan
+    return np.asarray(numbers)
+
+
+def _not_a_number(text: str, column: str, place: str) -> str:
+    comma = bool(re.fullmatch(r"\s*-?\d+,\d+\s*", text))
+    mend = "give --decimal ," if comma else f"say so with --missing '{text}'"
+    meaning = "the comma is the decimal mark" if comma else "it stands for a missing value"
+    return (
+        f"column '{column}' must hold numbers, but found '{text}' in {place}. If {meaning}, "
+        f"{mend}; if the column is no measurement, list those that are with --measurements; else "
+        "correct it"
+    )
+
+
+def missing_codes(options: ReadOptions) -> list[float]:
+    """Those of the user's marks for missing that are numbers."""
+    codes = []
+    for mark in options.missing:
+        try:
+            codes.append(float(mark))
+        except ValueError:
+            continue
+    return codes
+
+
+def read_labels(
+    column: pd.Series, where: Where
+) -> tuple[NDArray[np.int64], list[str], list[object]]:
+    """For each row the number of its label; the labels as text, and as they were, in order of
+    appearance."""
+    codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+    for code, label in enumerate(labels):
+        if pd.isna(label) or str(label).strip() == "":
+            row = int(np.argmax(codes == code))
+            raise TableError(
+                f"every row needs an entry in column '{column.name}', but {where(row)} has none. "
+                "Complete or drop the row, or name another column"
+            )
+    texts = [str(label).strip() for label in labels]
+    if len(set(texts)) < len(texts):
+        first = next(text for number, text in enumerate(texts) if text in texts[:number])
+        raise TableError(
+            f"column '{column.name}' writes '{first}' in two ways that differ only in blanks or "
+            "type. Write it one way"
+        )
+    return codes, texts, list(labels)

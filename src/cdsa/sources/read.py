@@ -1,0 +1,180 @@
+"""Reading files: CSV as the text it is, Parquet with its schema, NetCDF and Zarr through xarray."""
+
+import gzip
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+import xarray as xr
+
+from cdsa.errors import ConfigError, MissingExtraError, TableError
+from cdsa.sources.columns import looks_like_stamp, read_number
+from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of, one_line
+from cdsa.sources.options import ReadOptions
+
+SEPARATORS = ",;\t|"
+
+
+def read_file(
+    path: Path, options: ReadOptions
+) -> tuple[pd.DataFrame | xr.Dataset, CsvStyle, object]:
+    form = format_of(path)
+    try:
+        if path.is_dir() and form != "zarr":
+            raise TableError(
+                f"{path} is a folder, but a {form} file was expected. Name the file in it"
+            )
+        if not path.exists():
+            raise TableError(
+                f"there is no file {path}. Check the name and the folder ({Path.cwd()})"
+            )
+        match form:
+            case "parquet":
+                frame, schema = _read_parquet(path)
+                return frame, CsvStyle(), schema
+            case "netcdf" | "zarr":
+                return _open_arrays(path, form), CsvStyle(), None
+            case _:
+                frame, style = _read_csv(path, form, options)
+                return frame, style, None
+    except PermissionError as bad:
+        raise TableError(
+            f"{path} may not be read: permission denied. Change its permissions"
+        ) from bad
+    except OSError as bad:
+        raise TableError(f"{path} could not be read: {bad.strerror or bad}") from bad
+
+
+def _open_text(path: Path, form: Format, encoding: str) -> IO[str]:
+    if form == "csv.gz":
+        return gzip.open(path, "rt", encoding=encoding, newline="")
+    return path.open(encoding=encoding, newline="")
+
+
+def _read_csv(path: Path, form: Format, options: ReadOptions) -> tuple[pd.DataFrame, CsvStyle]:
+    """The file's own text, cell by cell, with its line numbers as index.
+
+    Blank lines are skipped; entries missing at the end of a line are empty.
+    """
+    encoding = "utf-8-sig" if options.encoding.lower() in ("utf-8", "utf8") else options.encoding
+    separator = options.separator or ","
+    try:
+        with _open_text(path, form, encoding) as file:
+            first = file.readline()
+        if not first.strip():
+            raise TableError(
+                f"{path} is empty, or its first line is. The first line names the columns"
+            )
+        separator = options.separator or max(SEPARATORS, key=first.count)
+        with _open_text(path, form, encoding) as file:
+            cells = pd.read_csv(
+                file, sep=separator, header=None, dtype=object, na_filter=False,
+                skip_blank_lines=False, low_memory=False,
+            )  # fmt: skip
+    except (UnicodeDecodeError, UnicodeError) as bad:
+        raise TableError(_undecodable(path, form, options.encoding)) from bad
+    except LookupError as bad:
+        raise ConfigError(f"'{options.encoding}' is not a character encoding; try utf-8") from bad
+    except EOFError as bad:
+        raise TableError(
+            f"{path} is cut off: its compressed data end too early. Get it again"
+        ) from bad
+    except (gzip.BadGzipFile, pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
+        reason = str(bad).removeprefix("Error tokenizing data. C error: ").strip()
+        raise TableError(
+            f"{path} is not a table separated by '{separator}': {reason}. Correct it, or give the "
+            "separator with --separator"
+        ) from bad
+    cells.index = pd.RangeIndex(1, len(cells) + 1, name="line")
+    cells = cells[~(cells == "").all(axis=1)]
+    names = [str(name).strip() for name in cells.iloc[0]]
+    _check_header(path, names, separator)
+    frame = cells.iloc[1:].set_axis(names, axis=1)
+    bom = (
+        "utf-8-sig"
+        if encoding == "utf-8-sig" and _starts_with_bom(path, form)
+        else options.encoding
+    )
+    newline = "\r\n" if first.endswith("\r\n") else "\n"
+    return frame, CsvStyle(separator, newline, bom)
+
+
+def _check_header(path: Path, names: list[str], separator: str) -> None:
+    if len(names) == 1:
+        raise TableError(
+            f"a table needs at least two columns, but the first line of {path} is one: "
+            f"'{names[0][:60]}'. If the columns are not separated by '{separator}', give "
+            "--separator"
+        )
+    number = [read_number(name, ReadOptions()) is not None for name in names]
+    if any(looks_like_stamp(name) for name in names) or all(number):
+        raise TableError(
+            f"the first line must name the columns, but that of {path} holds data: "
+            f"'{separator.join(names)[:60]}'. Add a line of names, such as time{separator}station"
+            f"{separator}pm25"
+        )
+    refuse_twice(names, f"the first line of {path}")
+
+
+def _starts_with_bom(path: Path, form: Format) -> bool:
+    with gzip.open(path) if form == "csv.gz" else path.open("rb") as file:
+        return bool(file.read(3) == b"\xef\xbb\xbf")
+
+
+def _undecodable(path: Path, form: Format, encoding: str) -> str:
+    with gzip.open(path) if form == "csv.gz" else path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError as bad:
+                found = f"line {number} has the byte 0x{line[bad.start]:02x}"
+                break
+        else:
+            found = "it has other bytes"
+    return (
+        f"{path} must be {encoding} text, but {found}. Give its encoding, for example "
+        "--encoding latin-1 or --encoding gb18030"
+    )
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, object]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as bad:
+        raise MissingExtraError("Parquet", "pyarrow", "io") from bad
+    whole = {getattr(pyarrow, f"int{n}")(): getattr(pd, f"Int{n}Dtype")() for n in (8, 16, 32, 64)}
+    whole |= {
+        getattr(pyarrow, f"uint{n}")(): getattr(pd, f"UInt{n}Dtype")() for n in (8, 16, 32, 64)
+    }
+    try:
+        table = pyarrow.parquet.read_table(path)
+        frame = table.to_pandas(types_mapper=whole.get, ignore_metadata=True)
+    except (pyarrow.ArrowException, ValueError) as bad:
+        raise TableError(
+            f"{path} is not a whole Parquet file: {one_line(bad)}. Get it again"
+        ) from bad
+    refuse_twice([str(name) for name in frame.columns], str(path))
+    return frame, table.schema
+
+
+def _open_arrays(path: Path, form: Format) -> xr.Dataset:
+    engine = engine_of(form)
+    # of a Zarr store read what is there, whether or not it has an index of its own
+    extra: dict[str, Any] = {"consolidated": False} if form == "zarr" else {}
+    try:
+        with xr.open_dataset(path, engine=engine, backend_kwargs=extra) as data:
+            return data.load()
+    except PermissionError:
+        raise
+    except Exception as bad:  # each engine has errors of its own, some of them bare RuntimeErrors
+        raise TableError(f"{path} is not a whole {form} file: {one_line(bad)}") from bad
+
+
+def refuse_twice(names: list[str], where: str) -> None:
+    for number, name in enumerate(names):
+        if name in names[:number] and name != "":
+            raise TableError(
+                f"each column needs a name of its own, but '{name}' stands twice in {where}. "
+                "Rename one"
+            )

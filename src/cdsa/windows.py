@@ -1,0 +1,128 @@
+"""Windows: the one place where labelled cubes become tensors and become cubes again.
+
+Letters: b window of the batch, t time, l location, m measurement.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cdsa.errors import ConfigError
+from cdsa.splits import stretches
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What a model sees and is asked, all (b, t, l, m). `observed` and `asked` never overlap."""
+
+    values: Tensor
+    """Scaled values, zero where not observed."""
+
+    observed: Tensor
+    """True where the model may look."""
+
+    truth: Tensor
+    """Scaled values of all measured cells, zero elsewhere."""
+
+    asked: Tensor
+    """True where the loss or score is counted."""
+
+    steps: Tensor
+    """The cube's time step behind each of the window's, -1 beyond a short stretch; (b, t)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """All windows of one cube; `take` gathers any of them without a loop over windows."""
+
+    values: Tensor
+    """The whole cube, zero where not observed, and one empty step at its end; (t + 1, l, m)."""
+
+    observed: Tensor
+    truth: Tensor
+    asked: Tensor
+    steps: Tensor
+    """Time steps of each window; -1 is the empty one; (b, t)."""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def take(self, numbers: Tensor) -> Window:
+        """The windows with these numbers."""
+        steps = self.steps[numbers]
+        return Window(
+            self.values[steps], self.observed[steps], self.truth[steps], self.asked[steps], steps
+        )
+
+    def batches(self, size: int) -> Iterator[Window]:
+        """All windows in order, at most `size` at a time."""
+        for numbers in torch.arange(len(self)).split(size):
+            yield self.take(numbers)
+
+
+def cut(
+    cube: xr.DataArray,
+    length: int,
+    stride: int,
+    *,
+    asked: xr.DataArray | None = None,
+    part: NDArray[np.bool_] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Windows:
+    """Cut a scaled cube into windows of `length` steps that start every `stride` steps.
+
+    Together they cover every step: the last window of a stretch ends with it. `asked` cells are
+    taken out of what the model may look at. With `part` (True for the steps to use) no window
+    straddles its edges; a stretch shorter than a window makes one that goes on with empty steps.
+    """
+    if not 1 <= stride <= length:
+        raise ConfigError(
+            f"windows overlap or touch: stride lies between 1 and length={length}, but is {stride}"
+        )
+    used = np.ones(cube.sizes["time"], dtype=bool) if part is None else part
+    measured = cube.notnull().to_numpy() & used[:, None, None]
+    wanted = np.zeros_like(measured) if asked is None else asked.to_numpy() & measured
+    whole = np.where(measured, cube.to_numpy(), 0.0)
+    truth, observed, hidden = (
+        torch.as_tensor(np.concatenate([layer, np.zeros_like(layer[:1])]))
+        for layer in (whole, measured & ~wanted, wanted)
+    )
+    return Windows(
+        values=torch.where(observed, truth, 0.0).to(dtype),
+        observed=observed,
+        truth=truth.to(dtype),
+        asked=hidden,
+        steps=torch.as_tensor(_steps(stretches(used), length, stride)),
+    )
+
+
+def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:
+    """The time steps of every window, (b, t)."""
+    windows = [np.empty((0, length), dtype=np.int64)]
+    for part in parts:
+        last = max(part.start, part.stop - length)
+        starts = np.append(np.arange(part.start, last, stride), last)
+        steps = starts[:, None] + np.arange(length)
+        windows.append(np.where(steps < part.stop, steps, -1))
+    return np.concatenate(windows)
+
+
+def stitch(pieces: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray) -> xr.DataArray:
+    """The cube of guesses (b, t, l, m) and their steps (b, t); overlaps averaged, NaN where none.
+
+    Pieces are added up as they come, so only one need exist at a time.
+    """
+    steps, *rest = like.shape
+    total = torch.zeros(steps + 1, *rest, dtype=torch.float64)
+    count = torch.zeros(steps + 1, dtype=torch.float64)
+    for guess, at in pieces:
+        flat = torch.where(at < 0, steps, at).flatten()  # empty steps go behind the end
+        total.index_add_(0, flat, guess.detach().cpu().to(torch.float64).flatten(0, 1))
+        count.index_add_(0, flat, torch.ones(len(flat), dtype=torch.float64))
+    mean = (total[:-1] / count[:-1, None, None]).numpy()  # 0 / 0: NaN where no window looked
+    return like.copy(data=mean.astype(like.dtype))

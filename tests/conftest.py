@@ -1,0 +1,63 @@
+"""Small cubes with known gaps, and one seeded generator."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import settings
+
+from cdsa.cube import describe, make_cube
+
+settings.register_profile("cdsa", max_examples=40, deadline=None)
+settings.load_profile("cdsa")
+
+
+def network(
+    steps: int = 60,
+    stations: int = 3,
+    measurements: int = 2,
+    missing: float = 0.15,
+    seed: int = 0,
+    places: bool = True,
+) -> xr.DataArray:
+    """A cube of daily waves with noise, shifted from station to station, with random gaps."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(steps)[:, None, None]
+    l = np.arange(stations)[None, :, None]  # noqa: E741
+    m = np.arange(measurements)[None, None, :]
+    values = (
+        10 * (m + 1)
+        + 5 * np.sin((t + l) * 2 * np.pi / 24)
+        + 0.3 * rng.normal(size=(steps, stations, measurements))
+    )
+    values[rng.random(values.shape) < missing] = np.nan
+    return make_cube(
+        values,
+        pd.date_range("2020-01-01", periods=steps, freq="h").to_numpy(),
+        [f"S{n}" for n in range(stations)],
+        [("pm25", "temp", "no2", "o3", "co")[n] for n in range(measurements)],
+        lat=40 + np.arange(stations) / 10 if places else None,
+        lon=116 + np.arange(stations) / 10 if places else None,
+    )
+
+
+@pytest.fixture
+def cube() -> xr.DataArray:
+    return network()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def windy() -> xr.DataArray:
+    """A cube with a direction beside a plain measurement."""
+    cube = network(measurements=2)
+    rng = np.random.default_rng(3)
+    degrees = (350 + 20 * rng.normal(size=cube.shape[:2])) % 360
+    values = cube.to_numpy().copy()
+    values[:, :, 1] = np.where(np.isnan(values[:, :, 1]), np.nan, degrees)
+    turned = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_dir"])
+    return describe(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})

@@ -1,0 +1,236 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import cdsa as library
+from cdsa.cli.app import app
+from cdsa.errors import CdsaError
+from conftest import network
+from test_tables import long, panel, wide
+
+runner = CliRunner()
+
+
+def run(*words: object) -> str:
+    done = runner.invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "in.csv"
+    panel(network(steps=200)).to_csv(path, index=False)
+    return path
+
+
+def test_info_tells_what_was_recognised(table):
+    text = run("info", table)
+    for words in (
+        "panel",
+        "3 stations with coordinates",
+        "every 1 h",
+        "200 steps",
+        "pm25",
+        "Longest gaps",
+    ):
+        assert words in text
+
+
+def test_info_fits_a_terminal_of_80_columns(table):
+    assert max(map(len, run("info", table).splitlines())) <= 80
+
+
+def test_info_sketches_when_what_is_missing(tmp_path):
+    cube = network(steps=200, missing=0.0, measurements=2)
+    cube[100:150, :, 0] = np.nan
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    rows = [line for line in run("info", tmp_path / "in.csv").splitlines() if "·" in line]
+    assert "█" in rows[0] and rows[0].split()[1].startswith("·") and "█" not in rows[1]
+
+
+def test_info_json_is_one_array_of_flat_objects(table):
+    records = json.loads(run("info", table, "--json"))
+    assert [r["measurement"] for r in records] == ["pm25", "temp"]
+    assert all(not isinstance(v, dict | list) for r in records for v in r.values())
+
+
+def test_fill_writes_what_the_library_fills(table, tmp_path):
+    run("fill", table, "-o", tmp_path / "out.csv", "--method", "linear")
+    source = library.open_source(table)
+    expected = source.filled(library.fill(source.cube, "linear"))
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "out.csv", dtype=str),
+        expected.reset_index(drop=True),
+        check_dtype=False,
+    )
+
+
+def test_fill_tells_the_error_to_expect_unless_told_not_to(table, tmp_path):
+    assert "expected error" in run("fill", table, "-o", tmp_path / "a.csv")
+    assert "expected error" not in run("fill", table, "-o", tmp_path / "b.csv", "--no-check")
+
+
+def test_fill_counts_sources(table, tmp_path):
+    records = json.loads(run("fill", table, "-o", tmp_path / "out.csv", "--json"))
+    missing = network(steps=200).isnull().sum(("time", "location")).values.tolist()
+    assert [r["filled"] for r in records] == missing and all(r["unfillable"] == 0 for r in records)
+    assert all(r["expected_mae"] > 0 for r in records)
+
+
+def test_fill_writes_the_detail_beside(table, tmp_path):
+    run("fill", table, "-o", tmp_path / "out.csv", "--detail", tmp_path / "detail.csv")
+    assert len(pd.read_csv(tmp_path / "detail.csv")) == int(network(steps=200).isnull().sum())
+
+
+def test_angles_and_bounds_reach_the_filled_values(tmp_path):
+    cube = network(steps=100)
+    frame = panel(cube)
+    wind = np.where(frame["temp"].isna(), np.nan, (350 + 20 * np.sin(np.arange(len(frame)))) % 360)
+    frame["temp"] = wind
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    options = ["--method", "mean", "--angle", "temp", "--bounds", "pm25=12:", "--no-check"]
+    run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", *options)
+    out = pd.read_csv(tmp_path / "out.csv")
+    filled = out["temp"][frame["temp"].isna()]
+    assert (np.abs((filled + 180) % 360 - 180) < 60).all()
+    assert (out["pm25"][frame["pm25"].isna()] >= 12).all() and (out["pm25"] < 12).any()
+
+
+def test_missing_codes_may_be_negative_numbers(tmp_path):
+    panel(network()).fillna(-999).to_csv(tmp_path / "in.csv", index=False)
+    records = json.loads(run("info", tmp_path / "in.csv", "--missing", "-999,999999", "--json"))
+    assert records[0]["missing"] > 0
+
+
+def test_wide_tables_take_locations_from_a_file(tmp_path):
+    cube = network()
+    wide(cube).to_csv(tmp_path / "in.csv", index=False)
+    pd.DataFrame({"id": cube["location"], "lat": cube["lat"], "lon": cube["lon"]}).to_csv(
+        tmp_path / "places.csv", index=False
+    )
+    text = run(
+        "info",
+        tmp_path / "in.csv",
+        "--locations",
+        tmp_path / "places.csv",
+        "--measurements",
+        "pm25",
+    )
+    assert "wide" in text and "with coordinates" in text and "pm25" in text
+
+
+def test_score_json_has_the_promised_fields(table):
+    options = ["--methods", "mean,linear", "--hide", "bursts:0.3", "--repeat", "2", "--json"]
+    command = [sys.executable, "-m", "cdsa", "score", table, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    records = json.loads(done.stdout)
+    assert len(records) == 2 * 2 * 3
+    fields = [
+        "method",
+        "measurement",
+        "hide",
+        "repeat",
+        "mae",
+        "rmse",
+        "mse",
+        "mre",
+        "mape",
+        "seconds",
+    ]
+    assert [name for name in records[0] if name in fields] == fields
+    assert {r["repeat"] for r in records} == {0, 1}
+
+
+def test_score_shows_the_best_first(table):
+    lines = run("score", table, "--methods", "mean,linear", "--hide", "bursts:0.3").splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("method"))
+    assert lines[first + 1].startswith("linear") and lines[first + 2].startswith("mean")
+
+
+def test_score_shows_the_spread_over_repeats(table):
+    assert "±" in run("score", table, "--methods", "mean", "--hide", "bursts:0.3", "--repeat", "3")
+
+
+def test_score_agrees_with_the_library(table):
+    records = json.loads(
+        run("score", table, "--methods", "linear", "--hide", "random:0.4", "--json")
+    )
+    scored = library.score("linear", library.open_cube(table), "random:0.4")
+    assert records[0]["mae"] == scored.records()[0]["mae"]
+
+
+def test_score_records_where_its_numbers_come_from(table, tmp_path):
+    for _ in range(2):
+        run(
+            "score",
+            table,
+            "--methods",
+            "mean",
+            "--hide",
+            "random:0.4",
+            "--record",
+            tmp_path / "r.jsonl",
+        )
+    lines = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert len(lines) == 6 and {"command", "commit", "machine", "seed", "mae"} <= set(lines[0])
+
+
+def test_methods_json_has_the_promised_fields():
+    records = json.loads(run("methods", "--json"))
+    assert [r["name"] for r in records] == [m.name for m in library.methods()]
+    assert {"name", "task", "needs", "extra", "paper"} <= set(records[0])
+
+
+def test_bad_words_are_answered_in_one_message(table):
+    for command, option, word, answer in (
+        ("score", "--methods", "linea", "did you mean 'linear'"),
+        ("score", "--hide", "burst:0.1", "did you mean 'bursts'"),
+        ("info", "--layout", "panl", "did you mean 'panel'"),
+        ("info", "--bounds", "pm25=low", "humid=0:100"),
+    ):
+        with pytest.raises(CdsaError, match=answer):
+            run(command, table, option, word)
+
+
+def test_an_unknown_option_exits_with_2(table):
+    assert runner.invoke(app, ["info", str(table), "--nonsense"]).exit_code == 2
+
+
+def test_our_own_mistakes_show_no_traceback(table, monkeypatch, capsys):
+    from cdsa import cli
+    from cdsa.cli import app as module
+
+    monkeypatch.delenv("CDSA_DEBUG", raising=False)
+    monkeypatch.setattr(module, "app", lambda: 1 / 0)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1 and "something went wrong inside cdsa" in capsys.readouterr().err
+
+
+def test_long_and_panel_tables_give_the_same_scores(tmp_path):
+    for name, form in (("a.csv", panel), ("b.csv", long)):
+        form(network(steps=100)).to_csv(tmp_path / name, index=False)
+    first, second = (
+        json.loads(
+            run("score", tmp_path / name, "--methods", "linear", "--hide", "random:0.4", "--json")
+        )
+        for name in ("a.csv", "b.csv")
+    )
+    assert [r["mae"] for r in first] == [r["mae"] for r in second]
+
+
+def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run("demo")
+    for words in ("8,730 steps", "pressure", "linear", "climatology", "mice", "wrote"):
+        assert words in text
+    filled = pd.read_csv(tmp_path / "cdsa-demo" / "filled.csv")
+    assert len(filled) == 8730 * 3 and filled.notna().all().all()
+    assert len(pd.read_csv(tmp_path / "cdsa-demo" / "detail.csv")) > 3000
+    assert max(map(len, text.splitlines())) <= 80

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from cdsa.cube import angle_difference, check_cube, describe
+from cdsa.errors import CubeError
+
+
+def refused(cube, match):
+    with pytest.raises(CubeError, match=match):
+        check_cube(cube)
+
+
+def test_a_good_cube_passes(cube):
+    check_cube(cube)
+
+
+def test_axes_in_another_order_are_refused(cube):
+    refused(cube.transpose("location", "time", "measurement"), "in this order")
+
+
+def test_whole_numbers_are_refused(cube):
+    refused(cube.fillna(0).astype(int), "floating-point numbers")
+
+
+def test_falling_time_is_named_by_step_and_stamp(cube):
+    refused(cube.isel(time=[0, 2, 1]), r"step 2 \(2020-01-01 01:00:00\) does not come after step 1")
+
+
+def test_an_irregular_grid_is_named_by_step_and_stamp(cube):
+    refused(
+        cube.isel(time=[0, 1, 2, 5]), r"step 3 \(2020-01-01 05:00:00\) comes 0 days 03:00:00 after"
+    )
+
+
+def test_a_location_twice_is_named(cube):
+    refused(cube.assign_coords(location=["a", "b", "a"]), "'a' is there twice")
+
+
+def test_infinity_is_named_by_its_cell(cube):
+    cube[1, 0, 0] = np.inf
+    refused(cube, "must be finite, but found inf at 2020-01-01 01:00:00, S0, pm25")
+
+
+def test_a_number_too_large_to_square_is_named(cube):
+    cube[1, 0, 0] = 1e308
+    refused(cube, r"smaller than 1e\+100 in size, but found 1e\+308")
+
+
+def test_latitude_91_is_named(cube):
+    refused(cube.assign_coords(lat=("location", [0.0, 91.0, 0.0])), "'S1' has 91")
+
+
+def test_a_station_without_coordinates_is_named(cube):
+    refused(cube.assign_coords(lat=("location", [0.0, np.nan, 0.0])), "'S1' has none")
+
+
+def test_half_a_coordinate_is_refused(cube):
+    refused(cube.drop_vars("lon"), "only 'lat'")
+
+
+def test_a_cube_without_coordinates_is_fine(cube):
+    check_cube(cube.drop_vars(["lat", "lon"]))
+
+
+def test_what_is_said_of_an_unknown_measurement_is_refused(cube):
+    with pytest.raises(CubeError, match="'humidity'.*pm25, temp"):
+        describe(cube, angles=["humidity"])
+
+
+def test_a_unit_of_direction_makes_an_angle(cube):
+    assert describe(cube, units={"temp": "degrees of direction"})["angle"].values.tolist() == [
+        False,
+        True,
+    ]
+
+
+def test_bounds_must_rise(cube):
+    with pytest.raises(CubeError, match="must rise"):
+        describe(cube, bounds={"temp": (1, 0)})
+
+
+def test_the_way_round_the_circle_is_the_short_one():
+    assert angle_difference(
+        np.array([1.0, 359.0, 90.0]), np.array([359.0, 1.0, 45.0])
+    ).tolist() == [2, -2, 45]

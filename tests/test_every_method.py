@@ -1,0 +1,147 @@
+"""Promises of every method, over the registry: a new one is tested by being registered."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import cdsa
+from cdsa.cube import describe
+from cdsa.method import REGISTRY, Filler, make_method
+from conftest import network
+
+pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
+
+
+def filled(name: str, cube: xr.DataArray) -> xr.DataArray:
+    return make_method(name)[1].fit(cube).fill(cube)
+
+
+def small(**sizes) -> xr.DataArray:
+    return network(**({"steps": 40} | sizes))
+
+
+def constant(cube):
+    cube[:, 0, :] = 7.0
+    cube[5:9, 0, :] = np.nan
+    return cube
+
+
+def silent(cube):
+    cube[:, 0, :] = np.nan
+    return cube
+
+
+def one_gap(cube):
+    cube[3, 0, 0] = np.nan
+    return cube
+
+
+SHAPES = {
+    "usual": lambda: small(),
+    "one station": lambda: small(stations=1),
+    "one measurement": lambda: small(measurements=1),
+    "one series": lambda: small(stations=1, measurements=1),
+    "one gap": lambda: one_gap(small(missing=0.0)),
+    "no gap": lambda: small(missing=0.0),
+    "an all-missing station": lambda: silent(small()),
+    "a constant sensor": lambda: constant(small()),
+    "two time steps": lambda: one_gap(small(steps=4, missing=0.0))[2:4],
+    "one time step": lambda: small(missing=0.0)[:1].where(lambda c: c["location"] != "S1"),
+    "no coordinates": lambda: small(places=False),
+    "nearly everything missing": lambda: small(missing=0.95),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
+    cube = SHAPES[shape]()
+    result = filled(name, cube)
+    assert result.notnull().all()
+    measured = cube.notnull().to_numpy()
+    assert result.to_numpy()[measured].tobytes() == cube.to_numpy()[measured].tobytes()
+    xr.testing.assert_identical(result.drop_vars(()).coords.to_dataset(), cube.coords.to_dataset())
+
+
+def test_is_a_filler(name):
+    assert isinstance(make_method(name)[1].fit(small()), Filler)
+
+
+def test_cannot_see_what_was_hidden(name):
+    cube = small(missing=0.1)
+    hidden = cube.notnull() & (np.random.default_rng(1).random(cube.shape) < 0.2)
+    changed = cube.where(~hidden, cube * 100 + 1000)
+    first, second = (filled(name, c.where(~hidden)) for c in (cube, changed))
+    assert first.equals(second)
+
+
+def test_is_deterministic(name):
+    assert filled(name, small()).equals(filled(name, small()))
+
+
+def test_does_not_change_its_input(name):
+    cube = small()
+    before = cube.copy(deep=True)
+    filled(name, cube)
+    assert cube.identical(before)
+
+
+def test_does_not_care_about_the_order_of_stations(name):
+    cube = small(stations=4)
+    turned = cube.isel(location=[2, 0, 3, 1])
+    np.testing.assert_allclose(
+        filled(name, turned).sel(location=cube["location"]), filled(name, cube), rtol=1e-9
+    )
+
+
+def test_does_not_care_about_the_order_of_measurements(name):
+    cube = small(measurements=3)
+    turned = cube.isel(measurement=[2, 0, 1])
+    np.testing.assert_allclose(
+        filled(name, turned).sel(measurement=cube["measurement"]), filled(name, cube), rtol=1e-9
+    )
+
+
+def test_a_measurement_without_a_value_stays_missing_and_the_rest_is_filled(name):
+    cube = small()
+    cube[:, :, 1] = np.nan
+    result = cdsa.fill(cube, name)
+    assert (
+        result["value"][:, :, 1].isnull().all()
+        and (result["source"][:, :, 1] == "unfillable").all()
+    )
+    assert result["value"][:, :, 0].notnull().all()
+
+
+def test_nothing_measured_at_all_is_no_crash(name):
+    cube = small()
+    cube[:] = np.nan
+    assert (cdsa.fill(cube, name)["source"] == "unfillable").all()
+
+
+def test_directions_are_filled_on_the_circle(name, windy):
+    # all winds blow from around north: a mean of degrees would say south
+    result = filled(name, windy).sel(measurement="wind_dir")
+    away = np.abs((result.to_numpy() + 180) % 360 - 180)
+    assert ((result >= 0) & (result < 360)).all() and away.max() < 90
+
+
+def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
+    cube = describe(small(), bounds={"pm25": (9.0, 11.0)})
+    result = filled(name, cube)
+    gaps = cube.isnull().sel(measurement="pm25")
+    pm25 = result.sel(measurement="pm25")
+    assert (pm25.where(gaps, 10.0) >= 9.0).all() and (pm25.where(gaps, 10.0) <= 11.0).all()
+    assert (pm25.where(~gaps) > 11.0).any()
+
+
+def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
+    cube = small(steps=80, stations=4)
+    filler = make_method(name)[1].fit(cube[:50, :3])
+    other = cube[50:, [3, 1]]
+    result = filler.fill(other)
+    assert result.notnull().all() and result.sizes == other.sizes
+
+
+def test_float32_stays_float32(name):
+    cube = small().astype(np.float32)
+    assert filled(name, cube).dtype == np.float32

@@ -1,0 +1,74 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import cdsa
+from cdsa.errors import ConfigError, CubeError
+from cdsa.filling import count_sources
+from conftest import network
+
+
+@dataclass(frozen=True)
+class Sure:
+    """A method that knows how sure it is."""
+
+    def fit(self, cube):
+        return self
+
+    def fill(self, cube):
+        return cube.fillna(5.0)
+
+    def interval(self, cube, level):
+        whole = self.fill(cube)
+        return whole - level, whole + level
+
+
+def test_every_cell_has_a_source(cube):
+    result = cdsa.fill(cube, "linear")
+    assert set(np.unique(result["source"])) == {"observed", "filled"}
+    assert ((result["source"] == "filled") == cube.isnull()).all()
+
+
+def test_sources_are_counted_by_measurement():
+    cube = network(missing=0.2)
+    cube[:, :, 1] = np.nan
+    counts = count_sources(cdsa.fill(cube, "mean"))
+    assert counts["temp"] == {"observed": 0, "filled": 0, "unfillable": 180}
+    assert counts["pm25"]["filled"] == int(cube[:, :, 0].isnull().sum())
+
+
+def test_a_method_that_knows_intervals_brings_them(cube):
+    result = cdsa.fill(cube, Sure(), interval=0.5)
+    gap = cube.isnull()
+    assert (result["lower"].where(gap, 4.5) == 4.5).all() and (
+        result["upper"].where(gap, 5.5) == 5.5
+    ).all()
+
+
+def test_the_interval_of_a_measured_value_is_itself(cube):
+    result = cdsa.fill(cube, Sure())
+    known = cube.notnull()
+    assert (result["lower"] == cube).where(known, True).all() and (result["upper"] == cube).where(
+        known, True
+    ).all()
+
+
+def test_a_method_without_intervals_brings_none(cube):
+    assert set(cdsa.fill(cube, "linear")) == {"value", "source"}
+
+
+def test_an_impossible_interval_is_refused(cube):
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        cdsa.fill(cube, "linear", interval=90)
+
+
+def test_something_else_than_a_cube_is_refused():
+    with pytest.raises(CubeError, match="cdsa.open_cube"):
+        cdsa.fill(np.zeros((2, 2, 2)))
+
+
+def test_public_names_are_what_they_say():
+    assert all(callable(getattr(cdsa, name)) for name in cdsa.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cdsa.nothing  # noqa: B018

@@ -1,0 +1,23 @@
+import numpy as np
+
+from cdsa.gaps import CLASSES, gap_class, gap_lengths, run_lengths
+
+
+def test_each_missing_cell_knows_the_length_of_its_gap():
+    missing = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], dtype=bool)
+    assert run_lengths(missing).tolist() == [2, 2, 0, 1, 0, 0, 3, 3, 3]
+
+
+def test_gaps_of_one_series_do_not_run_into_another():
+    missing = np.array([[1, 0], [1, 1], [0, 1]], dtype=bool)
+    assert run_lengths(missing).tolist() == [[2, 0], [2, 2], [0, 2]]
+
+
+def test_each_gap_is_counted_once():
+    missing = np.array([1, 1, 0, 1, 0, 1], dtype=bool)
+    assert gap_lengths(missing).tolist() == [2, 1, 1]
+
+
+def test_classes_are_closed_at_their_longest_gap():
+    names = [CLASSES[n][0] for n in gap_class(np.array([1, 2, 5, 6, 23, 24, 71, 72, 9999]))]
+    assert names == ["1", "2-5", "2-5", "6-23", "6-23", "24-71", "24-71", "72+", "72+"]

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from cdsa.errors import ConfigError
+from cdsa.gaps import gap_lengths
+from cdsa.masks import AtRandom, Blocks, Bursts, Given, LastSteps, Stations, natural_gaps, read_hide
+from conftest import network
+
+WAYS = [
+    "random:0.4",
+    "bursts:0.4",
+    "blocks:0.4",
+    "random:+0.1",
+    "bursts:+0.1",
+    "stations:1",
+    "last:5",
+]
+
+
+def final_rate(cube, hidden):
+    return float(cube.where(~hidden).isnull().mean())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_measured_cells_are_hidden(way, cube, rng):
+    hidden = read_hide(way)(cube, rng)
+    assert hidden.any() and not (hidden & cube.isnull()).any()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_hides_the_same_cells_again_and_another_one_others(way, cube):
+    first, same, other = (read_hide(way)(cube, np.random.default_rng(s)) for s in (1, 1, 4))
+    assert first.equals(same)
+    assert way.startswith("last") or not first.equals(other)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hiding_does_not_change_the_cube(way, cube, rng):
+    before = cube.copy(deep=True)
+    read_hide(way)(cube, rng)
+    assert cube.identical(before)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("kind", [AtRandom, Bursts, Blocks])
+def test_the_final_missing_rate_is_hit(kind, rate, rng):
+    cube = network(steps=400, stations=8, measurements=1, missing=0.1)
+    assert final_rate(cube, kind(rate=rate)(cube, rng)) == pytest.approx(rate, abs=0.005)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bursts_hit_the_rate_on_a_small_cube_too(seed):
+    cube = network(steps=48, stations=2, measurements=1, missing=0.05, seed=seed)
+    hidden = Bursts(rate=0.3)(cube, np.random.default_rng(seed))
+    assert final_rate(cube, hidden) == pytest.approx(0.3, abs=0.005)
+
+
+def test_bursts_are_as_long_as_the_datas_own_gaps(rng):
+    cube = network(steps=2000, stations=6, measurements=1, missing=0.0)
+    values = cube.to_numpy().copy()
+    for start in range(50, 1900, 60):  # natural gaps of 20 steps, all alike
+        values[start : start + 20, ::2] = np.nan
+    gappy = cube.copy(data=values)
+    assert natural_gaps(gappy) == (20.0, 0.0)
+    untouched = Bursts(share=0.05)(gappy, rng).to_numpy()[:, 1::2]  # series without natural gaps
+    lengths = gap_lengths(untouched)
+    assert np.median(lengths) == 20
+
+
+def test_bursts_follow_the_paper_where_the_data_have_no_gaps():
+    assert natural_gaps(network(missing=0.0)) == (6.35, 9.81)
+
+
+def test_the_papers_ratio_ends_at_the_papers_rate(rng):
+    # the authors' walk: at each step a gap starts with chance 0.618, int(N(6.35, 9.81)) steps long
+    cube = network(steps=6000, stations=4, measurements=1, missing=0.0)
+    walked = np.zeros(cube.shape[:2], dtype=bool)
+    for series in range(4):
+        t = 0
+        while t < 6000:
+            length = int(rng.normal(6.35, 9.81)) if rng.random() < 0.618 else 0
+            walked[t : t + max(length, 0), series] = True
+            t += max(length, 1)
+    hidden = Bursts(rate=float(walked.mean()))(cube, rng).to_numpy()[:, :, 0]
+    assert walked.mean() == pytest.approx(0.9, abs=0.01)
+    assert gap_lengths(hidden).mean() == pytest.approx(gap_lengths(walked).mean(), rel=0.15)
+
+
+def test_a_rate_below_what_is_missing_already_is_refused(rng):
+    with pytest.raises(ConfigError, match=r"% is missing and 1.0% was asked for.*\+0.01"):
+        AtRandom(rate=0.01)(network(missing=0.3), rng)
+
+
+def test_a_measurement_without_a_value_does_not_count(rng):
+    cube = network(missing=0.0)
+    cube[:, :, 1] = np.nan
+    hidden = AtRandom(rate=0.2)(cube, rng)
+    assert hidden[:, :, 0].mean() == pytest.approx(0.2, abs=0.005)
+
+
+def test_blocks_take_neighbouring_stations_together(rng):
+    cube = network(steps=500, stations=6, measurements=1, missing=0.0)
+    hidden = Blocks(share=0.01, steps=10, stations=2)(cube, rng).to_numpy()[:, :, 0]
+    at_once = hidden.sum(axis=1)
+    assert at_once.max() == 2
+    places = np.flatnonzero(hidden[np.argmax(at_once)])
+    assert np.diff(places) == 1  # stations stand in a row: neighbours differ by one
+
+
+def test_whole_stations_are_hidden(cube, rng):
+    visible = cube.where(~Stations(count=2)(cube, rng))
+    assert int(visible.notnull().any(("time", "measurement")).sum()) == 1
+
+
+def test_all_stations_cannot_be_hidden(cube, rng):
+    with pytest.raises(ConfigError, match="one must stay"):
+        Stations(count=3)(cube, rng)
+
+
+def test_the_last_steps_are_hidden(cube, rng):
+    hidden = LastSteps(count=5)(cube, rng)
+    assert cube.where(~hidden)[-5:].isnull().all() and not hidden[:-5].any()
+
+
+def test_a_given_mask_is_taken_by_its_labels(cube, rng):
+    mask = xr.zeros_like(cube, dtype=bool)
+    mask.loc["2020-01-01 03:00", "S1", "pm25"] = True
+    turned = mask.isel(location=[2, 1, 0])
+    hidden = Given(hidden=turned)(cube, rng)
+    assert int(hidden.sum()) == int(
+        cube.sel(time="2020-01-01 03:00", location="S1", measurement="pm25").notnull()
+    )
+
+
+def test_the_last_value_of_a_measurement_is_never_hidden(rng):
+    cube = network(steps=4, stations=1, measurements=2, missing=0.0)
+    cube[1:, :, 1] = np.nan
+    hidden = AtRandom(share=0.99)(cube, rng)
+    assert cube.where(~hidden).notnull().any(("time", "location")).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("burst:0.2", "did you mean 'bursts'"),
+        ("bursts", "bursts:0.2"),
+        ("stations:two", "stations:2"),
+        ("random:1.5", "between 0 and 1"),
+        ("last:0", "last steps"),
+    ],
+)
+def test_a_wrong_way_of_hiding_is_answered(text, match, cube, rng):
+    with pytest.raises(ConfigError, match=match):
+        read_hide(text)(cube, rng)

@@ -1,0 +1,92 @@
+"""What each simple method promises of its own."""
+
+import numpy as np
+import pytest
+
+from cdsa.errors import ConfigError
+from cdsa.method import make_method
+from cdsa.method.neighbours import Knn
+from cdsa.method.simple import Climatology, Last, Linear, Mean
+from conftest import network
+
+
+def series(*values: float):
+    cube = network(steps=len(values), stations=1, measurements=1, missing=0.0)
+    return cube.copy(data=np.array(values).reshape(-1, 1, 1))
+
+
+def fill(method, cube):
+    return method.fit(cube).fill(cube).to_numpy().ravel().tolist()
+
+
+NAN = float("nan")
+
+
+def test_mean_is_the_stations_own():
+    cube = network(stations=2, measurements=1, missing=0.0)
+    cube[0, 0, 0] = NAN
+    assert Mean().fit(cube).fill(cube)[0, 0, 0] == pytest.approx(float(cube[1:, 0, 0].mean()))
+
+
+def test_last_carries_forward_and_backward_only_at_the_start():
+    assert fill(Last(), series(NAN, 1, NAN, NAN, 4, NAN)) == [1, 1, 1, 1, 4, 4]
+
+
+def test_linear_is_straight_inside_and_level_at_the_ends():
+    assert fill(Linear(), series(NAN, 1, NAN, NAN, 4, NAN)) == [1, 1, 2, 3, 4, 4]
+
+
+def test_climatology_is_the_usual_value_of_hour_and_month():
+    cube = network(steps=24 * 60, stations=1, measurements=1, missing=0.0)
+    hour, month = cube["time"].dt.hour.values, cube["time"].dt.month.values
+    cube[100, 0, 0] = NAN
+    alike = (hour == hour[100]) & (month == month[100])
+    alike[100] = False
+    assert Climatology().fit(cube).fill(cube)[100, 0, 0] == pytest.approx(float(cube[alike].mean()))
+
+
+def test_climatology_falls_back_to_the_hour_then_the_month():
+    cube = network(steps=24 * 40, stations=1, measurements=1, missing=0.0)
+    february = cube["time"].dt.month.values == 2
+    hour = cube["time"].dt.hour.values
+    gone = february & (hour == 5)
+    cube[gone] = NAN
+    filled = Climatology().fit(cube).fill(cube)
+    january = cube[~february & (hour == 5)]
+    assert np.allclose(filled[gone], float(january.mean()))
+
+
+def test_a_silent_station_gets_the_mean_of_the_others_at_that_moment():
+    cube = network(stations=3, measurements=1, missing=0.0)
+    cube[:, 0] = NAN
+    filled = Linear().fit(cube).fill(cube)
+    assert np.allclose(filled[:, 0], cube[:, 1:].mean("location"))
+
+
+def test_knn_finds_the_moments_that_look_alike():
+    # a daily wave repeats exactly: the same hour of another day is the best donor
+    cube = network(steps=24 * 20, stations=3, measurements=1, missing=0.0)
+    hour = cube["time"].dt.hour.values
+    clean = cube.copy(
+        data=np.stack([np.sin((hour + n) * 2 * np.pi / 24) for n in range(3)], 1)[..., None]
+    )
+    gappy = clean.copy(deep=True)
+    gappy[100:110, 0] = NAN
+    assert np.allclose(Knn().fit(gappy).fill(gappy), clean, atol=1e-6)
+
+
+def test_mice_finds_a_linear_relation():
+    rng = np.random.default_rng(0)
+    cube = network(steps=300, stations=3, measurements=1, missing=0.0)
+    a, b = rng.normal(size=300), rng.normal(size=300)
+    values = np.stack([a, b, 2 * a - b + 1], axis=1)[..., None]
+    truth = cube.copy(data=values)
+    gappy = truth.copy(deep=True)
+    gappy[50:80, 2] = NAN
+    filled = make_method("mice")[1].fit(gappy).fill(gappy)
+    assert np.allclose(filled, truth, atol=1e-2)
+
+
+def test_a_misspelt_method_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'linear'"):
+        make_method("linea")

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from cdsa.cube import describe
+from cdsa.metrics import measure
+from conftest import network
+
+
+@pytest.fixture
+def truth():
+    return network(steps=30, missing=0.0)
+
+
+def guess_of(truth, rng):
+    return truth + xr.DataArray(rng.normal(size=truth.shape), dims=truth.dims)
+
+
+def test_figures_are_what_their_names_say(truth, rng):
+    guess, asked = guess_of(truth, rng), xr.ones_like(truth, dtype=bool)
+    errors = measure(guess, truth, asked, truth).by("measurement").loc["temp"]
+    e, y = (guess - truth).sel(measurement="temp").values, truth.sel(measurement="temp").values
+    assert errors["mae"] == pytest.approx(np.abs(e).mean())
+    assert errors["mse"] == pytest.approx((e**2).mean())
+    assert errors["rmse"] == pytest.approx(np.sqrt((e**2).mean()))
+    assert errors["mre"] == pytest.approx(np.abs(e).sum() / np.abs(y).sum())
+    assert errors["mape"] == pytest.approx(np.abs(e / y).mean())
+
+
+def test_only_asked_cells_count(truth, rng):
+    asked = xr.zeros_like(truth, dtype=bool)
+    asked[3, 1, 0] = True
+    errors = measure(guess_of(truth, rng), truth, asked, truth)
+    assert errors.overall()["cells"] == 1
+
+
+def test_parts_add_up_to_the_whole(truth, rng):
+    guess = guess_of(truth, rng)
+    asked = xr.DataArray(rng.random(truth.shape) < 0.4, dims=truth.dims, coords=truth.coords)
+    half = asked & (truth["time"] < truth["time"][7])
+    parts = measure(guess, truth, half, truth) + measure(guess, truth, asked & ~half, truth)
+    whole = measure(guess, truth, asked, truth)
+    for key in ("measurement", "location", "gap"):
+        assert np.allclose(parts.by(key).sort_index(), whole.by(key).sort_index(), equal_nan=True)
+
+
+def test_units_are_never_added(truth, rng):
+    guess, asked = guess_of(truth, rng), xr.ones_like(truth, dtype=bool)
+    kilo = xr.DataArray(
+        [1.0, 1000.0], dims="measurement", coords={"measurement": truth["measurement"]}
+    )
+    small = measure(guess, truth, asked, truth)
+    large = measure(guess * kilo, truth * kilo, asked, truth * kilo)
+    assert large.overall()["mae"] == pytest.approx(small.overall()["mae"])
+    assert np.allclose(large.by("location")["rmse"], small.by("location")["rmse"])
+
+
+def test_one_measurement_is_counted_in_its_own_unit(truth, rng):
+    only = truth[:, :, :1]
+    guess, asked = guess_of(only, rng), xr.ones_like(only, dtype=bool)
+    assert measure(guess, only, asked, only).overall()["mae"] == pytest.approx(
+        float(np.abs(guess - only).mean())
+    )
+
+
+def test_an_angle_errs_by_the_shorter_way(truth):
+    wind = describe(truth, angles=["temp"])
+    wind[..., 1] = 359.0
+    guess = wind.copy(deep=True)
+    guess[..., 1] = 2.0
+    errors = (
+        measure(guess, wind, xr.ones_like(wind, dtype=bool), wind).by("measurement").loc["temp"]
+    )
+    assert errors["mae"] == pytest.approx(3.0)
+    assert np.isnan(errors["mape"]) and np.isnan(
+        errors["mre"]
+    )  # a share of a direction says nothing
+
+
+def test_zeros_are_left_out_of_percentages(truth, rng):
+    truth[0] = 0.0
+    errors = measure(guess_of(truth, rng), truth, xr.ones_like(truth, dtype=bool), truth)
+    assert np.isfinite(errors.overall()["mape"])
+
+
+def test_a_cell_belongs_to_the_class_of_its_whole_gap(truth):
+    visible = truth.copy(deep=True)
+    visible[2:9, 0, 0] = np.nan  # a natural gap of 2 and a hidden one of 5 beside it: 7 steps
+    asked = xr.zeros_like(truth, dtype=bool)
+    asked[4:9, 0, 0] = True
+    assert measure(truth, truth, asked, visible).by("gap").index.tolist() == ["6-23"]
+
+
+def test_unanswered_cells_are_not_counted(truth):
+    guess = truth.copy(deep=True)
+    guess[0] = np.nan
+    asked = xr.ones_like(truth, dtype=bool)
+    assert measure(guess, truth, asked, truth).overall()["cells"] == truth[1:].size

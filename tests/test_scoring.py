@@ -1,0 +1,147 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from cdsa.errors import ConfigError
+from cdsa.masks import Given
+from cdsa.method import make_method
+from cdsa.scoring import compare, expected_error, hidden_cells, score, summarise
+from conftest import network
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Fills with zeros and remembers every array it was ever shown."""
+
+    seen: list
+
+    def fit(self, cube):
+        self.seen.append(cube)
+        return self
+
+    def fill(self, cube):
+        self.seen.append(cube)
+        return cube.fillna(0.0)
+
+
+WAYS = ["random:0.5", "bursts:0.5", "blocks:0.5", "stations:1", "last:5"]
+
+
+@pytest.mark.parametrize("test", [None, 0.5])
+@pytest.mark.parametrize("hide", WAYS)
+def test_a_spying_method_never_sees_a_hidden_cell(hide, test):
+    cube = network(steps=80)
+    spy = Spy([])
+    score(spy, cube, hide, seed=3, test=test)
+    hidden = hidden_cells(cube, hide, seed=3, test=test)
+    secrets = cube.to_numpy()[hidden.to_numpy()]  # every value is unlike every other: noise
+    assert len(spy.seen) == 2 and len(secrets) > 0
+    for shown in spy.seen:
+        everything = [shown, *shown.coords.values()] + [
+            xr.DataArray(v) for v in shown.attrs.values()
+        ]
+        for part in everything:
+            if np.issubdtype(part.dtype, np.floating):
+                assert not np.isin(secrets, part.to_numpy()).any()
+        base = shown.to_numpy().base  # nor through the memory behind a view
+        assert base is None or not np.isin(secrets, np.asarray(base, dtype=float)).any()
+
+
+@pytest.mark.parametrize("test", [None, 0.5])
+def test_changing_the_hidden_truth_changes_no_guess(test):
+    cube = network(steps=80)
+    hidden = hidden_cells(cube, "bursts:0.4", seed=0, test=test)
+    shown = []
+    for truth in (cube, cube.where(~hidden, 1e6)):
+        spy = Spy([])
+        score(spy, truth, Given(hidden=hidden), test=test)
+        shown.append(spy.seen)
+    assert all(a.identical(b) for a, b in zip(*shown, strict=True))
+
+
+def test_with_a_test_share_the_method_learns_from_the_start_only():
+    cube = network(steps=80)
+    spy = Spy([])
+    score(spy, cube, "random:0.5", test=0.25)
+    learnt, filled = spy.seen
+    assert learnt[60:].isnull().all() and learnt[:60].identical(cube[:60])
+    assert filled["time"].identical(cube["time"][60:])
+
+
+def test_every_method_is_asked_for_the_same_cells(cube):
+    scores = list(compare(["mean", "linear"], cube, "bursts:0.4", repeats=2))
+    cells = {(s.method, s.repeat): s.errors.by("location")["cells"].tolist() for s in scores}
+    assert cells["mean", 0] == cells["linear", 0] and cells["mean", 1] == cells["linear", 1]
+    assert cells["mean", 0] != cells["mean", 1]
+
+
+def test_a_perfect_method_has_no_error(cube):
+    @dataclass(frozen=True)
+    class Oracle:
+        def fit(self, visible):
+            return self
+
+        def fill(self, visible):
+            return visible.fillna(cube)
+
+    scored = score(Oracle(), cube, "random:0.4")
+    assert scored.table()["mae"].item() == 0 and scored.unanswered == 0
+
+
+def test_cells_left_open_are_reported_not_hidden(cube):
+    @dataclass(frozen=True)
+    class Lazy:
+        def fit(self, visible):
+            return self
+
+        def fill(self, visible):
+            return visible
+
+    scored = score(Lazy(), cube, "random:0.4")
+    assert scored.unanswered == scored.hidden > 0
+
+
+def test_records_are_flat_and_complete(cube):
+    record = score("linear", cube, "bursts:0.4").records()[0]
+    wanted = ["method", "measurement", "hide", "repeat", "mae", "rmse", "mse", "mre", "mape"]
+    assert [key for key in record if key in wanted] == wanted and "seconds" in record
+    assert all(isinstance(value, str | int | float) for value in record.values())
+
+
+def test_several_measurements_are_summed_up_in_spreads(cube):
+    records = score("linear", cube, "bursts:0.4").records()
+    assert [r["measurement"] for r in records] == ["pm25", "temp", "all"] and records[-1][
+        "unit"
+    ] == "spreads"
+
+
+def test_the_best_is_marked_once_per_measurement(cube):
+    table = summarise(list(compare(["mean", "linear"], cube, "bursts:0.4", repeats=3)))
+    assert table.groupby("measurement")["best"].sum().eq(1).all() and (table["spread"] > 0).all()
+
+
+def test_expected_error_hides_a_tenth_of_what_is_there(cube):
+    expected = expected_error(cube, "linear")
+    assert expected.hidden == pytest.approx(0.1 * int(cube.notnull().sum()), abs=1)
+
+
+def test_too_little_to_hide_is_said():
+    cube = network(steps=2, stations=1, measurements=1, missing=0.0)
+    with pytest.raises(ConfigError, match="too few measured cells"):
+        expected_error(cube, "linear")
+
+
+def test_no_repeats_are_refused(cube):
+    with pytest.raises(ConfigError, match="at least once"):
+        list(compare(["mean"], cube, repeats=0))
+
+
+def test_a_straight_line_beats_the_mean_on_a_smooth_wave(cube):
+    line, mean = (score(m, cube, "random:0.4").table()["mae"].item() for m in ("linear", "mean"))
+    assert line < mean / 2
+
+
+def test_a_method_object_can_be_scored(cube):
+    assert score(make_method("linear")[1], cube, "random:0.4").method == "linear"

@@ -1,0 +1,261 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import cdsa
+from cdsa.errors import TableError
+from cdsa.sources.files import open_source
+from conftest import network
+
+
+def panel(cube):
+    """The cube as one row per time and station."""
+    frame = cube.to_series().unstack("measurement").reset_index()
+    frame["lat"] = cube["lat"].to_series().reindex(frame["location"]).to_numpy()
+    frame["lon"] = cube["lon"].to_series().reindex(frame["location"]).to_numpy()
+    return frame.rename_axis(columns=None).rename(columns={"location": "station"})
+
+
+def long(cube):
+    return cube.to_series().rename("value").reset_index()
+
+
+def wide(cube):
+    return cube[:, :, 0].to_series().unstack("location").rename_axis(columns=None).reset_index()
+
+
+@pytest.fixture
+def places(cube):
+    return pd.DataFrame({"id": cube["location"], "lat": cube["lat"], "lon": cube["lon"]})
+
+
+def bare(cube):
+    return cube.drop_vars([n for n in cube.coords if n not in cube.dims])
+
+
+@pytest.mark.parametrize(("form", "words"), [(panel, "panel"), (long, "long")])
+def test_layouts_are_recognised(form, words, cube):
+    source = open_source(form(cube))
+    assert source.layout.startswith(words)
+    assert bare(source.cube).sel(measurement=cube["measurement"]).equals(bare(cube))
+
+
+def test_wide_is_recognised_and_takes_its_places_from_another_table(cube, places):
+    source = open_source(wide(cube), locations=places, measurements="pm25")
+    assert (
+        source.layout.startswith("wide")
+        and source.cube["lat"].values.tolist() == cube["lat"].values.tolist()
+    )
+    assert bare(source.cube).equals(bare(cube[:, :, :1]))
+
+
+def test_columns_of_one_station_are_measurements_when_said_so(cube):
+    frame = wide(cube)
+    assert open_source(frame).cube.sizes["location"] == 3
+    alone = open_source(frame, layout="panel").cube
+    assert alone.sizes["measurement"] == 3 and alone["location"].item() == "station"
+
+
+def test_columns_can_be_named(cube):
+    frame = panel(cube).rename(
+        columns={"time": "wann", "station": "wo", "lat": "breite", "lon": "laenge"}
+    )
+    opened = cdsa.open_cube(frame, time="wann", location="wo", lat="breite", lon="laenge")
+    assert bare(opened).equals(bare(cube)) and "lat" in opened.coords
+
+
+def test_an_unknown_column_is_answered_with_the_nearest(cube):
+    with pytest.raises(
+        TableError, match="--location: there is no column 'staton'; did you mean 'station'"
+    ):
+        cdsa.open_cube(panel(cube), location="staton")
+
+
+def test_a_frame_with_a_time_index_comes_back_with_it(cube):
+    frame = wide(cube).set_index("time")
+    source = open_source(frame)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    pd.testing.assert_index_equal(result.index, frame.index)
+    assert result.notna().all().all() and list(result.columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize("form", [panel, long, wide])
+def test_column_order_dtypes_and_measured_values_come_back(form, cube):
+    frame = form(cube)
+    before = frame.copy(deep=True)
+    source = open_source(frame)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    assert result.columns.tolist() == frame.columns.tolist()
+    assert result.dtypes.tolist() == frame.dtypes.tolist()
+    kept = frame.notna().to_numpy()
+    assert (result.to_numpy(dtype=object)[kept] == frame.to_numpy(dtype=object)[kept]).all()
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_absent_rows_are_added_in_the_tables_own_order(cube):
+    frame = panel(cube).sort_values(["station", "time"], ignore_index=True)
+    gone = frame.drop(index=[3, 4, 70]).reset_index(drop=True)
+    source = open_source(gone)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    pd.testing.assert_frame_equal(
+        result[["time", "station", "lat", "lon"]], frame[["time", "station", "lat", "lon"]]
+    )
+
+
+def test_absent_stamps_are_counted(cube):
+    frame = panel(cube)
+    source = open_source(frame[frame["time"] != frame["time"].iloc[30]])
+    assert any("1 of 60 time stamps were absent" in note for note in source.notes)
+
+
+def test_unsorted_rows_stay_as_they_are_and_new_ones_come_last(cube):
+    shuffled = panel(cube).sample(frac=1, random_state=1, ignore_index=True).drop(index=[5])
+    source = open_source(shuffled)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    assert (
+        result["time"].iloc[:-1].tolist() == shuffled["time"].tolist()
+        and len(result) == len(shuffled) + 1
+    )
+
+
+def test_further_columns_are_carried_along(cube):
+    frame = panel(cube)
+    frame["name"] = "Station " + frame["station"]
+    frame["remark"] = np.where(np.arange(len(frame)) == 7, "broken", "")
+    source = open_source(frame.drop(index=[10]))
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    assert (result["name"] == "Station " + result["station"]).all()
+    assert (result["remark"] == "broken").sum() == 1 and any(
+        "remark" in note for note in source.notes
+    )
+
+
+def test_whole_number_columns_stay_whole(cube):
+    frame = panel(cube)
+    frame["pm25"] = frame["pm25"].round().astype("Int64")
+    source = open_source(frame)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    assert result["pm25"].dtype == "Int64" and result["pm25"].notna().all()
+
+
+def test_float32_columns_come_back_bit_for_bit(cube):
+    frame = panel(cube).astype({"pm25": np.float32})
+    source = open_source(frame)
+    result = source.filled(cdsa.fill(source.cube, "linear"))
+    kept = frame["pm25"].notna()
+    assert result["pm25"].dtype == np.float32
+    assert result["pm25"][kept].to_numpy().tobytes() == frame["pm25"][kept].to_numpy().tobytes()
+
+
+def test_numbers_and_words_can_stand_for_missing(cube):
+    frame = panel(cube).fillna(-999.0)
+    frame["temp"] = frame["temp"].astype(str).replace("-999.0", "broken")
+    assert bare(cdsa.open_cube(frame, missing=[-999, "broken"])).equals(bare(cube))
+
+
+def test_a_likely_code_for_missing_is_pointed_out_but_kept(cube):
+    source = open_source(panel(cube).fillna(-999.0))
+    assert any("--missing -999" in note for note in source.notes) and source.cube.notnull().all()
+
+
+def test_unfillable_cells_keep_what_the_table_said(cube):
+    frame = panel(cube)
+    frame["temp"] = "NA"
+    source = open_source(frame)
+    assert (source.filled(cdsa.fill(source.cube, "linear"))["temp"] == "NA").all()
+
+
+def test_duplicates_are_refused_and_named(cube):
+    frame = panel(cube)
+    with pytest.raises(
+        TableError,
+        match=r"2020-01-01 01:00:00 of 'S0' stands in row 3 and again in row 180.*--duplicates",
+    ):
+        cdsa.open_cube(pd.concat([frame, frame.iloc[[3]]], ignore_index=True))
+
+
+def test_duplicates_are_joined_as_said():
+    frame = pd.DataFrame(
+        {"time": ["2020-01-01"] * 2 + ["2020-01-02"], "station": "A", "x": [1.0, 3.0, 5.0]}
+    )
+    assert cdsa.open_cube(frame, duplicates="mean").values.ravel().tolist() == [2, 5]
+    assert cdsa.open_cube(frame, duplicates="first").values.ravel().tolist() == [1, 5]
+
+
+def test_duplicate_directions_are_averaged_on_the_circle():
+    frame = pd.DataFrame(
+        {"time": ["2020-01-01"] * 2 + ["2020-01-02"], "station": "A", "d": [350.0, 10.0, 5.0]}
+    )
+    mean = cdsa.open_cube(frame, duplicates="mean", angles="d").values[0].item()
+    assert min(mean, 360 - mean) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_station_that_moves_is_named(cube):
+    frame = panel(cube)
+    frame.loc[100, "lat"] = 50.0
+    with pytest.raises(
+        TableError, match=r"'S1' has lat 40.1 in row 1 and 50 in row 100.*--no-coordinates"
+    ):
+        cdsa.open_cube(frame)
+    assert "lat" not in cdsa.open_cube(frame, coordinates=False).coords
+
+
+def test_a_station_missing_from_the_locations_is_named(cube, places):
+    with pytest.raises(TableError, match="'S2' is not in the locations table"):
+        cdsa.open_cube(wide(cube), locations=places[:2])
+
+
+def test_only_wanted_measurements_are_taken(cube):
+    for form in (panel, long):
+        assert cdsa.open_cube(form(cube), measurements=["temp"])["measurement"].values.tolist() == [
+            "temp"
+        ]
+
+
+def test_units_of_a_long_table_are_kept(cube):
+    frame = long(cube)
+    frame["unit"] = frame["measurement"].map({"pm25": "ug/m3", "temp": "degC"})
+    assert cdsa.open_cube(frame)["unit"].values.tolist() == ["ug/m3", "degC"]
+
+
+def test_station_numbers_become_names_and_come_back_as_numbers(cube):
+    frame = panel(cube)
+    frame["station"] = frame["station"].map({"S0": 1001, "S1": 1002, "S2": 1003})
+    source = open_source(frame.drop(index=[4]))
+    assert source.cube["location"].values.tolist() == ["1001", "1002", "1003"]
+    assert source.filled(cdsa.fill(source.cube))["station"].tolist() == frame["station"].tolist()
+
+
+def test_a_row_without_a_station_is_named(cube):
+    frame = panel(cube)
+    frame.loc[7, "station"] = None
+    with pytest.raises(TableError, match="row 7 has none"):
+        cdsa.open_cube(frame)
+
+
+def test_time_zones_of_a_frame_come_back(cube):
+    frame = panel(cube)
+    frame["time"] = frame["time"].dt.tz_localize("Asia/Shanghai")
+    source = open_source(frame.drop(index=[4]))
+    result = source.filled(cdsa.fill(source.cube))
+    assert source.cube["time"][0] == np.datetime64("2019-12-31T16:00")
+    pd.testing.assert_series_equal(result["time"], frame["time"])
+
+
+def test_something_else_is_refused():
+    with pytest.raises(TableError, match="found a list"):
+        cdsa.open_cube([1, 2, 3])
+
+
+def test_a_misspelt_option_is_answered(cube):
+    with pytest.raises(cdsa.errors.ConfigError, match="did you mean 'missing'"):
+        cdsa.open_cube(panel(cube), mising=-999)
+
+
+def test_a_cube_that_is_one_already_is_taken_as_it_is(cube):
+    assert bare(cdsa.open_cube(cube)).equals(bare(cube))
+
+
+def test_a_network_without_coordinates_works():
+    cube = network(places=False)
+    assert cdsa.fill(cdsa.open_cube(long(cube)))["value"].notnull().all()

@@ -1,0 +1,147 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from cdsa.errors import TableError
+from cdsa.times import describe_step, is_regular, read_step, read_times, regular_grid
+
+
+def line(row: int) -> str:
+    return f"line {row + 2}"
+
+
+def read(stamps, **options):
+    return read_times(pd.Series(stamps, name="time"), line, **options)
+
+
+def grid(stamps, step=None):
+    return regular_grid(pd.to_datetime(stamps).to_numpy("datetime64[ns]"), line, step)
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ["2020-01-01T00:00:00Z", "2020-01-01T01:00:00Z"],
+        ["2020-01-01 00:00+01:00", "2020-01-01 01:00+01:00"],
+        ["2020-01-01 00:00:00 UTC", "2020-01-01 01:00:00 UTC"],
+        ["2020-01-01", "2020-01-02"],
+        ["2020/01/01 00:00", "2020/01/01 01:00"],
+        ["31.01.2020 00:00", "31.01.2020 01:00"],
+        ["31/01/2020 00:00", "01/02/2020 01:00"],
+        ["20200101", "20200102"],
+        ["2020-01-01 00:00:00.500000", "2020-01-01 00:00:01.000000"],
+    ],
+)
+def test_stamps_are_written_as_they_were_read(stamps):
+    times, clock = read(stamps)
+    assert clock.write(times) == stamps
+
+
+def test_stamps_with_an_offset_become_utc():
+    times, clock = read(["2020-01-01T08:00+08:00"])
+    assert times[0] == np.datetime64("2020-01-01T00:00") and clock.zone == "+08:00"
+
+
+def test_two_time_zones_are_refused_and_named():
+    with pytest.raises(
+        TableError, match=r"line 3 is in \+02:00 while .* line 2 is in \+01:00.*--tz"
+    ):
+        read(["2020-01-01 00:00+01:00", "2020-01-01 01:00+02:00"])
+
+
+def test_a_zone_beside_none_is_refused_and_named():
+    with pytest.raises(TableError, match=r"line 3 is in UTC .* without a zone.*--tz"):
+        read(["2020-01-01 00:00", "2020-01-01 01:00Z"])
+
+
+def test_tz_resolves_two_time_zones():
+    times, _ = read(["2020-01-01 00:00+01:00", "2020-01-01 01:00"], tz="Europe/Berlin")
+    assert times.tolist() == [
+        np.datetime64(t, "ns").item() for t in ("2019-12-31T23", "2020-01-01T00")
+    ]
+
+
+def test_the_second_of_a_doubled_hour_is_winter_time():
+    stamps = ["2020-10-25 02:00", "2020-10-25 02:00"]
+    times, _ = read(stamps, tz="Europe/Berlin", again=np.array([False, True]))
+    assert (times[1] - times[0]) == np.timedelta64(1, "h")
+
+
+def test_an_hour_that_never_was_is_refused():
+    with pytest.raises(TableError, match="skipped when clocks went forward"):
+        read(["2020-03-29 02:30"], tz="Europe/Berlin")
+
+
+def test_a_misspelt_zone_is_refused():
+    with pytest.raises(TableError, match="'Europe/Berln' is not a time zone"):
+        read(["2020-03-29 02:30"], tz="Europe/Berln")
+
+
+def test_day_first_or_month_first_is_asked_not_guessed():
+    with pytest.raises(TableError, match="day first or month first.*--time-format"):
+        read(["01/02/2020 00:00", "01/02/2020 01:00"])
+
+
+def test_an_unreadable_stamp_is_named():
+    with pytest.raises(TableError, match=r"'yesterday' in line 3"):
+        read(["2020-01-01", "yesterday"])
+
+
+def test_seconds_since_1970_are_read_when_said_so():
+    times, clock = read([0, 3600], time_format="unix")
+    assert times[1] == np.datetime64("1970-01-01T01:00") and clock.write(times) == ["0", "3600"]
+
+
+def test_numbers_are_not_taken_for_dates():
+    with pytest.raises(TableError, match="--time-format unix"):
+        read([1577836800, 1577840400])
+
+
+def test_the_step_is_inferred_and_absent_stamps_become_steps():
+    times, position = grid(
+        ["2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00", "2020-01-01 05:00"]
+    )
+    assert len(times) == 6 and position.tolist() == [0, 1, 2, 5]
+
+
+def test_a_stamp_off_the_grid_is_named_with_the_option_that_helps():
+    stamps = ["2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:07", "2020-01-01 03:00"]
+    stamps += ["2020-01-01 04:00", "2020-01-01 05:00"]
+    with pytest.raises(TableError, match=r"2020-01-01 02:07:00 in line 4 .*--step 1h"):
+        grid(stamps)
+    assert grid(stamps, "1h")[1].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_stamps_at_half_past_stay_where_they_are():
+    times, _ = grid(["2020-01-01 00:30", "2020-01-01 01:30", "2020-01-01 03:30"], "1h")
+    assert times[0] == np.datetime64("2020-01-01T00:30")
+
+
+def test_months_are_a_step():
+    times, position = grid(["2020-01-01", "2020-02-01", "2020-05-01"])
+    assert len(times) == 5 and is_regular(times) and position.tolist() == [0, 1, 4]
+
+
+def test_one_stamp_needs_the_step_to_be_given():
+    with pytest.raises(TableError, match="--step"):
+        grid(["2020-01-01 00:30"])
+    assert len(grid(["2020-01-01 00:30"], "1h")[0]) == 1
+
+
+def test_a_mistyped_year_is_not_taken_for_a_gap_of_decades():
+    with pytest.raises(
+        TableError, match=r"1970-01-01 00:00:00 \(line 4\).*Correct a mistyped stamp"
+    ):
+        grid(["2020-01-01 00:00", "2020-01-01 01:00", "1970-01-01 00:00"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("5min", "5 min"), ("h", "1 h"), ("1d", "1 d"), ("3months", "3 months")]
+)
+def test_a_step_reads_and_is_told_in_words(text, words):
+    assert describe_step(read_step(text)) == words
+
+
+def test_a_step_of_nothing_is_refused():
+    with pytest.raises(TableError, match="longer than nothing"):
+        read_step("0h")

@@ -1,5 +1,6 @@
 """Columns of a table: which one is what, and their entries as numbers or labels."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -194,15 +195,29 @@ def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArr
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     else:
         codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
-        read = [float("nan") if pd.isna(x) else read_number(str(x), options) for x in labels]
-        for code, number in enumerate(read):
-            if number is None:
-                row = int(np.argmax(codes == code))
-                raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
-        numbers = np.array(read, dtype=np.float64)[codes] if len(read) else np.empty(0)
+        read = _plain_numbers(labels)
+        if read is None:
+            found = [math.nan if pd.isna(x) else read_number(str(x), options) for x in labels]
+            for code, number in enumerate(found):
+                if number is None:
+                    row = int(np.argmax(codes == code))
+                    raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
+            read = np.array(found, dtype=np.float64)
+        numbers = read[codes]
     for mark in missing_codes(options):
         numbers[numbers == mark] = np.nan
     return np.asarray(numbers)
+
+
+def _plain_numbers(labels: NDArray[np.object_]) -> NDArray[np.float64] | None:
+    """Labels that are nothing but numbers and blanks, read in one go; None if they are not."""
+    texts = np.where(labels == "", "nan", labels)
+    if any(not isinstance(text, str) or "_" in text for text in texts):
+        return None
+    try:
+        return texts.astype(np.float64)
+    except ValueError:
+        return None
 
 
 def _not_a_number(text: str, column: str, place: str) -> str:

@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -86,7 +87,8 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> tuple[pd.DataFr
             "separator with --separator"
         ) from bad
     cells.index = pd.RangeIndex(1, len(cells) + 1, name="line")
-    cells = cells[~(cells == "").all(axis=1)]
+    blank = np.flatnonzero(cells[0] == "")
+    cells = cells.drop(index=cells.index[blank[(cells.iloc[blank] == "").all(axis=1)]])
     names = [str(name).strip() for name in cells.iloc[0]]
     _check_header(path, names, separator)
     frame = cells.iloc[1:].set_axis(names, axis=1)

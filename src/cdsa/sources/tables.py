@@ -102,7 +102,9 @@ class Table:
         """Keys of all rows, old ones first, and the rows that the table lacks."""
         shape = self._key_shape()
         old = np.ravel_multi_index((self.row_time, self.row_location, self.row_measurement), shape)
-        absent = np.setdiff1d(np.arange(np.prod(shape)), old)
+        there = np.zeros(int(np.prod(shape)), dtype=bool)
+        there[old] = True
+        absent = np.flatnonzero(~there)
         if len(absent) == 0:
             return old, None
         t, l, m = np.unravel_index(absent, shape)  # noqa: E741 - the cube's own letters

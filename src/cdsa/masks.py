@@ -111,11 +111,11 @@ class _Walk:
     ) -> None:
         self.shape = shape
         steps, series = shape[0], int(np.prod(shape[1:]))
-        lengths = rng.normal(mean, spread, size=4 * steps * series + 64).astype(np.int64)
-        lengths = np.minimum(lengths[lengths >= 1], max(1, steps // 4))
-        rounds = max(1, min(steps, len(lengths) // max(series, 1)))
-        self.lengths = lengths[: rounds * series].reshape(rounds, series)
-        self.luck = rng.random((rounds, series))
+        self.lengths = np.zeros((0, series), dtype=np.int64)
+        while self.lengths.sum(axis=0).min() < steps:  # enough to cover every series without a wait
+            drawn = np.minimum(_lengths(64 * series, mean, spread, rng), max(1, steps // 4))
+            self.lengths = np.concatenate([self.lengths, drawn.reshape(64, series)])
+        self.luck = rng.random(self.lengths.shape)
 
     def covered(self, chance: float) -> Bools:
         """Cells inside a gap if one starts with this chance at every step."""
@@ -131,6 +131,15 @@ class _Walk:
         np.add.at(edges, (starts[inside], column[inside]), 1)
         np.add.at(edges, (ends[inside], column[inside]), -1)
         return (np.cumsum(edges, axis=0)[:steps] > 0).reshape(self.shape)
+
+
+def _lengths(count: int, mean: float, spread: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many whole lengths of at least one step from a normal distribution."""
+    lengths = np.empty(0, dtype=np.int64)
+    while len(lengths) < count:
+        drawn = rng.normal(mean, spread, size=2 * count).astype(np.int64)
+        lengths = np.concatenate([lengths, drawn[drawn >= 1]])
+    return lengths[:count]
 
 
 def natural_gaps(cube: xr.DataArray) -> tuple[float, float]:

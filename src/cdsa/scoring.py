@@ -43,16 +43,21 @@ class Score:
             return self.errors.overall().to_frame(ALL).T
         return self.errors.by(by)
 
-    def records(self) -> list[dict[str, Value]]:
-        """Flat records, one per measurement and, with several, one over all in spreads."""
-        rows = {str(name): figures for name, figures in self.errors.by("measurement").iterrows()}
-        units = dict(self.units)
+    def records(self, by: str = "measurement") -> list[dict[str, Value]]:
+        """Flat records, one per measurement; with several, one more over all, in spreads.
+
+        With `by` 'location' or 'gap' one per location or gap class instead, over all measurements.
+        """
+        rows = {str(name): figures for name, figures in self.errors.by(by).iterrows()}
+        several = self.errors.sums.index.get_level_values("measurement").nunique() > 1
+        mixed = "spreads" if several else next(iter(self.units.values()), "")
+        units = dict(self.units) if by == "measurement" else dict.fromkeys(rows, mixed)
         if len(rows) > 1:
-            rows[ALL], units[ALL] = self.errors.overall(), "spreads"
+            rows[ALL], units[ALL] = self.errors.overall(), mixed
         return [
             {
                 "method": self.method,
-                "measurement": name,
+                by: name,
                 "hide": self.hide,
                 "repeat": self.repeat,
                 **{figure: plain(float(figures[figure])) for figure in FIGURES},
@@ -150,15 +155,15 @@ def expected_error(cube: xr.DataArray, method: str | Method, *, seed: int = 0) -
     return score(method, cube, Bursts(share=0.1), seed=seed)
 
 
-def summarise(scores: Sequence[Score]) -> pd.DataFrame:
-    """One row per method and measurement: the mean of each figure over repeats, its spread, and
-    whether it is the best."""
-    records = pd.DataFrame([record for scored in scores for record in scored.records()])
+def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
+    """One row per method and measurement (or location, or gap class): the mean of each figure over
+    repeats, the standard deviation of the MAE as `spread`, and whether it is the best."""
+    records = pd.DataFrame([record for scored in scores for record in scored.records(by)])
     figures = [*FIGURES, "seconds"]
     records[figures] = records[figures].astype(float)
-    groups = records.groupby(["measurement", "method"], sort=False)
+    groups = records.groupby([by, "method"], sort=False)
     table = groups[figures].mean()
     table["unit"] = groups["unit"].first()
     table["spread"] = groups["mae"].std().fillna(0.0)
-    table["best"] = table["mae"] <= table.groupby(level="measurement")["mae"].transform("min")
+    table["best"] = table["mae"] <= table.groupby(level=by)["mae"].transform("min")
     return table.reset_index()

@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdsa.cli.reading import Reading, reads_a_file
+
+if TYPE_CHECKING:
+    from cdsa.results import Value
 
 File = Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet, NetCDF or Zarr.", metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else.")]
@@ -18,6 +21,10 @@ Hide = Annotated[
         "share of what is there), stations:2, last:12.",
         metavar="HOW",
     ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option("--record", help="Append the records to this file, with provenance."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Chooses which cells are hidden.")]
 
@@ -113,11 +120,11 @@ def score(
         float | None,
         typer.Option("--test", help="Learn from the start, score on this last share of the time."),
     ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Errors by measurement, location or gap (its length).")
+    ] = "measurement",
     json: Json = False,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="Append the records to this file, with provenance."),
-    ] = None,
+    record: Record = None,
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
     from cdsa.cli import show
@@ -125,18 +132,24 @@ def score(
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
+    show.check_by(by)
     names = methods.split(",") if methods else show.usable_methods()
     scores = show.score_with_progress(names, source.cube, hide, repeat, seed, test)
-    records = [entry for scored in scores for entry in scored.records()]
-    if record is not None:
-        from cdsa.results import append_results, provenance
-
-        origin = provenance(show.command_line()) | {"data": file.name, "seed": seed}
-        append_results(record, [entry | origin for entry in records])
+    records = [entry for scored in scores for entry in scored.records(by)]
+    _record(record, records, data=file.name, seed=seed)
     if json:
         show.print_json(records)
     else:
-        show.print_scores(scores)
+        show.print_scores(scores, by)
+
+
+def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
+    if path is not None:
+        from cdsa.cli import show
+        from cdsa.results import append_results, provenance
+
+        origin = provenance(show.command_line()) | {"data": data, "seed": seed}
+        append_results(path, [entry | origin for entry in records])
 
 
 def methods(*, json: Json = False) -> None:
@@ -165,10 +178,7 @@ def demo(
     repeat: Annotated[
         int, typer.Option("--repeat", help="Repeat with other cells hidden.", min=1)
     ] = 1,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="Append the records to this file, with provenance."),
-    ] = None,
+    record: Record = None,
 ) -> None:
     """The whole way on example data: look, score all methods, fill, write."""
     from cdsa.cli import show
@@ -185,11 +195,8 @@ def demo(
     show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
     scores = show.score_with_progress(show.usable_methods(), source.cube, hide, repeat, 0, None)
     show.print_scores(scores)
-    if record is not None:
-        from cdsa.results import append_results, provenance
-
-        origin = provenance(show.command_line()) | {"data": "nyc-weather", "seed": 0}
-        append_results(record, [entry | origin for s in scores for entry in s.records()])
+    records = [entry for scored in scores for entry in scored.records()]
+    _record(record, records, data="nyc-weather", seed=0)
     best = show.best_method(scores)
     show.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
     result = fill_cube(source.cube, best)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from cdsa.cube import SOURCES, unit_of
+from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
 from cdsa.inspection import Inspection, missing_over_time
 from cdsa.method import MethodInfo
 from cdsa.method import methods as all_methods
+from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
 from cdsa.scoring import ALL, Score, compare, summarise
 from cdsa.sources.files import Source
@@ -71,6 +75,8 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def share(value: float) -> str:
     """A share as a percentage."""
+    if not np.isfinite(value):
+        return "-"
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
 
 
@@ -94,7 +100,8 @@ def print_inspection(source: Source, found: Inspection) -> None:
     for text in source.notes:
         out.print(f"[yellow]note:[/] {escape(text)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, side in (("measurement", "left"), ("unit", "left"), ("measured", "right"),
+    unit = "unit" if found.measurements["unit"].any() else ""
+    for name, side in (("measurement", "left"), (unit, "left"), ("measured", "right"),
                        ("missing", "right"), ("share", "right"), ("gaps", "right"),
                        ("longest gap", "right")):  # fmt: skip
         table.add_column(name, justify=side)  # type: ignore[arg-type]
@@ -177,7 +184,7 @@ def print_filled(
     records = fill_records(result, method, expected)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
-    table.add_column("unit")
+    table.add_column("unit" if any(_units(result)) else "")
     for name in ("observed", "filled", "unfillable"):
         table.add_column(name, justify="right")
     if expected is not None:
@@ -195,18 +202,16 @@ def print_filled(
             f"expected error: mean absolute error of [bold]{method}[/] on {expected.hidden:,} "
             "measured cells that were hidden from it in bursts"
         )
-    if any(record["unfillable"] for record in records):
+    totals = {word: sum(int(record[word] or 0) for record in records) for word in SOURCES}
+    out.print("in all " + ", ".join(f"{count:,} {word}" for word, count in totals.items()))
+    if totals["unfillable"]:
         out.print("unfillable: nothing was ever measured, so there is nothing to learn from")
     for path in outputs:
         out.print(f"wrote [bold]{escape(str(path))}[/]")
 
 
 def _units(result: xr.Dataset) -> list[str]:
-    return (
-        [str(u) for u in result["unit"].to_numpy()]
-        if "unit" in result.coords
-        else [""] * result.sizes["measurement"]
-    )
+    return list(unit_of(result["value"]).values())
 
 
 def usable_methods() -> list[str]:
@@ -248,6 +253,12 @@ def score_with_progress(
     return scores
 
 
+def check_by(by: str) -> None:
+    """Refuse a way of breaking errors down that there is not."""
+    if by not in KEYS:
+        raise ConfigError(unknown("breakdown", by, KEYS))
+
+
 def best_method(scores: Sequence[Score]) -> str:
     """The method with the least error over everything."""
     table = summarise(scores)
@@ -256,50 +267,65 @@ def best_method(scores: Sequence[Score]) -> str:
     return str(whole.sort_values("mae", kind="stable")["method"].iloc[0])
 
 
-def print_scores(scores: Sequence[Score]) -> None:
-    """The methods beside each other: over everything, then by measurement; the best in bold."""
-    summary = summarise(scores)
-    first = scores[0]
-    several = ALL in set(summary["measurement"])
+def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
+    """The methods beside each other: over everything, then one by one; the best in bold."""
+    summary = summarise(scores, by)
+    whole = summary[summary[by] == ALL]
+    whole = whole if len(whole) else summary
     repeats = len({scored.repeat for scored in scores})
-    whole = summary[summary["measurement"] == ALL] if several else summary
-    unit = "in spreads of each measurement" if several else str(whole["unit"].iloc[0])
     out.print(
-        f"{first.hidden:,} measured cells hidden ({first.hide})"
+        f"{scores[0].hidden:,} measured cells hidden ({scores[0].hide})"
         + (f", {repeats} repeats: mean ± standard deviation" if repeats > 1 else "")
     )
-    out.print(f"\n[bold]Overall error[/]{f', {escape(unit)}' if unit else ''}")
+    unit = _unit_words(str(whole["unit"].iloc[0]))
+    out.print(f"\n[bold]Overall error[/]{unit}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("method")
     for name in ("MAE", "RMSE", "MRE", "MAPE", "seconds"):
         table.add_column(name, justify="right")
     for row in whole.sort_values("mae", kind="stable").itertuples():
-        mae = number(row.mae) + (f" ± {number(row.spread, 2)}" if repeats > 1 else "")
-        cells = [str(row.method), mae, number(row.rmse), share(row.mre), share(row.mape)]
-        cells = [cell.replace("nan%", "-") for cell in cells] + [number(row.seconds, 2)]
+        cells = [str(row.method), _with_spread(row, repeats), number(row.rmse)]
+        cells += [share(row.mre), share(row.mape), number(row.seconds, 2)]
         table.add_row(*[f"[bold]{cell}[/]" if row.best else cell for cell in cells])
     out.print(table)
-    if several:
-        _print_by_measurement(summary[summary["measurement"] != ALL], repeats)
+    if len(whole) < len(summary):
+        _print_one_by_one(summary[summary[by] != ALL], by, repeats, unit)
 
 
-def _print_by_measurement(summary: pd.DataFrame, repeats: int) -> None:
+def _unit_words(unit: str) -> str:
+    words = "in standard deviations of each measurement" if unit == "spreads" else unit
+    return f", {escape(words)}" if words else ""
+
+
+def _with_spread(row: Any, repeats: int) -> str:
+    mean = number(row.mae)
+    decimals = len(mean.partition(".")[2])  # the spread to the same digit as the mean
+    return mean + (f" ± {row.spread:.{decimals}f}" if repeats > 1 and "e" not in mean else "")
+
+
+def _print_one_by_one(summary: pd.DataFrame, by: str, repeats: int, unit: str) -> None:
     names = list(dict.fromkeys(summary["method"]))
-    out.print("\n[bold]Mean absolute error by measurement[/]")
-    for start in range(0, len(names), MOST_METHODS):
-        chosen = names[start : start + MOST_METHODS]
+    what = {
+        "measurement": "measurement",
+        "location": "station",
+        "gap": "length of the gap in steps",
+    }
+    out.print(f"\n[bold]Mean absolute error by {what[by]}[/]{unit if by != 'measurement' else ''}")
+    beside = MOST_METHODS if repeats == 1 else MOST_METHODS // 2
+    for start in range(0, len(names), beside):
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("measurement")
-        for name in chosen:
+        table.add_column(by.replace("location", "station"))
+        for name in names[start : start + beside]:
             table.add_column(name, justify="right")
-        for measurement, rows in summary.groupby("measurement", sort=False):
-            by_name = {str(row.method): row for row in rows.itertuples()}
-            cells = []
-            for name in chosen:
-                row = by_name[name]
-                text = number(row.mae)
-                cells.append(f"[bold]{text}[/]" if row.best else text)
-            table.add_row(escape(str(measurement)), *cells)
+        for label, rows in summary.groupby(by, sort=False):
+            texts = {
+                str(row.method): f"[bold]{_with_spread(row, repeats)}[/]"
+                if row.best
+                else _with_spread(row, repeats)
+                for row in rows.itertuples()
+            }
+            cells = [texts[name] for name in names[start : start + beside]]
+            table.add_row(escape(str(label)), *cells)
         out.print(table)
 
 

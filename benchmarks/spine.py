@@ -37,7 +37,9 @@ def make_table(path: Path, layout: str) -> None:
         names=["time", "station", "measurement"],
     )
     series = pd.Series(values.ravel(), index=index, name="value")
-    table = series.reset_index() if layout == "long" else series.unstack("measurement").reset_index()
+    table = (
+        series.reset_index() if layout == "long" else series.unstack("measurement").reset_index()
+    )
     table.to_csv(path, index=False)
 
 
@@ -67,9 +69,20 @@ def main() -> None:
             commands = {
                 "read_csv": [sys.executable, "-c", read],
                 "info": [*cdsa, "info", str(table)],
-                "fill": [*cdsa, "fill", str(table), "-o", str(out), "--method", "linear", "--overwrite"],
+                "fill": [
+                    *cdsa,
+                    "fill",
+                    str(table),
+                    "-o",
+                    str(out),
+                    "--method",
+                    "linear",
+                    "--overwrite",
+                ],
             }
-            found = {name: [measure(command) for _ in range(RUNS)] for name, command in commands.items()}
+            found = {
+                name: [measure(command) for _ in range(RUNS)] for name, command in commands.items()
+            }
             base = statistics.median(seconds for seconds, _ in found["read_csv"])
             for name, runs in found.items():
                 seconds = statistics.median(seconds for seconds, _ in runs)

@@ -3,8 +3,8 @@
     python benchmarks/spine.py [--record results/spine.jsonl]
 
 Each command runs in a process of its own, three times; the median time and the highest memory are
-told. Beside the seconds stands the ratio to reading the same file with `pandas.read_csv` in the same
-run, which does not depend on how busy the machine is.
+told. Beside the seconds stands the ratio to reading the same file with `pandas.read_csv` in the
+same run, which does not depend on how busy the machine is.
 """
 
 import argparse
@@ -89,13 +89,13 @@ def main() -> None:
                 memory = max(memory for _, memory in runs)
                 limit = LIMITS.get(name)
                 kept = None if limit is None else seconds < limit[0] and memory < limit[1]
-                rows.append(
-                    {"benchmark": "a million cells", "layout": layout, "what": name, "kept": kept,
-                     "seconds": round(seconds, 2), "mib": round(memory), "ratio": round(seconds / base, 2)}
-                )  # fmt: skip
+                row = {"benchmark": "a million cells", "layout": layout, "what": name, "kept": kept}
+                row |= {"seconds": round(seconds, 2), "mib": round(memory)}
+                rows.append(row | {"ratio": round(seconds / base, 2)})
+                verdict = {None: "", True: "kept", False: "MISSED"}[kept]
                 print(
                     f"{layout:6} {name:9} {seconds:6.2f} s  {memory:6.0f} MiB  "
-                    f"{seconds / base:5.2f} x read_csv  {'' if kept is None else 'kept' if kept else 'MISSED'}"
+                    f"{seconds / base:5.2f} x read_csv  {verdict}"
                 )
     if record is not None:
         origin = provenance("python benchmarks/spine.py") | {"seed": 0}

@@ -44,7 +44,7 @@ def demo() -> str:
     for name, row in means.iterrows():
         label = f"{name} ({units[name]})" if name != "all" else "all (in standard deviations)"
         best = row.min()
-        rows.append([label, *(f"**{v:.3g}**" if v == best else f"{v:.3g}" for v in row)])
+        rows.append([label, *(f"**{v:#.3g}**" if v == best else f"{v:#.3g}" for v in row)])
     return markdown(rows, records)
 
 

@@ -62,14 +62,21 @@ def test_bursts_are_as_long_as_the_datas_own_gaps(rng):
     for start in range(50, 1900, 60):  # natural gaps of 20 steps, all alike
         values[start : start + 20, ::2] = np.nan
     gappy = cube.copy(data=values)
-    assert natural_gaps(gappy) == (20.0, 0.0)
+    assert set(natural_gaps(gappy)) == {20}
     untouched = Bursts(share=0.05)(gappy, rng).to_numpy()[:, 1::2]  # series without natural gaps
     lengths = gap_lengths(untouched)
     assert np.median(lengths) == 20
 
 
-def test_bursts_follow_the_paper_where_the_data_have_no_gaps():
-    assert natural_gaps(network(missing=0.0)) == (6.35, 9.81)
+def test_bursts_of_mixed_lengths_follow_the_mix(rng):
+    cube = network(steps=4000, stations=4, measurements=1, missing=0.0)
+    values = cube.to_numpy().copy()
+    for number, start in enumerate(range(50, 3900, 40)):  # three gaps of 2 steps to one of 30
+        values[start : start + (30 if number % 4 == 0 else 2), 0] = np.nan
+    gappy = cube.copy(data=values)
+    drawn = gap_lengths(Bursts(share=0.05)(gappy, rng).to_numpy()[:, 1:])
+    assert set(drawn) <= {1, *range(2, 31)} | set(range(32, 70)) and np.median(drawn) == 2
+    assert drawn.mean() == pytest.approx(9.0, rel=0.25)
 
 
 def test_the_papers_ratio_ends_at_the_papers_rate(rng):
@@ -88,7 +95,7 @@ def test_the_papers_ratio_ends_at_the_papers_rate(rng):
 
 
 def test_a_rate_below_what_is_missing_already_is_refused(rng):
-    with pytest.raises(ConfigError, match=r"% is missing and 1.0% was asked for.*\+0.01"):
+    with pytest.raises(ConfigError, match=r"% is missing and 1.0% was asked for.*bursts:\+0.01"):
         AtRandom(rate=0.01)(network(missing=0.3), rng)
 
 

@@ -110,11 +110,11 @@ def test_records_are_flat_and_complete(cube):
     assert all(isinstance(value, str | int | float) for value in record.values())
 
 
-def test_several_measurements_are_summed_up_in_spreads(cube):
+def test_several_measurements_are_summed_up_in_standard_deviations(cube):
     records = score("linear", cube, "bursts:0.4").records()
     assert [r["measurement"] for r in records] == ["pm25", "temp", "all"] and records[-1][
         "unit"
-    ] == "spreads"
+    ] == "standard deviations"
 
 
 def test_the_best_is_marked_once_per_measurement(cube):

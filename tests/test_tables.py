@@ -155,7 +155,7 @@ def test_numbers_and_words_can_stand_for_missing(cube):
 
 def test_a_likely_code_for_missing_is_pointed_out_but_kept(cube):
     source = open_source(panel(cube).fillna(-999.0))
-    assert any("--missing -999" in note for note in source.notes) and source.cube.notnull().all()
+    assert any("--missing -999" in doubt for doubt in source.doubts) and source.cube.notnull().all()
 
 
 def test_unfillable_cells_keep_what_the_table_said(cube):

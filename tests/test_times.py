@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from cdsa.errors import TableError
-from cdsa.times import describe_step, is_regular, read_step, read_times, regular_grid
+from cdsa.sources.stamps import read_times
+from cdsa.times import describe_step, is_regular, read_step, regular_grid
 
 
 def line(row: int) -> str:

@@ -13,13 +13,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.errors import CubeError
+from cdsa.errors import CubeError, unknown
 from cdsa.times import is_regular
 
 AXES = ("time", "location", "measurement")
 SOURCES = ("observed", "filled", "unfillable")
 """Where a value comes from; the position of a word is its flag in a file."""
 LARGEST = 1e100  # squares and sums of larger values leave the range of a float
+DIRECTION = "degrees of direction"
 DIRECTION_UNITS = frozenset(
     {
         "degrees of direction",
@@ -174,13 +175,12 @@ def describe(
     for kind, given in (("unit", units or {}), ("angle", angles), ("bounds", bounds or {})):
         for name in given:
             if name not in names:
-                raise CubeError(
-                    f"{kind} is given for '{name}', but the measurements are: {', '.join(names)}"
-                )
+                raise CubeError(f"--{kind}: {unknown('measurement', name, names)}")
     old = unit_of(cube)
     unit = {name: (units or {}).get(name, old[name]) for name in names}
     known = dict(zip(names, angle_flags(cube), strict=True))
     angle = [known[n] or n in angles or unit[n].lower() in DIRECTION_UNITS for n in names]
+    unit = {n: u or (DIRECTION if a else "") for (n, u), a in zip(unit.items(), angle, strict=True)}
     low, high = bounds_of(cube)
     for name, (lowest, highest) in (bounds or {}).items():
         if not lowest <= highest:
@@ -226,6 +226,12 @@ def has_places(cube: xr.DataArray) -> bool:
 def fillable(cube: xr.DataArray) -> NDArray[np.bool_]:
     """True for each measurement that was measured at all; of the others nothing can be learnt."""
     return cube.notnull().any(("time", "location")).to_numpy()
+
+
+def on_circle(degrees: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Directions from 0 up to but not including 360 degrees."""
+    turned = degrees % 360.0
+    return np.where(turned >= 360.0, 0.0, turned)  # a tiny negative angle is rounded up to 360
 
 
 def angle_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -1,6 +1,7 @@
 """Errors that speak to the user: what must hold, what was found, where, and what to do."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -29,14 +30,16 @@ class MissingExtraError(CdsaError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
-            f"{what} needs the package '{package}', which is not installed. "
-            f"Install it with: pip install 'cdsa[{extra}]'"
+            f"{what} needs the package '{package}', which is not installed. Install it with "
+            f"'pip install {package}', or install cdsa with its extra '{extra}'"
         )
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence that answers a misspelt `name`: the nearest known one, then all of them."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else "."
+    plain = {re.sub(r"[^a-z0-9]", "", other.lower()): other for other in names}
+    wanted = re.sub(r"[^a-z0-9]", "", name.lower())
+    near = difflib.get_close_matches(wanted, list(plain), n=1, cutoff=0.5)
+    hint = f"; did you mean '{plain[near[0]]}'?" if near else "."
     return f"there is no {kind} '{name}'{hint} There is: {', '.join(names)}"

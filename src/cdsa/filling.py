@@ -34,7 +34,7 @@ def fill_with(filler: Filler, cube: xr.DataArray, *, interval: float = 0.9) -> x
         raise ConfigError(f"an interval holds a share between 0 and 1, but found {interval:g}")
     filled = filler.fill(cube)
     gap, open_still = cube.isnull().to_numpy(), filled.isnull().to_numpy()
-    source = np.array(SOURCES)[np.where(gap, np.where(open_still, 2, 1), 0)]
+    source = np.array(SOURCES, dtype=object)[np.where(gap, np.where(open_still, 2, 1), 0)]
     result = xr.Dataset({"value": filled, "source": (cube.dims, source)})
     if isinstance(filler, IntervalFiller):
         low, high = filler.interval(cube, interval)

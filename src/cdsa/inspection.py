@@ -29,7 +29,8 @@ class Inspection:
     """Per measurement: unit, angle, cells, missing, share, gaps, longest gap."""
 
     longest: pd.DataFrame
-    """The longest gaps: location, measurement, first and last missing step, steps."""
+    """The longest gaps: location, measurement, first and last missing step, steps. Series that
+    were never measured are left out."""
 
     def records(self) -> list[dict[str, Value]]:
         """Flat records, one per measurement."""
@@ -77,7 +78,7 @@ def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
         locations=tuple(str(name) for name in cube["location"].to_numpy()),
         placed=has_places(cube),
         measurements=measurements,
-        longest=_longest(cube, np.where(opens, runs, 0), most),
+        longest=_longest(cube, np.where(opens & ~missing.all(axis=0), runs, 0), most),
     )
 
 

@@ -61,8 +61,8 @@ class Amount:
         if wanted <= 0:
             raise ConfigError(
                 f"the final missing rate must exceed what is missing already, but {natural:.1%} is "
-                f"missing and {self.rate:.1%} was asked for. To hide a share of what is there, "
-                f"write +{self.rate:g} instead of {self.rate:g}"
+                f"missing and {self.rate:.1%} was asked for. To hide a share of what is there, put "
+                f"a plus before it, as in bursts:+{self.rate:g}"
             )
         return wanted
 
@@ -84,16 +84,16 @@ class Bursts(Amount):
     """Gaps in time, series by series: the paper's Burst Loss.
 
     Each series is walked along time; at every step a gap may start, and the walk goes on behind it.
-    Lengths are whole numbers from a normal distribution with the mean and spread of the data's own
-    gaps of two steps and more (of the paper's, if there are fewer than ten); draws below one are no
-    gap. The chance of a start is tuned until the wanted number of cells is hidden, and the last few
-    gaps are shortened so that it is hit exactly.
+    Gaps are as long as the data's own of two steps and more. Data with fewer than ten of those get
+    lengths as in the paper: whole numbers from a normal distribution, draws below one being no gap.
+    The chance of a start is tuned until the wanted number of cells is hidden, and the last few gaps
+    are shortened so that it is hit exactly.
     """
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured = cube.notnull().to_numpy()
         wanted = self.cells(cube)
-        walk = _Walk(measured.shape, *natural_gaps(cube), rng)
+        walk = _Walk(measured.shape, natural_gaps(cube), rng)
         low, high = 0.0, 1.0  # a chance of one leaves no step uncovered
         for _ in range(30):
             chance = (low + high) / 2
@@ -107,14 +107,17 @@ class _Walk:
     walk can be looked at with another chance of a start."""
 
     def __init__(
-        self, shape: tuple[int, ...], mean: float, spread: float, rng: np.random.Generator
+        self, shape: tuple[int, ...], natural: NDArray[np.int64], rng: np.random.Generator
     ) -> None:
         self.shape = shape
         steps, series = shape[0], int(np.prod(shape[1:]))
-        self.lengths = np.zeros((0, series), dtype=np.int64)
-        while self.lengths.sum(axis=0).min() < steps:  # enough to cover every series without a wait
-            drawn = np.minimum(_lengths(64 * series, mean, spread, rng), max(1, steps // 4))
-            self.lengths = np.concatenate([self.lengths, drawn.reshape(64, series)])
+        rounds: list[NDArray[np.int64]] = []
+        total = np.zeros(series, dtype=np.int64)
+        while total.min() < steps:  # enough to cover every series without a wait
+            drawn = _lengths(64 * series, natural, rng).reshape(64, series)
+            rounds.append(np.minimum(drawn, max(1, steps // 4)))
+            total += rounds[-1].sum(axis=0)
+        self.lengths = np.concatenate(rounds)
         self.luck = rng.random(self.lengths.shape)
 
     def covered(self, chance: float) -> Bools:
@@ -133,23 +136,23 @@ class _Walk:
         return (np.cumsum(edges, axis=0)[:steps] > 0).reshape(self.shape)
 
 
-def _lengths(count: int, mean: float, spread: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """So many whole lengths of at least one step from a normal distribution."""
+def _lengths(count: int, natural: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many lengths of gaps: drawn from the natural ones, or the paper's if those are too few."""
+    if len(natural) >= ENOUGH_GAPS:
+        return rng.choice(natural, count)
     lengths = np.empty(0, dtype=np.int64)
     while len(lengths) < count:
-        drawn = rng.normal(mean, spread, size=2 * count).astype(np.int64)
+        drawn = rng.normal(PAPER_MEAN, PAPER_SPREAD, size=2 * count).astype(np.int64)
         lengths = np.concatenate([lengths, drawn[drawn >= 1]])
     return lengths[:count]
 
 
-def natural_gaps(cube: xr.DataArray) -> tuple[float, float]:
-    """Mean and standard deviation of the data's own gaps of two steps and more."""
+def natural_gaps(cube: xr.DataArray) -> NDArray[np.int64]:
+    """Lengths of the data's own gaps of two steps and more; those that take up more than a quarter
+    of the time are a station that was not there rather than one that dropped out."""
     missing = cube.isnull().to_numpy()[:, :, fillable(cube)]
     lengths = gap_lengths(missing)
-    lengths = lengths[(lengths >= 2) & (lengths <= max(2, cube.sizes["time"] // 4))]
-    if len(lengths) < ENOUGH_GAPS:
-        return PAPER_MEAN, PAPER_SPREAD
-    return float(lengths.mean()), float(lengths.std())
+    return lengths[(lengths >= 2) & (lengths <= max(2, cube.sizes["time"] // 4))]
 
 
 def _trim(hidden: Bools, wanted: int, rng: np.random.Generator) -> Bools:
@@ -177,33 +180,30 @@ class Blocks(Amount):
     """Stations of a block: the nearest ones, or any if there are no coordinates."""
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
-        wanted = self.cells(cube)
+        left = self.cells(cube)
         measured = cube.notnull().to_numpy()
         hidden = np.zeros(cube.shape, dtype=bool)
-        steps, stations = (
-            min(self.steps, cube.sizes["time"]),
-            min(self.stations, cube.sizes["location"]),
-        )
-        nearest = _nearest(cube, rng)
-        while (left := wanted - int(hidden.sum())) > 0:
+        steps = min(self.steps, cube.sizes["time"])
+        while left > 0:
             start = int(rng.integers(1 - steps, cube.sizes["time"]))
-            near = nearest[int(rng.integers(len(nearest)))][:stations]
-            block = np.zeros(cube.shape, dtype=bool)
-            block[max(start, 0) : start + steps, near] = True
-            block &= measured & ~hidden
-            cells = np.flatnonzero(block)  # the last block ends where enough is hidden
-            hidden.reshape(-1)[cells[:left]] = True
+            when = np.arange(max(start, 0), min(start + steps, cube.sizes["time"]))
+            block = np.ix_(when, _neighbours(cube, self.stations, rng))
+            fresh = measured[block] & ~hidden[block]
+            fresh &= np.cumsum(fresh).reshape(fresh.shape) <= left  # the last block ends early
+            hidden[block] |= fresh
+            left -= int(fresh.sum())
         return _as_cube(hidden, cube)
 
 
-def _nearest(cube: xr.DataArray, rng: np.random.Generator) -> NDArray[np.int64]:
-    """For each station all stations, nearest first; in random order without coordinates."""
-    count = cube.sizes["location"]
+def _neighbours(cube: xr.DataArray, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A station and those nearest to it; any stations without coordinates."""
+    stations = cube.sizes["location"]
     if not has_places(cube):
-        return np.stack([np.concatenate([[n], rng.permutation(count)]) for n in range(count)])
+        return rng.permutation(stations)[:count]
     lat, lon = np.deg2rad(cube["lat"].to_numpy()), np.deg2rad(cube["lon"].to_numpy())
     point = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
-    return np.argsort(((point[:, None] - point[None]) ** 2).sum(-1), axis=1, kind="stable")
+    away = ((point - point[int(rng.integers(stations))]) ** 2).sum(-1)
+    return np.argsort(away, kind="stable")[:count]
 
 
 @dataclass(frozen=True, kw_only=True)

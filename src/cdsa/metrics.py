@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.cube import angle_difference, angle_flags
+from cdsa.errors import ConfigError, unknown
 from cdsa.gaps import CLASSES, gap_class, run_lengths
 
 KEYS = ["measurement", "location", "gap"]
@@ -35,8 +36,14 @@ class Errors:
         Where several measurements are thrown together, errors are divided by each one's spread
         first, because units cannot be added; else they are in the measurement's own unit.
         """
+        for key in keys:
+            if key not in KEYS:
+                raise ConfigError(unknown("breakdown", key, KEYS))
         sums = self.sums if "measurement" in keys else self._comparable()
-        return _figures(sums.groupby(level=list(keys), sort=False, observed=True).sum())
+        figures = _figures(sums.groupby(level=list(keys), sort=False, observed=True).sum())
+        if keys == ("gap",):  # shortest first
+            figures = figures.reindex([name for name, _ in CLASSES if name in figures.index])
+        return figures
 
     def overall(self) -> pd.Series:
         """Figures over everything; in spreads if there are several measurements."""
@@ -118,8 +125,8 @@ def spreads(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64
     center, spread = np.zeros(values.shape[2]), np.ones(values.shape[2])
     for m, angle in enumerate(angle_flags(cube)):
         known = values[:, :, m][np.isfinite(values[:, :, m])]
-        if len(known) == 0:
-            continue
+        if len(known) == 0 or known.min() == known.max():
+            continue  # what never changes counts in its own unit
         if angle:
             turned = np.deg2rad(known)
             center[m] = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))
@@ -127,4 +134,4 @@ def spreads(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64
             spread[m] = np.sqrt((away**2).mean())
         else:
             center[m], spread[m] = known.mean(), known.std()
-    return center, np.where(spread > 0, spread, 1.0)  # a constant sensor counts in its own unit
+    return center, np.where(spread > 0, spread, 1.0)  # so tiny that its square vanishes

@@ -23,9 +23,11 @@ class Scaler:
         known = cube.notnull().any(over)
         steady = cube.astype(np.float64)
         # NaN of a series without a single value becomes 0 and 1: it is left as it is
-        mean = steady.mean(over).where(known, 0.0)
-        spread = steady.std(over).where(known, 1.0)
-        spread = spread.where(spread > 0, 1.0)  # a constant sensor becomes zero, not NaN
+        low, high = steady.min(over), steady.max(over)
+        constant = low == high  # becomes zero, not rounding noise divided by rounding noise
+        mean = steady.mean(over).where(~constant, low).where(known, 0.0)
+        spread = steady.std(over)
+        spread = spread.where(~constant & known & (spread > 0), 1.0)
         bare = [name for name in mean.coords if name not in mean.dims]
         return cls(mean.drop_vars(bare), spread.drop_vars(bare))
 

@@ -10,17 +10,21 @@ import xarray as xr
 
 from cdsa.cube import check_cube, unit_of
 from cdsa.errors import ConfigError
-from cdsa.masks import Bursts, Given, Hide, read_hide
+from cdsa.gaps import run_lengths
+from cdsa.masks import Given, Hide, read_hide
 from cdsa.method import Method, make_method
 from cdsa.metrics import FIGURES, Errors, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
 
 ALL = "all"
+MIXED = "standard deviations"
+"""The unit of errors over several measurements: each one's own standard deviation."""
+DEFAULT_HIDE = "bursts:+0.1"
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Score:
     """How one method did on one set of hidden cells."""
 
@@ -34,26 +38,35 @@ class Score:
     unanswered: int
     """Hidden cells that the method left open."""
 
+    longest: int
+    """Steps of the longest gap with a hidden cell in it."""
+
     units: dict[str, str]
     seconds: float
 
+    def __repr__(self) -> str:
+        mae = self.errors.overall()["mae"]
+        return f"<Score {self.method}: MAE {mae:.3g} {self.unit} on {self.hidden} hidden cells>"
+
+    @property
+    def unit(self) -> str:
+        """The unit of the error over everything."""
+        scored = self.errors.sums.index.get_level_values("measurement").unique()
+        return (
+            MIXED if len(scored) > 1 else self.units.get(str(scored[0]), "") if len(scored) else ""
+        )
+
     def table(self, by: str | None = None) -> pd.DataFrame:
-        """Figures per 'measurement', 'location' or 'gap', or all three; overall without any."""
-        if by is None:
-            return self.errors.overall().to_frame(ALL).T
-        return self.errors.by(by)
+        """Figures per 'measurement', 'location' or 'gap' (length); over everything without `by`."""
+        return self.errors.overall().to_frame(ALL).T if by is None else self.errors.by(by)
 
     def records(self, by: str = "measurement") -> list[dict[str, Value]]:
-        """Flat records, one per measurement; with several, one more over all, in spreads.
-
-        With `by` 'location' or 'gap' one per location or gap class instead, over all measurements.
-        """
-        rows = {str(name): figures for name, figures in self.errors.by(by).iterrows()}
-        several = self.errors.sums.index.get_level_values("measurement").nunique() > 1
-        mixed = "spreads" if several else next(iter(self.units.values()), "")
-        units = dict(self.units) if by == "measurement" else dict.fromkeys(rows, mixed)
+        """Flat records, one per measurement and, with several, one more over all of them, called
+        'all'. With `by` 'location' or 'gap', one per location or class of gap length instead."""
+        rows = [(str(name), figures, False) for name, figures in self.errors.by(by).iterrows()]
         if len(rows) > 1:
-            rows[ALL], units[ALL] = self.errors.overall(), mixed
+            rows.append((ALL, self.errors.overall(), True))
+        own = by == "measurement"
         return [
             {
                 "method": self.method,
@@ -61,18 +74,19 @@ class Score:
                 "hide": self.hide,
                 "repeat": self.repeat,
                 **{figure: plain(float(figures[figure])) for figure in FIGURES},
-                "unit": units.get(name, ""),
+                "unit": self.units.get(name, "") if own and not overall else self.unit,
                 "cells": int(figures["cells"]),
+                "overall": overall,
                 "seconds": round(self.seconds, 3),
             }
-            for name, figures in rows.items()
+            for name, figures, overall in rows
         ]
 
 
 def score(
     method: str | Method,
     cube: xr.DataArray,
-    hide: str | Hide | xr.DataArray = "bursts:0.2",
+    hide: str | Hide | xr.DataArray = DEFAULT_HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
@@ -83,6 +97,8 @@ def score(
     first part of the time only and is asked about the last part, of that share.
     """
     check_cube(cube)
+    if test is not None and not 0 < test < 1:
+        raise ConfigError(f"the test share lies between 0 and 1, but found {test:g}")
     name, made = make_method(method)
     hidden = hidden_cells(cube, hide, seed=seed, test=test)
     visible = cube.where(~hidden)  # from here on the hidden values exist in `cube` alone
@@ -102,6 +118,7 @@ def score(
         errors=errors,
         hidden=int(asked.sum()),
         unanswered=int((asked & filled.isnull()).sum()),
+        longest=int(run_lengths(visible.isnull().to_numpy())[asked.to_numpy()].max(initial=0)),
         units=unit_of(cube),
         seconds=seconds,
     )
@@ -132,7 +149,7 @@ def _way(hide: str | Hide) -> Hide:
 def compare(
     methods: Sequence[str | Method],
     cube: xr.DataArray,
-    hide: str | Hide = "bursts:0.2",
+    hide: str | Hide = DEFAULT_HIDE,
     *,
     repeats: int = 1,
     seed: int = 0,
@@ -152,18 +169,28 @@ def compare(
 
 def expected_error(cube: xr.DataArray, method: str | Method, *, seed: int = 0) -> Score:
     """The error to expect of filling `cube`: a tenth of what is there hidden in bursts."""
-    return score(method, cube, Bursts(share=0.1), seed=seed)
+    return score(method, cube, DEFAULT_HIDE, seed=seed)
 
 
 def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
-    """One row per method and measurement (or location, or gap class): the mean of each figure over
-    repeats, the standard deviation of the MAE as `spread`, and whether it is the best."""
+    """One row per method and measurement (or location, or gap class), and per method over all: the
+    mean of each figure over repeats, the standard deviation of the MAE as `spread`, and whether it
+    is the best."""
     records = pd.DataFrame([record for scored in scores for record in scored.records(by)])
     figures = [*FIGURES, "seconds"]
     records[figures] = records[figures].astype(float)
-    groups = records.groupby([by, "method"], sort=False)
+    groups = records.groupby([by, "overall", "method"], sort=False)
     table = groups[figures].mean()
     table["unit"] = groups["unit"].first()
-    table["spread"] = groups["mae"].std().fillna(0.0)
-    table["best"] = table["mae"] <= table.groupby(level=by)["mae"].transform("min")
+    table["cells"] = groups["cells"].mean()
+    table["spread"] = groups["mae"].std()
+    best = table.groupby(level=[by, "overall"])["mae"].transform("min")
+    table["best"] = table["mae"] <= best
     return table.reset_index()
+
+
+def best_method(scores: Sequence[Score]) -> str:
+    """The method with the least error over everything."""
+    table = summarise(scores)
+    whole = table[table["overall"]] if table["overall"].any() else table
+    return str(whole.sort_values("mae", kind="stable")["method"].iloc[0])

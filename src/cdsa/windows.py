@@ -61,8 +61,8 @@ class Windows:
 
     def batches(self, size: int) -> Iterator[Window]:
         """All windows in order, at most `size` at a time."""
-        for numbers in torch.arange(len(self)).split(size):
-            yield self.take(numbers)
+        for start in range(0, len(self), size):
+            yield self.take(torch.arange(start, min(start + size, len(self))))
 
 
 def cut(
@@ -86,7 +86,10 @@ def cut(
         )
     used = np.ones(cube.sizes["time"], dtype=bool) if part is None else part
     measured = cube.notnull().to_numpy() & used[:, None, None]
-    wanted = np.zeros_like(measured) if asked is None else asked.to_numpy() & measured
+    wanted = np.zeros_like(measured)
+    if asked is not None:
+        aligned = asked.reindex_like(cube, fill_value=False).transpose(*cube.dims)
+        wanted = aligned.to_numpy() & measured
     whole = np.where(measured, cube.to_numpy(), 0.0)
     truth, observed, hidden = (
         torch.as_tensor(np.concatenate([layer, np.zeros_like(layer[:1])]))

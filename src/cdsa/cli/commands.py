@@ -17,8 +17,8 @@ Hide = Annotated[
     str,
     typer.Option(
         "--hide",
-        help="What to hide: random:0.2, bursts:0.2, blocks:0.2 (final missing rate; +0.1 for a "
-        "share of what is there), stations:2, last:12.",
+        help="What to hide: random:0.2, bursts:0.2, blocks:0.2 (until that share is missing), "
+        "bursts:+0.1 (a share of what is there), stations:2, last:12.",
         metavar="HOW",
     ),
 ]
@@ -26,7 +26,7 @@ Record = Annotated[
     Path | None,
     typer.Option("--record", help="Append the records to this file, with provenance."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Chooses which cells are hidden.")]
+Seed = Annotated[int, typer.Option("--seed", help="Chooses which cells are hidden.", min=0)]
 
 
 @reads_a_file
@@ -85,8 +85,9 @@ def fill(
     make_method(method)
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
+    show.print_notes(source, show.err if json else show.out)
     expected = None
-    if check:
+    if check and source.cube.isnull().any():
         with show.busy("hiding a tenth in bursts to measure the error"):
             try:
                 expected = expected_error(source.cube, method)
@@ -111,7 +112,7 @@ def score(
         str | None,
         typer.Option("--methods", help="Methods to compare, all if not given.", metavar="A,B"),
     ] = None,
-    hide: Hide = "bursts:0.2",
+    hide: Hide = "bursts:+0.1",
     repeat: Annotated[
         int, typer.Option("--repeat", help="Repeat with other cells hidden.", min=1)
     ] = 1,
@@ -128,11 +129,13 @@ def score(
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
     from cdsa.cli import show
+    from cdsa.scoring import best_method
     from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    show.check_by(by)
+    by = show.read_by(by)
+    show.print_notes(source, show.err if json else show.out)
     names = methods.split(",") if methods else show.usable_methods()
     scores = show.score_with_progress(names, source.cube, hide, repeat, seed, test)
     records = [entry for scored in scores for entry in scored.records(by)]
@@ -141,6 +144,9 @@ def score(
         show.print_json(records)
     else:
         show.print_scores(scores, by)
+        show.out.print(
+            f"\nto fill with the best: cdsa fill FILE -o OUT --method {best_method(scores)}"
+        )
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
@@ -184,6 +190,7 @@ def demo(
     from cdsa.cli import show
     from cdsa.filling import fill as fill_cube
     from cdsa.inspection import inspect_cube
+    from cdsa.scoring import best_method
     from cdsa.sources.demo import open_demo_source
     from cdsa.sources.files import save_all
     from cdsa.sources.write import make_folder
@@ -197,7 +204,7 @@ def demo(
     show.print_scores(scores)
     records = [entry for scored in scores for entry in scored.records()]
     _record(record, records, data="nyc-weather", seed=0)
-    best = show.best_method(scores)
+    best = best_method(scores)
     show.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
     result = fill_cube(source.cube, best)
     output, detail = folder / "filled.csv", folder / "detail.csv"

@@ -53,7 +53,10 @@ OPTIONS: dict[str, tuple[object, object]] = {
         str | None,
         _option("--missing", help="What stands for missing: -999,999999.", metavar="A,B"),
     ),
-    "step": (str | None, _option("--step", help="Time step: 1h, 5min, 1d.", metavar="STEP")),
+    "step": (
+        str | None,
+        _option("--step", help="Time step: 1h, 5min, 1d, 1month.", metavar="STEP"),
+    ),
     "duplicates": (
         str | None,
         _option("--duplicates", help="Join cells given twice: mean or first.", metavar="HOW"),
@@ -61,7 +64,9 @@ OPTIONS: dict[str, tuple[object, object]] = {
     "tz": (str | None, _option("--tz", help="Time zone of the stamps.", metavar="ZONE")),
     "time_format": (
         str | None,
-        _option("--time-format", help="How stamps are written, or 'unix'.", metavar="FORMAT"),
+        _option(
+            "--time-format", help="How stamps are written; 'unix', 'unix-ms'.", metavar="FORMAT"
+        ),
     ),
     "angle": (
         list[str] | None,
@@ -72,6 +77,7 @@ OPTIONS: dict[str, tuple[object, object]] = {
         _option("--bounds", help="Physical bounds: pm25=0: or humid=0:100.", metavar="NAME=A:B"),
     ),
     "unit": (list[str] | None, _option("--unit", help="Unit: pm25=ug/m3.", metavar="NAME=UNIT")),
+    "refill": (bool, _option("--refill", help="Take cells filled before for gaps again.")),
     "separator": (
         str | None,
         _option("--separator", help="CSV: column separator.", metavar="CHAR"),
@@ -79,7 +85,12 @@ OPTIONS: dict[str, tuple[object, object]] = {
     "decimal": (str, _option("--decimal", help="CSV: decimal mark.", metavar="CHAR")),
     "encoding": (str, _option("--encoding", help="CSV: character encoding.", metavar="NAME")),
 }
-DEFAULTS: dict[str, object] = {"coordinates": True, "decimal": ".", "encoding": "utf-8"}
+DEFAULTS: dict[str, object] = {
+    "coordinates": True,
+    "refill": False,
+    "decimal": ".",
+    "encoding": "utf-8",
+}
 
 
 def reads_a_file(command: Callable[..., None]) -> Callable[..., None]:

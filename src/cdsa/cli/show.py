@@ -20,18 +20,20 @@ from rich.text import Text
 from cdsa.cube import SOURCES, unit_of
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
+from cdsa.gaps import run_lengths
 from cdsa.inspection import Inspection, missing_over_time
 from cdsa.method import MethodInfo
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
-from cdsa.scoring import ALL, Score, compare, summarise
+from cdsa.scoring import MIXED, Score, compare, summarise
 from cdsa.sources.files import Source
+from cdsa.sources.formats import format_of
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 SHADES = "·░▒▓█"
-MOST_ROWS = 24
+MOST_ROWS = 16
 MOST_METHODS = 6
 
 
@@ -80,25 +82,53 @@ def share(value: float) -> str:
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
 
 
-def stamp(moment: object) -> str:
-    """A time without what is zero."""
-    return str(pd.Timestamp(moment)).removesuffix(":00")
+def several(count: int, word: str) -> str:
+    """A count and its word: '1 step', '2,000 steps'."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+class Stamps:
+    """Times as the user knows them: in the zone of the source, without what is always zero."""
+
+    def __init__(self, source: Source) -> None:
+        self.clock = source.content.clock
+        times = self.clock.local(source.cube["time"].to_numpy())
+        self.form = "%Y-%m-%d %H:%M:%S"
+        if (times.second == 0).all():
+            self.form = "%Y-%m-%d %H:%M"
+        if len(times) and (times == times.normalize()).all():
+            self.form = "%Y-%m-%d"
+
+    def __call__(self, moment: object) -> str:
+        return str(
+            self.clock.local(np.array([moment], dtype="datetime64[ns]")).strftime(self.form)[0]
+        )
+
+    @property
+    def zone(self) -> str:
+        return "" if self.clock.zone is None else f" {self.clock.zone}"
+
+
+def print_notes(source: Source, to: Console = out) -> None:
+    """How the source was read, and what may have been read wrongly."""
+    for text in source.notes:
+        to.print(f"note: {escape(text)}")
+    for text in source.doubts:
+        to.print(f"[yellow]look:[/] {escape(text)}")
 
 
 def print_inspection(source: Source, found: Inspection) -> None:
     """All that `cdsa info` tells."""
+    stamp = Stamps(source)
     out.print(f"[bold]{escape(Path(source.name).name)}[/]  {escape(source.layout)}")
-    zone = source.content.clock.zone
     out.print(
-        f"{stamp(found.first)} to {stamp(found.last)}{' UTC' if zone else ''}, every {found.step}: "
-        f"{found.steps:,} steps"
+        f"{stamp(found.first)} to {stamp(found.last)}{stamp.zone}, every {found.step}: "
+        f"{several(found.steps, 'step')}"
     )
     names = ", ".join(found.locations[:8]) + (", ..." if len(found.locations) > 8 else "")
     places = "with coordinates" if found.placed else "without coordinates"
-    plural = "station" if len(found.locations) == 1 else "stations"
-    out.print(f"{len(found.locations)} {plural} {places}: {escape(names)}")
-    for text in source.notes:
-        out.print(f"[yellow]note:[/] {escape(text)}")
+    out.print(f"{several(len(found.locations), 'station')} {places}: {escape(names)}")
+    print_notes(source)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     unit = "unit" if found.measurements["unit"].any() else ""
     for name, side in (("measurement", "left"), (unit, "left"), ("measured", "right"),
@@ -106,56 +136,62 @@ def print_inspection(source: Source, found: Inspection) -> None:
                        ("longest gap", "right")):  # fmt: skip
         table.add_column(name, justify=side)  # type: ignore[arg-type]
     for row in found.measurements.itertuples():
-        empty = row.missing == row.cells
         table.add_row(
             escape(str(row.Index)),
             escape(str(row.unit)),
             f"{row.cells - row.missing:,}",
             f"{row.missing:,}",
-            "all" if empty else share(float(row.share)),
+            share(float(row.share)),
             f"{row.gaps:,}",
-            f"{row.longest:,} steps" if row.longest else "-",
+            several(int(row.longest), "step") if row.longest else "-",
         )
     out.print()
     out.print(table)
     if len(found.longest):
-        _print_longest(found.longest)
-        print_sketch(source.cube)
+        _print_longest(found.longest, stamp)
+    if found.measurements["missing"].any():
+        _print_sketches(source, stamp)
 
 
-def _print_longest(longest: pd.DataFrame) -> None:
+def _print_longest(longest: pd.DataFrame, stamp: Stamps) -> None:
     out.print("\n[bold]Longest gaps[/]")
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for side in ("left", "left", "left", "right"):
+        table.add_column(justify=side)
     for row in longest.itertuples():
         table.add_row(
             escape(str(row.location)),
             escape(str(row.measurement)),
             f"{stamp(row.first)} to {stamp(row.last)}",
-            f"{row.steps:,} steps",
+            several(int(row.steps), "step"),
         )
     out.print(table)
 
 
-def print_sketch(cube: xr.DataArray) -> None:
-    """When what is missing: a line per measurement, or per station if there is one measurement."""
-    axis = "measurement" if cube.sizes["measurement"] > 1 else "location"
+def _print_sketches(source: Source, stamp: Stamps) -> None:
+    """When what is missing: a line per measurement and a line per station."""
+    axes = [axis for axis in ("measurement", "location") if source.cube.sizes[axis] > 1]
+    out.print("\n[bold]When what is missing[/]")
+    for axis in axes or ["measurement"]:
+        _print_sketch(source.cube, axis, stamp)
+    out.print(f"{SHADES[0]} nothing missing, {SHADES[1]} a little ... {SHADES[-1]} more than half")
+
+
+def _print_sketch(cube: xr.DataArray, axis: str, stamp: Stamps) -> None:
     labels = [str(label) for label in cube[axis].to_numpy()]
     width = min(max(map(len, labels)), 18)
     shares = missing_over_time(cube, axis, max(20, out.width - width - 3))
     order = np.arange(len(labels))
     if len(labels) > MOST_ROWS:
         order = np.sort(np.argsort(-shares.mean(axis=1), kind="stable")[:MOST_ROWS])
-    out.print("\n[bold]When what is missing[/]")
     for row in order:
         marks = "".join(_shade(value) for value in shares[row])
-        out.print(Text(f"{labels[row][:width]:<{width}}  {marks}"), no_wrap=True)
-    first, last = stamp(cube["time"].to_numpy()[0])[:10], stamp(cube["time"].to_numpy()[-1])[:10]
-    out.print(
-        Text(f"{'':<{width}}  {first}{last:>{max(shares.shape[1] - len(first), 12)}}"), no_wrap=True
-    )
-    out.print(f"{SHADES[0]} nothing missing, {SHADES[1]} a little ... {SHADES[-1]} more than half")
+        out.print(Text(f"{labels[row][:width]:<{width}}  {marks}"), no_wrap=True, crop=True)
+    first, last = (stamp(cube["time"].to_numpy()[end])[:10] for end in (0, -1))
+    rest = f"{last:>{max(shares.shape[1] - len(first), len(last) + 1)}}"
+    out.print(Text(f"{'':<{width}}  {first}{rest}"), no_wrap=True)
     if len(order) < len(labels):
-        out.print(f"the {len(order)} with most missing of {len(labels)} are shown")
+        out.print(f"({len(order)} of {len(labels)} are shown, those with most missing)")
 
 
 def _shade(value: float) -> str:
@@ -179,33 +215,37 @@ def print_filled(
     source: Source, result: xr.Dataset, method: str, expected: Score | None, outputs: Sequence[Path]
 ) -> None:
     """What was filled, what error to expect, and where it was written."""
-    for text in source.notes:
-        out.print(f"[yellow]note:[/] {escape(text)}")
     records = fill_records(result, method, expected)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
     table.add_column("unit" if any(_units(result)) else "")
-    for name in ("observed", "filled", "unfillable"):
+    for name in SOURCES:
         table.add_column(name, justify="right")
     if expected is not None:
         table.add_column("expected error", justify="right")
     for record, unit in zip(records, _units(result), strict=True):
         row = [escape(str(record["measurement"])), escape(unit)]
-        row += [f"{record[name]:,}" for name in ("observed", "filled", "unfillable")]
+        row += [f"{record[name]:,}" for name in SOURCES]
         if expected is not None:
             error = record["expected_mae"]
-            row.append(f"±{number(float(error))}" if error is not None else "-")
+            row.append(number(float(error)) if error is not None else "-")
         table.add_row(*row)
     out.print(table)
-    if expected is not None:
-        out.print(
-            f"expected error: mean absolute error of [bold]{method}[/] on {expected.hidden:,} "
-            "measured cells that were hidden from it in bursts"
-        )
     totals = {word: sum(int(record[word] or 0) for record in records) for word in SOURCES}
     out.print("in all " + ", ".join(f"{count:,} {word}" for word, count in totals.items()))
     if totals["unfillable"]:
         out.print("unfillable: nothing was ever measured, so there is nothing to learn from")
+    if expected is not None and totals["filled"]:
+        longest = int(run_lengths((result["source"] == "filled").to_numpy()).max())
+        out.print(
+            f"expected error: mean absolute error of {method} on "
+            f"{several(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
+            f"{several(expected.longest, 'step')}"
+            + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
+        )
+    left_out = outputs and format_of(outputs[0]) in ("netcdf", "zarr") and source.carried
+    if left_out:
+        out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.carried))}")
     for path in outputs:
         out.print(f"wrote [bold]{escape(str(path))}[/]")
 
@@ -236,7 +276,8 @@ def score_with_progress(
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err, transient=True) as progress:
+    quiet = not err.is_terminal
+    with Progress(*columns, console=err, transient=True, disable=quiet) as progress:
         task = progress.add_task("scoring", total=len(names) * repeats)
         scores = []
         for scored in compare(
@@ -253,28 +294,21 @@ def score_with_progress(
     return scores
 
 
-def check_by(by: str) -> None:
-    """Refuse a way of breaking errors down that there is not."""
+def read_by(by: str) -> str:
+    """The way of breaking errors down that the user asked for."""
+    by = "location" if by == "station" else by
     if by not in KEYS:
         raise ConfigError(unknown("breakdown", by, KEYS))
-
-
-def best_method(scores: Sequence[Score]) -> str:
-    """The method with the least error over everything."""
-    table = summarise(scores)
-    whole = table[table["measurement"] == ALL]
-    whole = whole if len(whole) else table
-    return str(whole.sort_values("mae", kind="stable")["method"].iloc[0])
+    return by
 
 
 def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
     """The methods beside each other: over everything, then one by one; the best in bold."""
     summary = summarise(scores, by)
-    whole = summary[summary[by] == ALL]
-    whole = whole if len(whole) else summary
+    whole = summary[summary["overall"]] if summary["overall"].any() else summary
     repeats = len({scored.repeat for scored in scores})
     out.print(
-        f"{scores[0].hidden:,} measured cells hidden ({scores[0].hide})"
+        f"{several(scores[0].hidden, 'measured cell')} hidden ({scores[0].hide})"
         + (f", {repeats} repeats: mean ± standard deviation" if repeats > 1 else "")
     )
     unit = _unit_words(str(whole["unit"].iloc[0]))
@@ -283,28 +317,34 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
     table.add_column("method")
     for name in ("MAE", "RMSE", "MRE", "MAPE", "seconds"):
         table.add_column(name, justify="right")
-    for row in whole.sort_values("mae", kind="stable").itertuples():
+    ranked = whole.sort_values("mae", kind="stable")
+    for row in ranked.itertuples():
         cells = [str(row.method), _with_spread(row, repeats), number(row.rmse)]
         cells += [share(row.mre), share(row.mape), number(row.seconds, 2)]
         table.add_row(*[f"[bold]{cell}[/]" if row.best else cell for cell in cells])
     out.print(table)
     if len(whole) < len(summary):
-        _print_one_by_one(summary[summary[by] != ALL], by, repeats, unit)
+        _print_one_by_one(summary[~summary["overall"]], by, repeats, unit, list(ranked["method"]))
+    unanswered = {scored.method: scored.unanswered for scored in scores if scored.unanswered}
+    for method, count in unanswered.items():
+        out.print(f"{method} left {several(count, 'hidden cell')} open; they are not counted")
 
 
 def _unit_words(unit: str) -> str:
-    words = "in standard deviations of each measurement" if unit == "spreads" else unit
+    words = f"in {unit} of each measurement" if unit == MIXED else unit
     return f", {escape(words)}" if words else ""
 
 
 def _with_spread(row: Any, repeats: int) -> str:
     mean = number(row.mae)
     decimals = len(mean.partition(".")[2])  # the spread to the same digit as the mean
-    return mean + (f" ± {row.spread:.{decimals}f}" if repeats > 1 and "e" not in mean else "")
+    told = repeats > 1 and "e" not in mean and np.isfinite(row.spread)  # none if met only once
+    return mean + (f" ± {row.spread:.{decimals}f}" if told else "")
 
 
-def _print_one_by_one(summary: pd.DataFrame, by: str, repeats: int, unit: str) -> None:
-    names = list(dict.fromkeys(summary["method"]))
+def _print_one_by_one(
+    summary: pd.DataFrame, by: str, repeats: int, unit: str, names: list[str]
+) -> None:
     what = {
         "measurement": "measurement",
         "location": "station",
@@ -315,6 +355,7 @@ def _print_one_by_one(summary: pd.DataFrame, by: str, repeats: int, unit: str) -
     for start in range(0, len(names), beside):
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(by.replace("location", "station"))
+        table.add_column("cells", justify="right")
         for name in names[start : start + beside]:
             table.add_column(name, justify="right")
         for label, rows in summary.groupby(by, sort=False):
@@ -325,7 +366,7 @@ def _print_one_by_one(summary: pd.DataFrame, by: str, repeats: int, unit: str) -
                 for row in rows.itertuples()
             }
             cells = [texts[name] for name in names[start : start + beside]]
-            table.add_row(escape(str(label)), *cells)
+            table.add_row(escape(str(label)), f"{rows['cells'].iloc[0]:,.0f}", *cells)
         out.print(table)
 
 

@@ -132,6 +132,11 @@ def methods() -> list[MethodInfo]:
 def make_method(method: str | Method) -> tuple[str, Method]:
     """A method and its name, from either."""
     if not isinstance(method, str):
+        if not hasattr(method, "fit"):
+            raise ConfigError(
+                f"a method is a name such as 'linear', or has fit(cube), but found {method!r}. "
+                "To compare several, call cdsa.score once for each"
+            )
         return type(method).__name__.lower(), method
     if method not in REGISTRY:
         raise ConfigError(unknown("method", method, REGISTRY))

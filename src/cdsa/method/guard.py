@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, bounds_of, check_cube
+from cdsa.cube import angle_flags, bounds_of, check_cube, on_circle
 
 Guess = Callable[[xr.DataArray], xr.DataArray]
 Learn = Callable[[xr.DataArray], Guess]
 
-EAST, NORTH = " (east)", " (north)"
+EAST, NORTH = "\0east", "\0north"  # no measurement of a user can be called that
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class GuardedFiller:
         filled = filled.clip(
             xr.DataArray(low, dims="measurement"), xr.DataArray(high, dims="measurement")
         )
-        filled = filled.astype(cube.dtype)
+        filled = filled.copy(data=tidy(filled.to_numpy())).astype(cube.dtype)
         return cube.copy(data=np.where(cube.isnull(), filled.transpose(*cube.dims), cube))
 
     def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
@@ -70,6 +71,14 @@ def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
     bare = [name for name in plain.coords if name not in plain.dims]
     means = plain.drop_vars(bare)
     return GuardedFiller(learn(plain), means.mean("time"), means.mean(("time", "location")))
+
+
+def tidy(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values to ten significant digits, more than any sensor has: 12.396, not 12.3959999999."""
+    size = np.floor(np.log10(np.where(np.abs(values) > 0, np.abs(values), 1.0)))
+    power = 10.0 ** np.clip(9 - np.where(np.isnan(size), 0, size), 0, 22)  # exact as a float
+    rounded: NDArray[np.float64] = np.round(values * power) / power
+    return rounded
 
 
 def to_components(cube: xr.DataArray) -> xr.DataArray:
@@ -101,7 +110,7 @@ def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
         if angle:
             east = plain.sel(measurement=f"{name}{EAST}").to_numpy()
             north = plain.sel(measurement=f"{name}{NORTH}").to_numpy()
-            columns.append(np.rad2deg(np.arctan2(east, north)) % 360.0)
+            columns.append(on_circle(np.rad2deg(np.arctan2(east, north))))
         else:
             columns.append(plain.sel(measurement=name).to_numpy())
     return like.copy(data=np.stack(columns, axis=-1))

@@ -38,9 +38,10 @@ VALUE = ("value", "values", "reading", "concentration", "result", "measuredvalue
 LAT = ("lat", "latitude")
 LON = ("lon", "lng", "long", "longitude")
 UNIT = ("unit", "units")
+COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+OWN_INDEX = re.compile(r"$|Unnamed: \d+$|__index_level_\d+__$|\(column \d+\)$")
+"""Names of row numbers that another program wrote beside the data, or of no name at all."""
 EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "--"})
-CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0)
-"""Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,17 @@ def find_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Roles
     if time is None:
         raise TableError(
             f"a table needs a column of time stamps, but none of these is one: {_listed(columns)}. "
-            "Name it with --time COLUMN"
+            "Name it with --time COLUMN; if day and hour stand in columns of their own, join them "
+            "into one first"
         )
     given = {"time": time, "location": options.location, "lat": options.lat, "lon": options.lon}
     given |= {"measurement": options.measurement, "value": options.value}
     for option, name in given.items():
         if name is not None and name not in columns:
             raise TableError(f"--{option}: {unknown('column', name, columns)}")
+    twice = [name for name in given.values() if name and list(given.values()).count(name) > 1]
+    if twice:
+        raise TableError(f"one column cannot play two parts, but '{twice[0]}' was given for two")
     free = [name for name in columns if name != time]
     location = options.location or (None if options.layout == "wide" else named(free, LOCATION))
     free = [name for name in free if name != location]
@@ -121,9 +126,13 @@ def _value_columns(
             if name not in names:
                 raise TableError(f"--measurements: {unknown('column', name, names)}")
         return list(options.measurements)
-    found = [name for name in names if name != "" and _holds_numbers(frame[name], options)]
+    found = [n for n in names if not OWN_INDEX.match(n) and _holds_numbers(frame[n], options)]
     if not found:
-        seen = ", ".join(f"'{frame[name].iloc[0]}' in '{name}'" for name in names[:3])
+        texts = {name: str(frame[name].iloc[0]) for name in names}
+        comma = next((n for n, text in texts.items() if COMMA.fullmatch(text)), None)
+        if comma is not None:
+            raise TableError(_not_a_number(texts[comma], comma, where(0)))
+        seen = ", ".join(f"'{text}' in '{name}'" for name, text in list(texts.items())[:3])
         raise TableError(
             f"a table needs at least one column of numbers, but found only {_listed(frame.columns)}"
             + (f" (such as {seen} in {where(0)})" if seen else "")
@@ -140,7 +149,10 @@ def _holds_numbers(column: pd.Series, options: ReadOptions) -> bool:
         return False
     if pd.api.types.is_numeric_dtype(column.dtype):
         return True
-    labels = pd.unique(column.dropna().astype(object))
+    try:
+        labels = pd.unique(column.dropna().astype(object))
+    except TypeError:  # lists and the like
+        return False
     readable = [read_number(str(label), options) for label in labels[:10_000]]
     numbers = [number for number in readable if number is not None]
     return len(numbers) == len(readable) or not all(np.isnan(number) for number in numbers)
@@ -166,7 +178,9 @@ def _dated(frame: pd.DataFrame) -> str | None:
 
 def looks_like_stamp(text: str) -> bool:
     """Whether this is a date rather than a name or a number."""
-    return bool(re.match(r"\s*(\d{4}[-/]\d{1,2}[-/]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b", text))
+    return bool(
+        re.match(r"\s*(\d{4}[-/]\d{1,2}([-/]\d{1,2}|$)|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b", text)
+    )
 
 
 def _listed(columns: Iterable[object]) -> str:
@@ -195,7 +209,7 @@ def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArr
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     else:
         codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
-        read = _plain_numbers(labels)
+        read = _plain_numbers(labels) if options.decimal == "." else None
         if read is None:
             found = [math.nan if pd.isna(x) else read_number(str(x), options) for x in labels]
             for code, number in enumerate(found):
@@ -221,7 +235,7 @@ def _plain_numbers(labels: NDArray[np.object_]) -> NDArray[np.float64] | None:
 
 
 def _not_a_number(text: str, column: str, place: str) -> str:
-    comma = bool(re.fullmatch(r"\s*-?\d+,\d+\s*", text))
+    comma = bool(COMMA.fullmatch(text))
     mend = "give --decimal ," if comma else f"say so with --missing '{text}'"
     meaning = "the comma is the decimal mark" if comma else "it stands for a missing value"
     return (

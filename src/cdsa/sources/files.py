@@ -1,7 +1,7 @@
 """Sources: anything a user may hand us, opened as a cube and written back in its own form."""
 
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,29 +11,29 @@ import xarray as xr
 from cdsa.cube import AXES
 from cdsa.errors import TableError
 from cdsa.sources.arrays import Arrays, read_arrays, to_arrays
-from cdsa.sources.columns import read_number
-from cdsa.sources.formats import CsvStyle, Format, format_of
+from cdsa.sources.formats import Format, format_of
 from cdsa.sources.options import ReadOptions, make_options
 from cdsa.sources.places import with_places
-from cdsa.sources.read import read_file, refuse_twice
-from cdsa.sources.tables import Table, is_text, read_table
+from cdsa.sources.read import Read, read_file, refuse_twice
+from cdsa.sources.tables import Table, read_table
 from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
-from cdsa.times import Where, read_times
+
+logger = logging.getLogger("cdsa")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Source:
     """Something opened: its cube, and how to write a filled cube in its own form."""
 
     content: Table | Arrays
     cube: xr.DataArray
     name: str
-    style: CsvStyle
-    schema: object
-    """The Arrow schema of a Parquet file."""
+    read: Read
+    columns: dict[str, object] = field(default_factory=dict)
+    """Names of a frame's columns as they were, where they were not text."""
 
-    index: tuple[object, ...]
-    """Columns that were the index of a frame."""
+    index: tuple[tuple[str, object], ...] = ()
+    """Columns that were the index of a frame, and the names they had there."""
 
     @property
     def layout(self) -> str:
@@ -45,12 +45,32 @@ class Source:
         """What the user should know about how it was read."""
         return self.content.notes
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What may have been read wrongly, and the option that would put it right."""
+        return self.content.doubts
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Columns that are no part of the cube; only a table has a place for them."""
+        return self.content.roles.carried if isinstance(self.content, Table) else ()
+
+    def __repr__(self) -> str:
+        sizes = " x ".join(f"{size} {axis}s" for axis, size in self.cube.sizes.items())
+        return f"<Source {self.name}: {self.layout}; {sizes}>"
+
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
         """The result in the source's own form: a frame for a table, a data set for arrays."""
         if isinstance(self.content, Arrays):
             return self.content.filled(result)
-        frame = self.content.filled(result["value"])
-        return frame.set_index(list(self.index)) if self.index else frame
+        return self._as_given(self.content.filled(result["value"]))
+
+    def _as_given(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with the index and the column names it came with."""
+        if self.index:
+            frame = frame.set_index([name for name, _ in self.index])
+            frame.index.names = [name for _, name in self.index]
+        return frame.rename(columns=self.columns)
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
         """One row per cell that was missing: where, what it was filled with, and its source."""
@@ -71,30 +91,17 @@ class Source:
 
     def write(self, result: xr.Dataset, path: Path, form: Format) -> None:
         """Write the filled source to `path` as it stands."""
+        own = self.content
         if form in ("netcdf", "zarr"):
-            whole = self.filled(result) if isinstance(self.content, Arrays) else to_arrays(result)
-            write_arrays(whole, path, form)
+            data = own.filled(result) if isinstance(own, Arrays) else to_arrays(result)
+            write_arrays(data, path, form)
+            return
+        if isinstance(own, Arrays):
+            frame = to_panel(result)
         else:
-            frame = to_panel(result) if isinstance(self.content, Arrays) else self.filled(result)
-            assert isinstance(frame, pd.DataFrame)
-            write_frame(self._typed(frame, form), path, form, self.style, self.schema)
-
-    def _typed(self, frame: pd.DataFrame, form: Format) -> pd.DataFrame:
-        """Text of a CSV file as numbers and dates, for a format that has types."""
-        if form != "parquet" or not isinstance(self.content, Table):
-            return frame
-        table, typed = self.content, frame.copy()
-        for name in (*table.roles.values, table.roles.lat, table.roles.lon):
-            if name is not None and is_text(typed[name]):
-                numbers = [read_number(str(text), table.options) for text in typed[name]]
-                typed[name] = np.array(numbers, dtype=float)
-        time = table.roles.time
-        if time in typed and is_text(typed[time]):
-            times, clock = read_times(
-                typed[time], str, tz=table.options.tz, time_format=table.options.time_format
-            )
-            typed[time] = clock.local(times)
-        return typed
+            text = self.read.style is not None
+            frame = self._as_given(own.filled(result["value"], typed=text and form == "parquet"))
+        write_frame(frame, path, form, self.read.style, self.read.schema)
 
 
 def save_all(
@@ -106,44 +113,46 @@ def save_all(
     overwrite: bool = False,
 ) -> None:
     """Write the filled source and, if wanted, its detail file: both whole, or neither."""
-    with ExitStack() as stack:
-        part = stack.enter_context(staged(output, overwrite=overwrite))
-        beside = stack.enter_context(staged(detail, overwrite=overwrite)) if detail else None
-        source.write(result, part, format_of(output))
-        if detail is not None and beside is not None:
-            write_frame(source.detail(result), beside, format_of(detail))
+    targets = [Path(output)] + ([Path(detail)] if detail else [])
+    with staged(targets, overwrite=overwrite) as parts:
+        source.write(result, parts[0], format_of(output))
+        if detail is not None:
+            style = source.read.style and replace(source.read.style, header=())
+            write_frame(source.detail(result), parts[1], format_of(detail), style)
 
 
 def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
     settled = make_options(options)
     if isinstance(settled.locations, str | Path):
-        places = read_file(Path(settled.locations), ReadOptions())[0]
+        places = read_file(Path(settled.locations), ReadOptions()).content
         if not isinstance(places, pd.DataFrame):
             raise TableError(f"{settled.locations} is not a table of locations")
         settled = replace(settled, locations=places)
-    index: tuple[object, ...] = ()
+    name = type(data).__name__
+    columns: dict[str, object] = {}
+    index: tuple[tuple[str, object], ...] = ()
     if isinstance(data, str | Path):
-        content, style, schema = read_file(Path(data), settled)
-        name = str(data)
-    elif isinstance(data, xr.DataArray | xr.Dataset):
-        content, style, schema, name = data, CsvStyle(), None, "data"
+        name, read = str(data), read_file(Path(data), settled)
+    elif isinstance(data, xr.DataArray):
+        read = Read(data.to_dataset(name=data.name or "value"))
+    elif isinstance(data, xr.Dataset):
+        read = Read(data)
     elif isinstance(data, pd.DataFrame):
-        content, index = _with_index_as_columns(data)
-        style, schema, name = CsvStyle(), None, "frame"
+        frame, columns, index = _plain_frame(data)
+        read = Read(frame)
     else:
         raise TableError(
-            "cdsa opens a path, a pandas DataFrame or an xarray object, but found a "
-            f"{type(data).__name__}"
+            f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
         )
-    if isinstance(content, pd.DataFrame):
-        understood: Table | Arrays = read_table(content, settled, _row_names(content))
+    if isinstance(read.content, pd.DataFrame):
+        content: Table | Arrays = read_table(read.content, settled, read.where)
     else:
-        understood = read_arrays(content, settled)
-    cube = understood.cube
-    if settled.locations is not None and settled.coordinates:
+        content = read_arrays(read.content, settled)
+    cube = content.cube
+    if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
         cube = with_places(cube, settled.locations, settled)
-    return Source(understood, cube, name, style, schema, index)
+    return Source(content, cube, name, read, columns, index)
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
@@ -155,30 +164,35 @@ def open_cube(data: object, **options: object) -> xr.DataArray:
     >>> open_cube(frame).sizes
     Frozen({'time': 2, 'location': 1, 'measurement': 1})
     """
-    return open_source(data, **options).cube
+    source = open_source(data, **options)
+    for doubt in source.doubts:
+        logger.warning("%s: %s", source.name, doubt)
+    return source.cube
 
 
-def _with_index_as_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[object, ...]]:
-    """The frame with a meaningful index turned into columns, and the names of those columns."""
+def _plain_frame(
+    frame: pd.DataFrame,
+) -> tuple[pd.DataFrame, dict[str, object], tuple[tuple[str, object], ...]]:
+    """The frame with text for column names and a meaningful index turned into columns; with the
+    names its columns and its index had."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise TableError(
             "columns must have one name each, but this frame has several levels of them. Use "
             "frame.stack(...) to bring it to one row per time and station"
         )
-    if isinstance(frame.index, pd.RangeIndex) or (
-        frame.index.names == [None]
-        and not isinstance(frame.index, pd.DatetimeIndex | pd.PeriodIndex)
-    ):
-        plain, names = frame, []
-    else:
-        names = [name or "time" for name in frame.index.names]
-        plain = frame.rename_axis(index=names).reset_index()
+    levels = [frame.index.get_level_values(n) for n in range(frame.index.nlevels)]
+    dated = [isinstance(level, pd.DatetimeIndex | pd.PeriodIndex) for level in levels]
+    index: tuple[tuple[str, object], ...] = ()
+    plain = frame.reset_index(drop=True)
+    if any(name is not None for name in frame.index.names) or len(levels) > 1 or any(dated):
+        guess = ["time" if is_date else "station" for is_date in dated]
+        names = [str(level.name or word) for level, word in zip(levels, guess, strict=True)]
+        index = tuple(zip(names, frame.index.names, strict=True))
+        for number, (name, level) in enumerate(zip(names, levels, strict=True)):
+            refuse_twice([name, *map(str, plain.columns)], "the frame and its index")
+            plain.insert(number, name, level)
     refuse_twice([str(name) for name in plain.columns], "the frame")
-    return plain.rename(columns=str), tuple(names)
-
-
-def _row_names(frame: pd.DataFrame) -> Where:
-    """Rows by their line in the file where there is one, else by their number."""
-    if frame.index.name == "line":
-        return lambda row: f"line {frame.index[row]}"
-    return lambda row: f"row {row}"
+    sparse = [name for name in plain.columns if isinstance(plain[name].dtype, pd.SparseDtype)]
+    plain = plain.astype({name: plain[name].dtype.subtype for name in sparse})
+    columns: dict[str, object] = {str(n): n for n in plain.columns if not isinstance(n, str)}
+    return plain.rename(columns=str), columns, index

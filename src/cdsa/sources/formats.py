@@ -22,6 +22,9 @@ class CsvStyle:
     separator: str = ","
     newline: str = "\n"
     encoding: str = "utf-8"
+    decimal: str = "."
+    header: tuple[str, ...] = ()
+    """The first line as it was written, blanks and nameless columns included."""
 
 
 def format_of(path: str | Path) -> Format:

@@ -1,6 +1,7 @@
 """What a user may say about a source when the source does not say it itself."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
@@ -65,7 +66,7 @@ class ReadOptions:
     """Time zone of stamps that carry none, and of all if they are mixed."""
 
     time_format: str | None = None
-    """How stamps are written (strftime), or 'unix' for seconds since 1970."""
+    """How stamps are written (strftime), or 'unix' or 'unix-ms' for (milli)seconds since 1970."""
 
     units: tuple[tuple[str, str], ...] = ()
     """Units by measurement."""
@@ -75,6 +76,9 @@ class ReadOptions:
 
     bounds: tuple[tuple[str, float, float], ...] = ()
     """Lowest and highest possible value by measurement."""
+
+    refill: bool = False
+    """NetCDF and Zarr: take cells that an earlier fill marked as filled for gaps again."""
 
     separator: str | None = None
     """Column separator of a CSV file."""
@@ -92,34 +96,49 @@ class ReadOptions:
             raise ConfigError(unknown("way to join duplicates", self.duplicates, ("mean", "first")))
         if self.decimal not in (".", ","):
             raise ConfigError(f"the decimal mark is '.' or ',', but found '{self.decimal}'")
-        if self.separator is not None and len(self.separator) != 1:
-            raise ConfigError(f"a separator is one character, but found '{self.separator}'")
+        if self.separator is not None and (len(self.separator) != 1 or self.separator in '"\r\n'):
+            raise ConfigError(f"a separator is one character, but found {self.separator!r}")
 
 
-def make_options(given: dict[str, object]) -> ReadOptions:
+def make_options(given: Mapping[str, object]) -> ReadOptions:
     """Options from keyword arguments, lists and mappings welcome; a misspelt one is answered."""
     names = [field.name for field in fields(ReadOptions)]
     settled: dict[str, object] = {}
     for name, value in given.items():
         if name not in names:
             raise ConfigError(unknown("reading option", name, names))
-        settled[name] = _settled(name, value)
+        if value is not None:
+            settled[name] = _settled(name, value)
     return ReadOptions(**settled)  # type: ignore[arg-type]  # the names were checked just above
 
 
 def _settled(name: str, value: object) -> object:
-    if isinstance(value, dict):
-        if name == "bounds":
-            return tuple((key, *_bound(ends)) for key, ends in value.items())
-        return tuple(value.items())
     if name in ("measurements", "missing", "angles"):
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(str(item) for item in items)
-    return tuple(value) if isinstance(value, list) else value
+    if name == "units":
+        return tuple((str(key), str(unit)) for key, unit in _pairs(name, value))
+    if name == "bounds":
+        return tuple((str(key), *_bound(ends)) for key, ends in _pairs(name, value))
+    return value
+
+
+def _pairs(name: str, value: object) -> list[tuple[object, object]]:
+    """The entries of a mapping, or of a list that could be one."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, list | tuple) and all(isinstance(v, list | tuple) and v for v in value):
+        return [(v[0], v[1] if len(v) == 2 else v[1:]) for v in value]
+    raise ConfigError(
+        f"{name} are given by measurement, as in {{'pm25': ...}}, but found {value!r}"
+    )
 
 
 def _bound(ends: object) -> tuple[float, float]:
-    if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise ConfigError(f"bounds are a lowest and a highest value (or None), but found {ends!r}")
-    low, high = ends
-    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    try:
+        low, high = list(ends)  # type: ignore[call-overload]
+        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    except (TypeError, ValueError) as bad:
+        raise ConfigError(
+            f"bounds are a lowest and a highest value (or None), but found {ends!r}"
+        ) from bad

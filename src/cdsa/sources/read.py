@@ -1,6 +1,9 @@
 """Reading files: CSV as the text it is, Parquet with its schema, NetCDF and Zarr through xarray."""
 
 import gzip
+import re
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,13 +15,27 @@ from cdsa.errors import ConfigError, MissingExtraError, TableError
 from cdsa.sources.columns import looks_like_stamp, read_number
 from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of, one_line
 from cdsa.sources.options import ReadOptions
+from cdsa.times import Where
 
 SEPARATORS = ",;\t|"
 
 
-def read_file(
-    path: Path, options: ReadOptions
-) -> tuple[pd.DataFrame | xr.Dataset, CsvStyle, object]:
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What was in a file, and what must be known to write it again."""
+
+    content: pd.DataFrame | xr.Dataset
+    style: CsvStyle | None = None
+    """How a CSV file is written; None for other formats."""
+
+    schema: Any = None
+    """The Arrow schema of a Parquet file."""
+
+    where: Where = lambda row: f"row {row}"
+
+
+def read_file(path: Path, options: ReadOptions) -> Read:
+    """Read a file of any format."""
     form = format_of(path)
     try:
         if path.is_dir() and form != "zarr":
@@ -26,18 +43,14 @@ def read_file(
                 f"{path} is a folder, but a {form} file was expected. Name the file in it"
             )
         if not path.exists():
-            raise TableError(
-                f"there is no file {path}. Check the name and the folder ({Path.cwd()})"
-            )
+            raise TableError(f"there is no file {path}. Check the name and the folder")
         match form:
             case "parquet":
-                frame, schema = _read_parquet(path)
-                return frame, CsvStyle(), schema
+                return _read_parquet(path)
             case "netcdf" | "zarr":
-                return _open_arrays(path, form), CsvStyle(), None
+                return Read(_read_arrays(path, form))
             case _:
-                frame, style = _read_csv(path, form, options)
-                return frame, style, None
+                return _read_csv(path, form, options)
     except PermissionError as bad:
         raise TableError(
             f"{path} may not be read: permission denied. Change its permissions"
@@ -52,8 +65,8 @@ def _open_text(path: Path, form: Format, encoding: str) -> IO[str]:
     return path.open(encoding=encoding, newline="")
 
 
-def _read_csv(path: Path, form: Format, options: ReadOptions) -> tuple[pd.DataFrame, CsvStyle]:
-    """The file's own text, cell by cell, with its line numbers as index.
+def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
+    """The file's own text, cell by cell.
 
     Blank lines are skipped; entries missing at the end of a line are empty.
     """
@@ -66,39 +79,43 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> tuple[pd.DataFr
             raise TableError(
                 f"{path} is empty, or its first line is. The first line names the columns"
             )
-        separator = options.separator or max(SEPARATORS, key=first.count)
+        if options.separator is None:
+            separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", first).count)
         with _open_text(path, form, encoding) as file:
             cells = pd.read_csv(
                 file, sep=separator, header=None, dtype=object, na_filter=False,
                 skip_blank_lines=False, low_memory=False,
             )  # fmt: skip
-    except (UnicodeDecodeError, UnicodeError) as bad:
+    except UnicodeError as bad:
         raise TableError(_undecodable(path, form, options.encoding)) from bad
     except LookupError as bad:
         raise ConfigError(f"'{options.encoding}' is not a character encoding; try utf-8") from bad
-    except EOFError as bad:
-        raise TableError(
-            f"{path} is cut off: its compressed data end too early. Get it again"
-        ) from bad
-    except (gzip.BadGzipFile, pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as bad:
+        raise TableError(f"{path} is not a whole compressed file: {bad}. Get it again") from bad
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
         reason = str(bad).removeprefix("Error tokenizing data. C error: ").strip()
         raise TableError(
             f"{path} is not a table separated by '{separator}': {reason}. Correct it, or give the "
             "separator with --separator"
         ) from bad
-    cells.index = pd.RangeIndex(1, len(cells) + 1, name="line")
-    blank = np.flatnonzero(cells[0] == "")
-    cells = cells.drop(index=cells.index[blank[(cells.iloc[blank] == "").all(axis=1)]])
-    names = [str(name).strip() for name in cells.iloc[0]]
-    _check_header(path, names, separator)
-    frame = cells.iloc[1:].set_axis(names, axis=1)
-    bom = (
-        "utf-8-sig"
-        if encoding == "utf-8-sig" and _starts_with_bom(path, form)
-        else options.encoding
-    )
-    newline = "\r\n" if first.endswith("\r\n") else "\n"
-    return frame, CsvStyle(separator, newline, bom)
+    header = tuple(str(name) for name in cells.iloc[0])
+    _check_header(path, [name.strip() for name in header], separator)
+    blank = np.flatnonzero(cells[0].str.strip() == "")
+    empty = [row for row in blank if all(str(entry).strip() == "" for entry in cells.iloc[row])]
+    rows = np.setdiff1d(np.arange(1, len(cells)), empty)
+
+    def where(row: int) -> str:
+        # a quoted entry may go over several lines
+        before = sum(str(entry).count("\n") for entry in cells.iloc[: rows[row]].to_numpy().flat)
+        return f"line {rows[row] + 1 + before}"
+
+    names = [name.strip() or f"(column {n + 1})" for n, name in enumerate(header)]
+    frame = cells.iloc[rows].set_axis(names, axis=1).reset_index(drop=True)
+    marked = encoding == "utf-8-sig" and _starts_with_bom(path, form)
+    newline = next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
+    coding = "utf-8-sig" if marked else options.encoding
+    style = CsvStyle(separator, newline, coding, options.decimal, header)
+    return Read(frame, style, where=where)
 
 
 def _check_header(path: Path, names: list[str], separator: str) -> None:
@@ -139,7 +156,7 @@ def _undecodable(path: Path, form: Format, encoding: str) -> str:
     )
 
 
-def _read_parquet(path: Path) -> tuple[pd.DataFrame, object]:
+def _read_parquet(path: Path) -> Read:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -157,10 +174,10 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, object]:
             f"{path} is not a whole Parquet file: {one_line(bad)}. Get it again"
         ) from bad
     refuse_twice([str(name) for name in frame.columns], str(path))
-    return frame, table.schema
+    return Read(frame, schema=table.schema)
 
 
-def _open_arrays(path: Path, form: Format) -> xr.Dataset:
+def _read_arrays(path: Path, form: Format) -> xr.Dataset:
     engine = engine_of(form)
     # of a Zarr store read what is there, whether or not it has an index of its own
     extra: dict[str, Any] = {"consolidated": False} if form == "zarr" else {}

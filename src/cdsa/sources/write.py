@@ -5,47 +5,56 @@ import gzip
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from cdsa.errors import MissingExtraError, OutputError
 from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of, one_line
 
+TABLE_FORMATS: tuple[Format, ...] = ("csv", "csv.gz", "parquet")
+
 
 def to_panel(result: xr.Dataset) -> pd.DataFrame:
     """A filled cube as a table with one row per time and station."""
     cube = result["value"]
-    frame = cube.to_series().unstack("measurement")[list(cube["measurement"].to_numpy())]
-    frame = frame.reset_index().sort_values(["time"], kind="stable", ignore_index=True)
-    for number, name in enumerate(("lat", "lon")):
-        if name in cube.coords:
-            frame.insert(
-                2 + number, name, cube[name].to_series().reindex(frame["location"]).to_numpy()
+    keys = ["time", "location"] + [name for name in ("lat", "lon") if name in cube.coords]
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    for name in names:
+        if name in keys:
+            raise OutputError(
+                f"a table needs a column '{name}' of its own, but there is a measurement of that "
+                "name. Write NetCDF or Zarr, or rename it"
             )
-    return frame.rename_axis(columns=None)
+    steps, stations, count = cube.shape
+    frame = pd.DataFrame(cube.to_numpy().reshape(-1, count), columns=names)
+    frame.insert(0, "time", np.repeat(cube["time"].to_numpy(), stations))
+    for number, name in enumerate(keys[1:], start=1):
+        frame.insert(number, name, np.tile(cube[name].to_numpy(), steps))
+    return frame
 
 
 def write_frame(
-    frame: pd.DataFrame,
-    path: Path,
-    form: Format,
-    style: CsvStyle | None = None,
-    schema: object = None,
+    frame: pd.DataFrame, path: Path, form: Format, style: CsvStyle | None = None, schema: Any = None
 ) -> None:
     """Write a table as CSV or Parquet."""
-    style = style or CsvStyle()
     if form == "parquet":
         _write_parquet(frame, path, schema)
         return
-    if form not in ("csv", "csv.gz"):
+    if form not in TABLE_FORMATS:
         raise OutputError(f"this table is written as CSV or Parquet, not as {form}")
-    keep = frame.index.name != "line" and any(name is not None for name in frame.index.names)
+    style = style or CsvStyle()
+    indexed = not isinstance(frame.index, pd.RangeIndex)
+    header = list(style.header) if len(style.header) == len(frame.columns) else True
     with _open_for_text(path, form, style) as file:
-        frame.to_csv(file, sep=style.separator, index=keep, lineterminator=style.newline)
+        frame.to_csv(
+            file, sep=style.separator, index=indexed, header=header, decimal=style.decimal,
+            lineterminator=style.newline,
+        )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -70,8 +79,7 @@ def _write_parquet(frame: pd.DataFrame, path: Path, schema: Any) -> None:
     except ImportError as bad:
         raise MissingExtraError("Parquet", "pyarrow", "io") from bad
     if schema is None:
-        plain = frame.reset_index(drop=True) if frame.index.name == "line" else frame
-        table = pyarrow.Table.from_pandas(plain)
+        table = pyarrow.Table.from_pandas(frame)
     else:
         table = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
         table = table.replace_schema_metadata(schema.metadata)
@@ -79,10 +87,11 @@ def _write_parquet(frame: pd.DataFrame, path: Path, schema: Any) -> None:
 
 
 def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
+    """Write labelled arrays as NetCDF or Zarr, packed as they came."""
     engine_of(form)  # says which extra is missing
-    kept = {"dtype", "_FillValue", "scale_factor", "add_offset", "units", "calendar"}
-    for variable in data.variables.values():
-        variable.encoding = {k: v for k, v in variable.encoding.items() if k in kept}
+    data = data.copy()
+    for name in data.variables:
+        data[name].encoding = _encoding(data[name])
     if form == "netcdf":
         data.to_netcdf(path, engine="netcdf4")
     else:
@@ -90,50 +99,70 @@ def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
         data.to_zarr(path, zarr_format=2, consolidated=True)
 
 
+def _encoding(variable: xr.DataArray) -> dict[str, Any]:
+    """How a variable was packed, completed so that its gaps stay gaps."""
+    kept = (
+        "dtype",
+        "_FillValue",
+        "missing_value",
+        "scale_factor",
+        "add_offset",
+        "units",
+        "calendar",
+    )
+    encoding = {key: value for key, value in variable.encoding.items() if key in kept}
+    packed = np.issubdtype(np.dtype(encoding.get("dtype", variable.dtype)), np.integer)
+    if packed and variable.dtype.kind == "f" and "_FillValue" not in encoding:
+        lowest = np.iinfo(np.dtype(encoding["dtype"])).min
+        encoding["_FillValue"] = encoding.get("missing_value", lowest)
+    return encoding
+
+
 @contextlib.contextmanager
-def staged(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A place beside `path` to write to, which becomes `path` only if all went well."""
-    target = Path(path)
-    check_target(target, overwrite=overwrite)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+def staged(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
+    """Places beside the targets to write to; they become the targets only if all went well."""
+    check_outputs(targets, overwrite=overwrite)
+    parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
+    shown = " and ".join(str(target) for target in targets)
     try:
-        yield part
-        if part.is_file():
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-        _move(part, target)
+        yield parts
+        for part in parts:
+            if part.is_file():
+                with part.open("rb") as file:
+                    os.fsync(file.fileno())
+        _move(parts, targets)
     except OSError as bad:
         raise OutputError(
-            f"{target} could not be written: {bad.strerror or bad}. Nothing was changed"
+            f"{shown} could not be written: {bad.strerror or bad}. Nothing was changed"
         ) from bad
     except RuntimeError as bad:  # what the NetCDF library says of a full disk
         raise OutputError(
-            f"{target} could not be written: {one_line(bad)}. Nothing was changed"
+            f"{shown} could not be written: {one_line(bad)}. Nothing was changed"
         ) from bad
     finally:
-        _remove(part)
-
-
-def check_target(target: Path, *, overwrite: bool) -> None:
-    """Refuse an output that exists, or a folder that does not."""
-    if target.exists() and not overwrite:
-        raise OutputError(
-            f"{target} exists already. Choose another name, or replace it with --overwrite"
-        )
-    if not target.absolute().parent.is_dir():
-        raise OutputError(
-            f"there is no folder {target.parent} to write {target.name} into. Make it first"
-        )
-    if target.is_dir() and format_of(target) != "zarr":
-        raise OutputError(f"{target} is a folder. Choose another name")
+        for part in parts:
+            _remove(part)
 
 
 def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
     """Refuse outputs that could not be written, before any work is done for them."""
     for number, target in enumerate(targets):
-        format_of(target)
-        check_target(target, overwrite=overwrite)
-        if target in targets[:number]:
+        form = format_of(target)
+        if number and form not in TABLE_FORMATS:
+            raise OutputError(
+                f"{target} can be written as CSV or Parquet only. Choose another ending"
+            )
+        if target.exists() and not overwrite:
+            raise OutputError(
+                f"{target} exists already. Choose another name, or replace it with --overwrite"
+            )
+        if not target.absolute().parent.is_dir():
+            raise OutputError(
+                f"there is no folder {target.parent} to write {target.name} into. Make it first"
+            )
+        if target.is_dir() and form != "zarr":
+            raise OutputError(f"{target} is a folder. Choose another name")
+        if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")
 
 
@@ -145,17 +174,31 @@ def make_folder(folder: Path) -> None:
         raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
 
 
-def _move(part: Path, target: Path) -> None:
-    if target.is_dir():  # a folder cannot be replaced in one go: the old one steps aside first
-        aside = part.with_suffix(".old")
-        target.rename(aside)
-        part.rename(target)
-        shutil.rmtree(aside)
+def _move(parts: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Put every part in its target's place; if one cannot be, all is as it was before."""
+    asides: list[tuple[Path, Path]] = []
+    placed: list[Path] = []
+    try:
+        for part, target in zip(parts, targets, strict=True):
+            # one file is replaced in one go; of several, or of folders, the old ones step aside
+            if target.exists() and (target.is_dir() or len(targets) > 1):
+                aside = part.with_suffix(".old")
+                target.rename(aside)
+                asides.append((aside, target))
+            part.replace(target)
+            placed.append(target)
+    except OSError:
+        for target in placed:
+            _remove(target)
+        for aside, target in asides:
+            aside.rename(target)
+        raise
+    for aside, _ in asides:
+        _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
     else:
-        part.replace(target)
-
-
-def _remove(part: Path) -> None:
-    remove: Callable[[Path], object] = shutil.rmtree if part.is_dir() else Path.unlink
-    if part.exists():
-        remove(part)
+        path.unlink(missing_ok=True)

@@ -1,0 +1,63 @@
+"""Cells of a cube while it is being made: given twice, or holding a code for missing."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import on_circle
+
+CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0)
+"""Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
+
+
+def join(
+    values: NDArray[np.float64],
+    cells: tuple[NDArray[np.int64], ...],
+    numbers: NDArray[np.float64],
+    how: str,
+    angle: NDArray[np.bool_],
+) -> None:
+    """Put numbers into their cells of `values`, those of one cell joined to their first or mean;
+    the mean of directions is taken on the circle."""
+    keys = np.ravel_multi_index(cells, values.shape)
+    turned = np.deg2rad(numbers)
+    parts = pd.DataFrame(
+        {"n": numbers, "sin": np.sin(turned), "cos": np.cos(turned), "angle": angle}
+    )
+    groups = parts.groupby(keys)
+    if how == "first":
+        joined = groups["n"].first()
+    else:
+        means = groups.mean()
+        circle = on_circle(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
+        plain = (means["angle"] == 0) | (groups.size() == 1)
+        joined = means["n"].where(plain, circle)
+    values.ravel()[joined.index.to_numpy()] = joined.to_numpy()
+
+
+def likely_codes(cube: xr.DataArray) -> Iterator[str]:
+    """Remarks on numbers that probably stand for a missing value."""
+    for number, name in enumerate(cube["measurement"].to_numpy()):
+        values = cube.to_numpy()[:, :, number]
+        for code in CODES:
+            count = int((values == code).sum())
+            if count:
+                yield (
+                    f"{name} is {code:g} in {count:,} cells; if that means missing, give "
+                    f"--missing {code:g}"
+                )
+
+
+def likely_angles(cube: xr.DataArray) -> Iterator[str]:
+    """Remarks on measurements that look like directions and are not marked as such."""
+    for number, name in enumerate(cube["measurement"].to_numpy()):
+        values = cube.to_numpy()[:, :, number]
+        known = values[np.isfinite(values)]
+        named = re.search(r"(^|[^a-z])dir|direction|bearing|heading", str(name).lower())
+        likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
+        if likely and not cube["angle"].to_numpy()[number]:
+            yield f"{name} looks like a direction in degrees; if it is one, give --angle {name}"

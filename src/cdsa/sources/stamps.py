@@ -1,0 +1,242 @@
+"""Reading time stamps, in whatever form they come."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cdsa.errors import TableError
+from cdsa.times import EPOCHS, Clock, Times, Where, digits_of, to_nanoseconds
+
+ZONE = re.compile(r"(?:\d:\d{2}[\d:.,]*|T\d{2,6}(?:[.,]\d+)?)\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
+FORMATS = (
+    *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
+    *("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y"),
+)
+AMBIGUOUS = tuple(
+    (f"%d{s}%m{s}%Y{t}", f"%m{s}%d{s}%Y{t}") for s in "/-" for t in (" %H:%M", " %H:%M:%S", "")
+)
+
+
+def read_times(
+    column: pd.Series,
+    where: Where,
+    *,
+    tz: str | None = None,
+    time_format: str | None = None,
+    again: NDArray[np.bool_] | None = None,
+) -> tuple[Times, Clock]:
+    """Stamps of any kind as `datetime64[ns]`, and how to write more of them.
+
+    `again` marks rows whose stamp was seen before at the same station: in local time, the second
+    01:30 of the night when clocks go back.
+    """
+    check_zone(tz)
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.dt.to_timestamp()
+    if time_format in EPOCHS or pd.api.types.is_numeric_dtype(column.dtype):
+        return _read_epochs(column, where, time_format)
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return _read_typed(column, where, tz, again)
+    return _read_text(column, where, tz, time_format, again)
+
+
+def check_zone(tz: str | None) -> None:
+    """Refuse a time zone that nobody knows."""
+    if tz is not None:
+        try:
+            pd.Timestamp(0, tz=tz)
+        except Exception as bad:  # zoneinfo, pytz and dateutil each raise their own
+            raise TableError(
+                f"'{tz}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
+            ) from bad
+
+
+def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tuple[Times, Clock]:
+    if time_format not in EPOCHS:
+        raise TableError(
+            f"time must be dates, but column '{column.name}' holds numbers ({column.iloc[0]} in "
+            f"{where(0)}). If they are seconds since 1970, give --time-format unix; otherwise name "
+            "the column of the time with --time"
+        )
+    ticks = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    _refuse_unread(~np.isfinite(ticks), column, where)
+    micro = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
+    if np.abs(micro).max() > 9e15:
+        raise TableError(
+            f"seconds since 1970 end with the year 2255, but {where(int(np.abs(micro).argmax()))} "
+            f"has {ticks[np.abs(micro).argmax()]:g}. If they are milliseconds, give --time-format "
+            "unix-ms"
+        )
+    times = micro.astype(np.int64).astype("datetime64[us]").astype("datetime64[ns]")
+    return times, Clock(zone="UTC", pattern=time_format)
+
+
+def _read_typed(
+    column: pd.Series, where: Where, tz: str | None, again: NDArray[np.bool_] | None
+) -> tuple[Times, Clock]:
+    _refuse_unread(column.isna().to_numpy(), column, where)
+    index = pd.DatetimeIndex(column)
+    if index.tz is not None:
+        times, clock = to_nanoseconds(index.tz_convert("UTC")), Clock(zone=index.tz)
+    elif tz is not None:
+        times, clock = _at_home(index, tz, where, again), Clock(zone=tz)
+    else:
+        times, clock = to_nanoseconds(index), Clock()
+    return times, replace(clock, digits=digits_of(times))
+
+
+def _read_text(
+    column: pd.Series,
+    where: Where,
+    tz: str | None,
+    time_format: str | None,
+    again: NDArray[np.bool_] | None,
+) -> tuple[Times, Clock]:
+    codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+    texts = ["" if pd.isna(label) else str(label).strip() for label in labels]
+
+    def at(label: int) -> str:
+        return where(int(np.argmax(codes == label)))
+
+    whole = time_format is not None and "%z" in time_format
+    found = [None if whole else ZONE.search(text) for text in texts]
+    zones = [_zone_name(match.group(1)) if match else None for match in found]
+    for number, zone in enumerate(zones):
+        if zone != zones[0] and tz is None and texts[number]:
+            raise TableError(
+                f"all stamps must be in one time zone, but '{texts[number]}' in "
+                f"{at(number)} is {_in_zone(zone)} while '{texts[0]}' in "
+                f"{at(0)} is {_in_zone(zones[0])}. Say which zone to use for all "
+                "with --tz, for example --tz UTC"
+            )
+    bodies = [
+        t if m is None else t[: m.start(1)].strip() for t, m in zip(texts, found, strict=True)
+    ]
+    times, used = _parse(bodies, column, at, time_format)
+    offset = [pd.Timedelta(0) if z is None else _offset(z) for z in zones]
+    if times.tz is not None:  # the format has read the zones itself
+        return to_nanoseconds(times.tz_convert("UTC")[codes]), Clock(zone=tz or "UTC")
+    rows = pd.DatetimeIndex(times - pd.TimedeltaIndex(offset))[codes]
+    zoned = np.array([zone is not None for zone in zones])[codes]
+    plain = to_nanoseconds(rows)
+    if tz is not None and not zoned.all():
+        local = np.flatnonzero(~zoned)
+        twice = None if again is None else again[local]
+        plain[local] = _at_home(rows[local], tz, lambda row: where(int(local[row])), twice)
+    zone = zones[0] if len(set(zones)) == 1 and zones[0] is not None else tz
+    return plain, _clock_like(texts, bodies, times, zone, used)
+
+
+def _zone_name(written: str) -> str:
+    if written in ("Z", "UTC", "GMT"):
+        return "UTC"
+    digits = written[1:].replace(":", "").ljust(4, "0")
+    return "UTC" if digits == "0000" else f"{written[0]}{digits[:2]}:{digits[2:]}"
+
+
+def _in_zone(zone: str | None) -> str:
+    return "without a zone" if zone is None else f"in {zone}"
+
+
+def _offset(zone: str) -> pd.Timedelta:
+    if zone == "UTC":
+        return pd.Timedelta(0)
+    span = pd.Timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+    return -span if zone[0] == "-" else span
+
+
+def _parse(
+    texts: list[str], column: pd.Series, where: Where, time_format: str | None
+) -> tuple[pd.DatetimeIndex, str]:
+    """Parsed stamps and the format they were in; of seconds, some stamps may have none."""
+
+    def parsed(used: str) -> pd.DatetimeIndex:
+        utc = "%z" in used
+        try:
+            times = pd.DatetimeIndex(pd.to_datetime(texts, format=used, errors="coerce", utc=utc))
+            longer = f"{used}:%S"
+            if used.endswith("%H:%M") and times.isna().any() and not times.isna().all():
+                more = pd.to_datetime(texts, format=longer, errors="coerce", utc=utc)
+                times = pd.DatetimeIndex(times.where(times.notna(), more))
+            return times
+        except ValueError as bad:
+            raise TableError(f"--time-format '{used}' is no way to write a time: {bad}") from bad
+
+    for used in (time_format,) if time_format else FORMATS:
+        times = parsed(used)
+        if not times.isna().any():
+            return times, used
+    for pair in () if time_format else AMBIGUOUS:
+        good = [used for used in pair if not parsed(used).isna().any()]
+        if len(good) == 2:
+            raise TableError(
+                f"'{texts[0]}' in column '{column.name}' could be day first or month first. Say "
+                f"which with --time-format '{pair[0]}' or --time-format '{pair[1]}'"
+            )
+        if good:
+            return parsed(good[0]), good[0]
+    unread = np.asarray(parsed(time_format or "ISO8601").isna())
+    _refuse_unread(unread, pd.Series(texts, name=column.name), where)
+    raise AssertionError("a stamp that no format reads was refused above")
+
+
+def _refuse_unread(unread: NDArray[np.bool_], column: pd.Series, where: Where) -> None:
+    if unread.any():
+        row = int(np.argmax(unread))
+        text = column.iloc[row]
+        found = "is empty" if pd.isna(text) or text == "" else f"is '{text}'"
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", str(text)):
+            raise TableError(
+                f"a time stamp has a date, but column '{column.name}' {found} in {where(row)}. If "
+                "the date stands in another column, join the two into one"
+            )
+        raise TableError(
+            f"every row needs a time stamp, but column '{column.name}' {found} in {where(row)}. "
+            "Correct it, say how stamps are written with --time-format, such as "
+            "'%d/%m/%Y %H:%M', or name another column with --time"
+        )
+
+
+def _at_home(
+    index: pd.DatetimeIndex, tz: str, where: Where, again: NDArray[np.bool_] | None
+) -> Times:
+    """Local stamps of zone `tz` as UTC; of a doubled hour the first is summer time."""
+    summer = np.ones(len(index), dtype=bool) if again is None else ~again
+    local = index.tz_localize(tz, ambiguous=summer, nonexistent="NaT")
+    skipped = np.asarray(local.isna())
+    if skipped.any():
+        row = int(np.argmax(skipped))
+        raise TableError(
+            f"every stamp must exist in {tz}, but {index[row]} in {where(row)} was skipped when "
+            "clocks went forward. Give the zone the stamps are really in with --tz"
+        )
+    return to_nanoseconds(local.tz_convert("UTC"))
+
+
+def _clock_like(
+    texts: list[str],
+    bodies: list[str],
+    times: pd.DatetimeIndex,
+    zone: str | None,
+    used: str,
+) -> Clock:
+    """The clock that writes `texts` again; ISO stamps where none does so exactly."""
+    suffixes = {text[len(body) :] for text, body in zip(texts, bodies, strict=True)}
+    suffix = suffixes.pop() if len(suffixes) == 1 else None
+    fraction = re.search(r"\.(\d{1,9})$", bodies[0]) if ":" in bodies[0] else None
+    digits = len(fraction.group(1)) if fraction else 0
+    clocks = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H", "T%H", "T%H%M%S", "T%H%M")
+    days = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m", "%Y")
+    iso = [day + clock for day in days for clock in clocks]
+    bare = re.sub(r"%([dmH])", r"%-\1", used)  # 1/13/2020 2:00
+    for pattern in iso if used == "ISO8601" else (used, bare):
+        clock = Clock(zone=zone, pattern=pattern, digits=digits, suffix=suffix)
+        written = replace(clock, zone=None, suffix="")
+        few = to_nanoseconds(times[:9])
+        if written.write(few) == bodies[:9] and written.write(to_nanoseconds(times)) == bodies:
+            return clock
+    plainly = "%Y-%m-%dT%H:%M:%S" if used == "ISO8601" else used
+    return Clock(zone=zone, pattern=plainly, digits=digits_of(to_nanoseconds(times)), suffix=suffix)

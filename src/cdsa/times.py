@@ -162,11 +162,12 @@ def infer_step(distinct: Times) -> pd.Timedelta | int:
 
 def _month_numbers(distinct: Times) -> NDArray[np.int64] | None:
     """The months of stamps that all stand on one day of it, or all on its last; else None."""
+    if len(np.unique(distinct.astype(np.int64) % 86_400_000_000_000)) > 1:
+        return None  # not the same time of day
     index = pd.DatetimeIndex(distinct)
-    one_clock = len(set(index - index.normalize())) == 1
     one_day = len(set(index.day)) == 1 and index.day[0] <= 28
     numbers = np.asarray(index.year * 12 + index.month, dtype=np.int64)
-    regular = one_clock and (one_day or bool(index.is_month_end.all()))
+    regular = one_day or bool(index.is_month_end.all())
     return numbers if regular and len(np.unique(numbers)) == len(numbers) > 1 else None
 
 

@@ -149,13 +149,18 @@ def _holds_numbers(column: pd.Series, options: ReadOptions) -> bool:
         return False
     if pd.api.types.is_numeric_dtype(column.dtype):
         return True
-    try:
-        labels = pd.unique(column.dropna().astype(object))
-    except TypeError:  # lists and the like
-        return False
-    readable = [read_number(str(label), options) for label in labels[:10_000]]
-    numbers = [number for number in readable if number is not None]
-    return len(numbers) == len(readable) or not all(np.isnan(number) for number in numbers)
+    empty = True
+    for part in (column.iloc[:100], column):
+        try:
+            labels = pd.unique(part.dropna().astype(object))
+        except TypeError:  # lists and the like
+            return False
+        for label in labels[:10_000]:
+            number = read_number(str(label), options)
+            if number is not None and not math.isnan(number):
+                return True
+            empty = empty and number is not None
+    return empty
 
 
 def named(columns: Iterable[str], names: tuple[str, ...]) -> str | None:
@@ -188,6 +193,16 @@ def _listed(columns: Iterable[object]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
+def distinct(column: pd.Series) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+    """For each row the number of its entry, and the different entries in order of appearance."""
+    codes, labels = pd.factorize(column.to_numpy(dtype=object))
+    missing = codes < 0
+    if missing.any():
+        codes = np.where(missing, len(labels), codes)
+        labels = np.concatenate([labels, np.array([None], dtype=object)])
+    return codes, labels
+
+
 def read_number(text: str, options: ReadOptions) -> float | None:
     """The number a text stands for, NaN for an empty one, None if it is neither."""
     bare = text.strip()
@@ -208,7 +223,7 @@ def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArr
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     else:
-        codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+        codes, labels = distinct(column)
         read = _plain_numbers(labels) if options.decimal == "." else None
         if read is None:
             found = [math.nan if pd.isna(x) else read_number(str(x), options) for x in labels]
@@ -226,11 +241,9 @@ def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArr
 def _plain_numbers(labels: NDArray[np.object_]) -> NDArray[np.float64] | None:
     """Labels that are nothing but numbers and blanks, read in one go; None if they are not."""
     texts = np.where(labels == "", "nan", labels)
-    if any(not isinstance(text, str) or "_" in text for text in texts):
-        return None
     try:
-        return texts.astype(np.float64)
-    except ValueError:
+        return None if "_" in "".join(texts) else texts.astype(np.float64)
+    except (TypeError, ValueError):
         return None
 
 
@@ -261,7 +274,7 @@ def read_labels(
 ) -> tuple[NDArray[np.int64], list[str], list[object]]:
     """For each row the number of its label; the labels as text, and as they were, in order of
     appearance."""
-    codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+    codes, labels = distinct(column)
     for code, label in enumerate(labels):
         if pd.isna(label) or str(label).strip() == "":
             row = int(np.argmax(codes == code))

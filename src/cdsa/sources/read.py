@@ -100,9 +100,11 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
         ) from bad
     header = tuple(str(name) for name in cells.iloc[0])
     _check_header(path, [name.strip() for name in header], separator)
-    blank = np.flatnonzero(cells[0].str.strip() == "")
-    empty = [row for row in blank if all(str(entry).strip() == "" for entry in cells.iloc[row])]
-    rows = np.setdiff1d(np.arange(1, len(cells)), empty)
+    blank = [*np.flatnonzero(cells[0] == ""), len(cells) - 1]  # the last line may hold only blanks
+    kept = np.ones(len(cells), dtype=bool)
+    kept[[row for row in blank if all(str(e).strip() == "" for e in cells.iloc[row])]] = False
+    kept[0] = False
+    rows = np.flatnonzero(kept)
 
     def where(row: int) -> str:
         # a quoted entry may go over several lines
@@ -110,7 +112,7 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
         return f"line {rows[row] + 1 + before}"
 
     names = [name.strip() or f"(column {n + 1})" for n, name in enumerate(header)]
-    frame = cells.iloc[rows].set_axis(names, axis=1).reset_index(drop=True)
+    frame = cells[kept].set_axis(names, axis=1).reset_index(drop=True)
     marked = encoding == "utf-8-sig" and _starts_with_bom(path, form)
     newline = next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
     coding = "utf-8-sig" if marked else options.encoding

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cdsa.errors import TableError
+from cdsa.sources.columns import distinct
 from cdsa.times import EPOCHS, Clock, Times, Where, digits_of, to_nanoseconds
 
 ZONE = re.compile(r"(?:\d:\d{2}[\d:.,]*|T\d{2,6}(?:[.,]\d+)?)\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
@@ -95,7 +96,7 @@ def _read_text(
     time_format: str | None,
     again: NDArray[np.bool_] | None,
 ) -> tuple[Times, Clock]:
-    codes, labels = pd.factorize(column.astype(object), use_na_sentinel=False)
+    codes, labels = distinct(column)
     texts = ["" if pd.isna(label) else str(label).strip() for label in labels]
 
     def at(label: int) -> str:

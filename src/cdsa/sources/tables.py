@@ -211,13 +211,12 @@ def read_table(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Table
         return where(int(rows[row]))
 
     row_location, labels, names = _stations(used, roles, at)
-    same = [name for name in (roles.time, roles.location, roles.measurement) if name is not None]
+    again = None
+    if options.tz is not None:
+        same = [name for name in (roles.time, roles.location, roles.measurement) if name]
+        again = frame[same].astype(object).duplicated().to_numpy()
     times, clock = read_times(
-        frame[roles.time],
-        where,
-        tz=options.tz,
-        time_format=options.time_format,
-        again=frame[same].astype(object).duplicated().to_numpy(),
+        frame[roles.time], where, tz=options.tz, time_format=options.time_format, again=again
     )
     grid, row_time = regular_grid(times[rows], at, options.step)
     table = Table(
@@ -400,7 +399,7 @@ def _units(
 def _notes(table: Table, cube: xr.DataArray) -> Iterator[str]:
     """What the user should know about how the table was read."""
     grid = cube["time"].to_numpy()
-    absent = len(grid) - len(np.unique(table.row_time))
+    absent = int((np.bincount(table.row_time, minlength=len(grid)) == 0).sum())
     if absent:
         yield f"{absent:,} of {len(grid):,} time stamps were absent and became gaps"
     moved = int((grid[table.row_time] != table.times[table.rows]).sum())

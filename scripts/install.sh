@@ -8,7 +8,11 @@ if [ -z "$python" ] || ! "$python" -c 'import sys; sys.exit(sys.version_info < (
     echo "cdsa needs Python 3.11 or newer; found '${python:-none}'. Say which: make PYTHON=/path/to/python3.11" >&2
     exit 1
 fi
-if ! "$venv/bin/python" -c '' 2>/dev/null; then
+usable() {  # uv makes environments without pip
+    "$venv/bin/python" -c '' 2>/dev/null &&
+        { command -v uv >/dev/null 2>&1 || "$venv/bin/python" -c 'import pip' 2>/dev/null; }
+}
+if ! usable; then
     rm -rf "$venv"
     echo "making $venv"
     if command -v uv >/dev/null 2>&1; then

@@ -21,13 +21,13 @@ class Scaler:
         """The scaler of the measured cells of `cube`."""
         over = ["time"] if per_location else ["time", "location"]
         known = cube.notnull().any(over)
-        steady = cube.astype(np.float64)
-        # NaN of a series without a single value becomes 0 and 1: it is left as it is
+        # a series without a single value stands at 0: it has mean 0 and spread 1
+        steady = cube.astype(np.float64).where(known, 0.0)
         low, high = steady.min(over), steady.max(over)
         constant = low == high  # becomes zero, not rounding noise divided by rounding noise
-        mean = steady.mean(over).where(~constant, low).where(known, 0.0)
+        mean = steady.mean(over).where(~constant, low)
         spread = steady.std(over)
-        spread = spread.where(~constant & known & (spread > 0), 1.0)
+        spread = spread.where(~constant & (spread > 0), 1.0)
         bare = [name for name in mean.coords if name not in mean.dims]
         return cls(mean.drop_vars(bare), spread.drop_vars(bare))
 

@@ -8,6 +8,7 @@ names and any order.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,6 @@ from cdsa.cube import (
     AXES,
     SOURCES,
     angle_flags,
-    bounds_of,
     check_cube,
     describe,
     make_cube,
@@ -31,7 +31,7 @@ from cdsa.sources.options import ReadOptions
 from cdsa.sources.tables import ONE
 from cdsa.times import Clock, digits_of, regular_grid, to_nanoseconds
 
-CONVENTIONS = "CF-1.11"
+CONVENTIONS = "CF-1.8"
 MEANINGS = " ".join(SOURCES)
 NEVER_WRITTEN = float(np.float32(9.969209968386869e36))  # what NetCDF leaves where nothing is put
 DEGREES = frozenset({"degree", "degrees", "deg", "°"})
@@ -171,32 +171,26 @@ def _link(data: xr.Dataset, variable: str, names: dict[tuple[str, str], str]) ->
 
 
 def to_arrays(result: xr.Dataset) -> xr.Dataset:
-    """A filled cube as a CF data set with one variable per measurement."""
+    """A filled cube as a CF data set with one variable per measurement, stations before times."""
     cube = result["value"]
     keep = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
-    data = xr.Dataset(
-        coords={name: cube[name].drop_vars(set(cube[name].coords) - {name}) for name in keep}
-    )
+    data = xr.Dataset({name: (cube[name].dims, cube[name].to_numpy()) for name in keep})
+    data = data.set_coords(keep)
+    data["time"].encoding = {"dtype": "float64", "units": "seconds since 1970-01-01"}
     used = {"time", "location", "lat", "lon"}  # what every reader takes for coordinates
     allowed = {n: re.sub(r"/|^\.+$", "_", str(n)) for n in cube["measurement"].to_numpy()}
     variables = {name: _free(plain, used) for name, plain in allowed.items()}
     names = beside_names(list(variables.values()), keep, result)
-    low, high = bounds_of(cube)
-    for number, (name, variable) in enumerate(variables.items()):
+    angles = dict(zip(variables, angle_flags(cube), strict=True))
+    for name, variable in variables.items():
         for kind, part in parts_of(result, variable).items():
-            data[names[variable, kind]] = part.sel(measurement=name, drop=True).drop_vars(
-                [c for c in part.coords if c not in data.coords], errors="ignore"
-            )
-        unit, angle = unit_of(cube)[name], bool(angle_flags(cube)[number])
-        attrs: dict[str, object] = {"long_name": str(name)}
-        if angle:
-            attrs |= {"units": "degree", "angle": "direction"}
-        elif unit:
-            attrs["units"] = unit
-        if np.isfinite([low[number], high[number]]).all():
-            attrs["valid_range"] = np.array([low[number], high[number]])
-        data[variable].attrs = attrs
+            own = part.sel(measurement=name).transpose("location", "time")
+            data[names[variable, kind]] = (own.dims, own.to_numpy(), part.attrs)
+        unit = unit_of(cube)[name]
+        told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
+        data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
         _link(data, variable, names)
+    data.attrs["title"] = f"{cube.sizes['location']} stations, gaps filled"
     return with_cf(data, {"time": "time", "location": "location"})
 
 
@@ -219,7 +213,9 @@ def with_cf(data: xr.Dataset, axes: dict[str, str]) -> xr.Dataset:
     conventions = str(data.attrs.get("Conventions", ""))
     if "CF-" not in conventions:
         conventions = ", ".join(word for word in (CONVENTIONS, conventions) if word)
-    data.attrs = {"featureType": "timeSeries"} | data.attrs | {"Conventions": conventions}
+    history = [str(data.attrs.get("history", "")), f"gaps filled by cdsa {version('cdsa')}"]
+    data.attrs = {"featureType": "timeSeries"} | data.attrs
+    data.attrs |= {"Conventions": conventions, "history": "\n".join(filter(None, history))}
     return data
 
 

@@ -92,6 +92,8 @@ def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
     data = data.copy()
     for name in data.variables:
         data[name].encoding = _encoding(data[name])
+        if name in data.coords:
+            data[name].encoding["_FillValue"] = None  # a coordinate has no gaps, and CF no mark
     if form == "netcdf":
         data.to_netcdf(path, engine="netcdf4")
     else:

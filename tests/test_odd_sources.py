@@ -162,7 +162,7 @@ def test_cells_filled_before_are_remarked_on_and_can_be_filled_anew(tmp_path):
     source = open_source(dataset(pm=GAPPY))
     source.save(cdsa.fill(source.cube), tmp_path / "out.nc")
     again = open_source(tmp_path / "out.nc")
-    assert again.cube.notnull().all() and "1 cells of pm were filled before" in again.doubts[0]
+    assert again.cube.notnull().all() and "filled before, 1 in all" in again.doubts[0]
     assert int(cdsa.open_cube(tmp_path / "out.nc", refill=True).isnull().sum()) == 1
 
 
@@ -183,6 +183,70 @@ def test_no_measurement_is_lost_to_another_ones_name(names, tmp_path):
     with xr.open_dataset(tmp_path / "out.nc") as out:
         known = [v for v in out.data_vars.values() if "long_name" in v.attrs and v.dtype == float]
         assert {v.attrs["long_name"] for v in known} == set(names)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16"])
+def test_a_zero_is_never_taken_for_a_mark(kind, tmp_path):
+    data = dataset(pm=[0, 0, 1, 0, 2, 0, 0, 2, 4, 4, 4, 4]).isel(time=[0, 1, 2, 4, 5])
+    packed = data.astype(kind)
+    packed["pm"].attrs["scale_factor"] = 0.5
+    packed.to_netcdf(tmp_path / "in.nc")
+    source = open_source(tmp_path / "in.nc")
+    source.save(cdsa.fill(source.cube), tmp_path / "out.nc")
+    out = cdsa.open_cube(tmp_path / "out.nc")
+    assert out.notnull().all() and np.array_equal(
+        out.isel(time=[0, 1, 2, 4, 5])[..., 0], data["pm"]
+    )
+
+
+def test_no_filled_value_is_taken_for_a_mark(tmp_path):
+    data = dataset(pm=[1, 1, NAN, NAN, -1, -1, 1, 1, 1, 1, 1, 1])
+    data.to_netcdf(tmp_path / "in.nc", encoding={"pm": {"dtype": "int16", "_FillValue": 0}})
+    source = open_source(tmp_path / "in.nc")
+    source.save(cdsa.fill(source.cube), tmp_path / "out.nc")
+    assert cdsa.open_cube(tmp_path / "out.nc").notnull().all()
+
+
+def test_large_whole_numbers_keep_their_last_bit():
+    data = dataset(pm=RISING).astype("int64") + 2**53 + 1
+    assert np.array_equal(round_trip(data)["pm"], data["pm"])
+    gone = data.isel(time=[0, 1, 2, 4, 5])
+    assert np.array_equal(round_trip(gone)["pm"].isel(time=[0, 1, 2, 4, 5]), gone["pm"])
+
+
+def test_codes_that_cannot_be_filled_stay():
+    data = dataset(pm=RISING, never=np.full(12, -999.0)).astype(int)
+    result = round_trip(data, missing=[-999])
+    assert (result["never"] == -999).all() and result["never"].dtype == int
+
+
+def test_what_was_filled_once_stays_marked(tmp_path):
+    source = open_source(dataset(pm=GAPPY))
+    first = source.filled(cdsa.fill(source.cube)).copy(deep=True)
+    first["pm"][5, 1] = NAN
+    second = round_trip(first)
+    assert int((second["pm_source"] == 1).sum()) == 2 and "pm_source_2" not in second
+    assert int(cdsa.open_cube(second, refill=True).isnull().sum()) == 2
+
+
+def test_a_part_of_a_cube_can_be_filled_anew():
+    cube = cdsa.open_cube(dataset(pm=GAPPY, temp=GAPPY))
+    source = open_source(cube)
+    done = source.filled(cdsa.fill(source.cube))
+    assert int(cdsa.open_cube(done, measurements="temp", refill=True).isnull().sum()) == 1
+    part = open_source(done, measurements="temp", refill=True)
+    assert part.filled(cdsa.fill(part.cube))["value"].shape == (6, 2, 1)
+
+
+def test_a_third_axis_beside_stations_is_the_measurements():
+    data = xr.DataArray(GAPPY.reshape(6, 2, 1), dims=("time", "station", "channel"), name="x",
+                        coords={"time": HOURS, "station": ["A", "B"]})  # fmt: skip
+    assert cdsa.open_cube(data).shape == (6, 2, 1)
+
+
+def test_options_of_tables_are_refused_for_arrays():
+    with pytest.raises(ConfigError, match="--location is for tables"):
+        cdsa.open_cube(dataset(pm=GAPPY), location="x")
 
 
 # tables
@@ -227,7 +291,7 @@ def test_yes_and_no_of_a_new_row_is_neither():
 
 def test_a_remark_is_not_copied_onto_new_rows():
     result = round_trip(panel(x=RISING[:6], qc="checked").drop(index=3))
-    assert result["qc"].tolist() == ["checked"] * 3 + [""] + ["checked"] * 2
+    assert result["qc"].isna().tolist() == [False] * 3 + [True] + [False] * 2
 
 
 def test_lists_are_carried_along():
@@ -250,10 +314,17 @@ def test_a_long_table_keeps_the_rows_that_were_not_asked_for():
     )
 
 
-def test_a_users_index_called_line_comes_back(tmp_path):
-    frame = panel(x=GAPPY[:6]).rename_axis("line")
+@pytest.mark.parametrize("index", [pd.RangeIndex(6, name="line"), pd.Index([5, 7, 9, 11, 13, 15])])
+def test_an_index_that_says_nothing_of_time_or_place_comes_back(index):
+    frame = panel(x=GAPPY[:6]).set_axis(index, axis=0)
     source = open_source(frame)
-    assert source.filled(cdsa.fill(source.cube)).index.name == "line"
+    assert source.cube["measurement"].values.tolist() == ["x"]
+    pd.testing.assert_index_equal(source.filled(cdsa.fill(source.cube)).index, index)
+
+
+def test_an_unnamed_index_of_names_is_the_stations():
+    frame = panel(x=GAPPY[:6]).drop(columns="station").set_axis(["A"] * 6, axis=0)
+    assert open_source(frame).layout.startswith("panel")
 
 
 def test_an_unnamed_time_index_stays_unnamed_and_numbers_stay_names():
@@ -458,6 +529,61 @@ def test_seconds_may_be_told_where_there_are_any(tmp_path):
     assert cdsa.open_cube(path, step="1h").sizes["time"] == 3
 
 
+def test_months_keep_their_day_whatever_the_first_is(tmp_path):
+    ends = ["2019-02-28", "2019-03-31", "2019-05-31", "2019-06-30"]
+    assert "2019-04-30" in stamps_written(write_csv(tmp_path, *ends))
+    zoned = [f"2021-0{month}-01T00:00+01:00" for month in (3, 4, 6)]
+    assert "2021-05-01T00:00+01:00" in stamps_written(write_csv(tmp_path, *zoned))
+
+
+@pytest.mark.parametrize("freq", ["D", "MS"])
+def test_days_and_months_are_those_of_the_clock_on_the_wall(freq):
+    days = pd.date_range(
+        "2020-03-01", periods=60 if freq == "D" else 6, freq=freq, tz="Europe/Berlin"
+    )
+    frame = pd.DataFrame({"time": days, "station": "A", "x": np.arange(len(days), dtype=float)})
+    result = round_trip(frame.drop(index=[3]))
+    assert result["time"].tolist() == days.tolist() and result["x"].tolist() == frame["x"].tolist()
+
+
+def test_a_zone_in_the_format_is_written_again(tmp_path):
+    path = write_csv(tmp_path, *(f"01/02/2020 0{h}:00 +0100" for h in (0, 1, 3, 4)))
+    written = stamps_written(path, time_format="%d/%m/%Y %H:%M %z")
+    assert written[2] == "01/02/2020 02:00 +0100"
+
+
+def test_dates_may_be_numbers_of_eight_digits():
+    frame = pd.DataFrame({"time": [20200101, 20200102, 20200104], "station": "A", "x": [1.0, 2, 4]})
+    assert round_trip(frame, time_format="%Y%m%d")["time"].tolist() == [
+        20200101,
+        20200102,
+        20200103,
+        20200104,
+    ]
+
+
+def test_years_out_of_reach_are_refused(tmp_path):
+    with pytest.raises(TableError, match="between 1678 and 2261"):
+        cdsa.open_cube(write_csv(tmp_path, "9999-12-30", "9999-12-31"))
+
+
+def test_a_station_on_the_equator_is_not_missing():
+    frame = panel(x=[1.0, 0.0, 3.0, 4.0, 5.0, 6.0], lat=0.0, lon=10.0)
+    assert cdsa.open_cube(frame, missing=[0])["lat"].item() == 0
+
+
+def test_the_unit_and_place_of_a_new_row_are_known():
+    frame = panel(variable="pm", unit="ug/m3", value=RISING[:6], lat=40.0, lon=116.0).drop(index=3)
+    frame.loc[1, "lat"] = NAN
+    result = round_trip(frame)
+    assert result["unit"].eq("ug/m3").all() and result["lat"].iloc[3] == 40.0
+
+
+def test_empty_text_of_a_frame_is_null():
+    result = round_trip(panel(x=RISING[:6], note=["a", None, "b", "c", "d", "e"]).drop(index=3))
+    assert result["note"].isna().tolist() == [False, True, False, True, False, False]
+
+
 def test_a_skipped_hour_is_named_by_its_line(tmp_path):
     path = write_csv(tmp_path, "2020-03-29 01:00", "2020-03-29 02:00", "2020-03-29 03:00")
     with pytest.raises(TableError, match="02:00:00 in line 3 was skipped"):
@@ -523,6 +649,27 @@ def test_the_unit_is_that_of_what_was_scored():
     frame = panel(a=np.full(6, NAN), b=RISING[:6])
     cube = cdsa.open_cube(frame, units={"a": "K", "b": "hPa"})
     assert cdsa.score("linear", cube, "random:0.7").records("location")[0]["unit"] == "hPa"
+
+
+def test_the_relative_error_over_all_is_relative_to_the_values():
+    rng = np.random.default_rng(0)
+    frame = panel(a=1000 + 0.3 * rng.normal(size=6), b=500 + 0.1 * rng.normal(size=6))
+    scored = cdsa.score("mean", cdsa.open_cube(frame), "random:0.4")
+    assert scored.table()["mre"].item() < 0.01
+
+
+def test_a_score_with_no_answer_can_be_summed_up():
+    from cdsa.scoring import summarise
+
+    class Silent:
+        def fit(self, cube):
+            return self
+
+        def fill(self, cube):
+            return cube
+
+    scored = cdsa.score(Silent(), cdsa.open_cube(panel(x=RISING[:6])), "random:0.4")
+    assert len(summarise([scored])) == 1 and scored.repeat == 0
 
 
 def test_gap_classes_stand_in_order():

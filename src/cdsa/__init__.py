@@ -24,6 +24,8 @@ __all__ = ["fill", "methods", "open_cube", "open_demo", "open_source", "score"]
 
 def __getattr__(name: str) -> object:
     """Public names are imported when they are used, so that importing cdsa costs nothing."""
+    if name in ("errors", "masks"):
+        return import_module(f"cdsa.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

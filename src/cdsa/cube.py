@@ -17,6 +17,8 @@ from cdsa.errors import CubeError, unknown
 from cdsa.times import is_regular
 
 AXES = ("time", "location", "measurement")
+ONE = "station"
+"""Name of the only station of a source that names none."""
 SOURCES = ("observed", "filled", "unfillable")
 """Where a value comes from; the position of a word is its flag in a file."""
 LARGEST = 1e100  # squares and sums of larger values leave the range of a float

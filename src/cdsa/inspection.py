@@ -72,7 +72,7 @@ def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
     )
     return Inspection(
         steps=len(times),
-        step=describe_step(infer_step(times)) if len(times) > 1 else "one step",
+        step=describe_step(infer_step(times)) if len(times) > 1 else "-",
         first=pd.Timestamp(times[0]),
         last=pd.Timestamp(times[-1]),
         locations=tuple(str(name) for name in cube["location"].to_numpy()),

@@ -16,7 +16,9 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.gaps import CLASSES, gap_class, run_lengths
 
 KEYS = ["measurement", "location", "gap"]
-SUMS = ["cells", "abs", "square", "truth", "share", "nonzero", "z_abs", "z_square", "z_truth"]
+SCALED = ("abs", "square", "told", "truth")
+"""Sums that are kept in standard deviations too."""
+SUMS = ["cells", *SCALED, "share", "nonzero", *(f"z_{name}" for name in SCALED)]
 FIGURES = ("mae", "rmse", "mse", "mre", "mape")
 
 
@@ -52,9 +54,7 @@ class Errors:
     def _comparable(self) -> pd.DataFrame:
         if self.sums.index.get_level_values("measurement").nunique() < 2:
             return self.sums
-        return self.sums.assign(
-            **{name: self.sums[f"z_{name}"] for name in ("abs", "square", "truth")}
-        )
+        return self.sums.assign(**{name: self.sums[f"z_{name}"] for name in SCALED})
 
 
 def _figures(sums: pd.DataFrame) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def _figures(sums: pd.DataFrame) -> pd.DataFrame:
             "mae": sums["abs"] / cells,
             "rmse": np.sqrt(mse),
             "mse": mse,
-            "mre": sums["abs"] / sums["truth"].where(sums["truth"] > 0),
+            "mre": sums["told"] / sums["truth"].where(sums["truth"] > 0),
             "mape": sums["share"] / sums["nonzero"].where(sums["nonzero"] > 0),
         }
     )
@@ -87,29 +87,29 @@ def measure(
     cells = np.nonzero(asked.to_numpy() & np.isfinite(guessed) & np.isfinite(real))
     wanted, found, m = real[cells], guessed[cells], cells[2]
     error = np.where(angles[m], angle_difference(found, wanted), found - wanted)
-    center, spread = spreads(visible)
-    scaled = (
-        np.where(angles[m], angle_difference(wanted, center[m]), wanted - center[m]) / spread[m]
-    )
+    spread = spreads(visible)[m]
     gaps = gap_class(run_lengths(visible.isnull().to_numpy())[cells])
-    nonzero = (wanted != 0) & ~angles[m]  # a percentage of a direction says nothing
+    straight = ~angles[m]  # a share of a direction says nothing
+    nonzero = (wanted != 0) & straight
+    sums = {
+        "abs": np.abs(error),
+        "square": error**2,
+        "told": np.abs(error) * straight,
+        "truth": np.abs(wanted) * straight,
+    }
     rows = pd.DataFrame(
-        {
+        sums
+        | {
             "cells": np.ones(len(m)),
-            "abs": np.abs(error),
-            "square": error**2,
-            "truth": np.where(angles[m], np.nan, np.abs(wanted)),
             "share": np.where(nonzero, np.abs(error) / np.abs(np.where(nonzero, wanted, 1)), 0),
             "nonzero": nonzero.astype(float),
-            "z_abs": np.abs(error) / spread[m],
-            "z_square": (error / spread[m]) ** 2,
-            "z_truth": np.abs(scaled),
         }
+        | {f"z_{name}": n / (spread**2 if name == "square" else spread) for name, n in sums.items()}
     )
     numbers = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=KEYS)
-    sums = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
-    sums.index = _labelled(sums.index, truth)
-    return Errors(sums)
+    table = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
+    table.index = _labelled(table.index, truth)
+    return Errors(table)
 
 
 def _labelled(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:
@@ -119,19 +119,19 @@ def _labelled(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:
     return pd.MultiIndex.from_arrays(parts, names=KEYS)
 
 
-def spreads(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of each measurement's cells; on the circle for angles."""
+def spreads(cube: xr.DataArray) -> NDArray[np.float64]:
+    """Standard deviation of each measurement's cells, on the circle for angles; 1 for what never
+    changes, which so counts in its own unit."""
     values = cube.to_numpy().astype(np.float64)
-    center, spread = np.zeros(values.shape[2]), np.ones(values.shape[2])
+    spread = np.ones(values.shape[2])
     for m, angle in enumerate(angle_flags(cube)):
         known = values[:, :, m][np.isfinite(values[:, :, m])]
         if len(known) == 0 or known.min() == known.max():
-            continue  # what never changes counts in its own unit
+            continue
         if angle:
             turned = np.deg2rad(known)
-            center[m] = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))
-            away = angle_difference(known, center[m])
-            spread[m] = np.sqrt((away**2).mean())
+            center = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))
+            spread[m] = np.sqrt((angle_difference(known, center) ** 2).mean())
         else:
-            center[m], spread[m] = known.mean(), known.std()
-    return center, np.where(spread > 0, spread, 1.0)  # so tiny that its square vanishes
+            spread[m] = known.std()
+    return np.where(spread > 0, spread, 1.0)  # so tiny that its square vanishes

@@ -64,7 +64,7 @@ class Score:
         """Flat records, one per measurement and, with several, one more over all of them, called
         'all'. With `by` 'location' or 'gap', one per location or class of gap length instead."""
         rows = [(str(name), figures, False) for name, figures in self.errors.by(by).iterrows()]
-        if len(rows) > 1:
+        if len(rows) != 1:
             rows.append((ALL, self.errors.overall(), True))
         own = by == "measurement"
         return [
@@ -113,8 +113,12 @@ def score(
     errors = measure(filled, truth, asked, visible)
     return Score(
         method=name,
-        hide=hide if isinstance(hide, str) else type(hide).__name__.lower(),
-        repeat=seed,
+        hide=hide
+        if isinstance(hide, str)
+        else "given"
+        if isinstance(hide, xr.DataArray)
+        else type(hide).__name__.lower(),
+        repeat=0,
         errors=errors,
         hidden=int(asked.sum()),
         unanswered=int((asked & filled.isnull()).sum()),
@@ -140,6 +144,12 @@ def hidden_cells(
     if not hidden.any():
         raise ConfigError("nothing could be hidden: there are too few measured cells to score on")
     return hidden
+
+
+def _name_of(hide: str | Hide | xr.DataArray) -> str:
+    if isinstance(hide, str):
+        return hide
+    return "given" if isinstance(hide, xr.DataArray) else type(hide).__name__.lower()
 
 
 def _way(hide: str | Hide) -> Hide:

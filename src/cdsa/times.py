@@ -6,7 +6,7 @@ UTC on the way in, and `Clock` remembers how to write them on the way out.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import numpy as np
@@ -48,6 +48,10 @@ class Clock:
     suffix: str | None = None
     """The zone as written behind the stamp, such as 'Z'; None: the offset from UTC, if any."""
 
+    wall: bool = False
+    """Whether times inside are those of a clock on the wall: so for daily and monthly data, whose
+    steps are not all of one length in UTC."""
+
     def write(self, times: Times) -> list[str]:
         """The stamps as text; `times` are UTC if there is a zone."""
         if self.pattern in EPOCHS:
@@ -73,7 +77,22 @@ class Clock:
     def local(self, times: Times) -> pd.DatetimeIndex:
         """The stamps in the zone they were written in."""
         index = pd.DatetimeIndex(times)
-        return index if self.zone is None else index.tz_localize("UTC").tz_convert(self.zone)
+        if self.zone is None:
+            return index
+        if self.wall:
+            summer = np.ones(len(index), dtype=bool)
+            return index.tz_localize(self.zone, ambiguous=summer, nonexistent="shift_forward")
+        return index.tz_localize("UTC").tz_convert(self.zone)
+
+    def on_wall(self, times: Times, step: str | None) -> tuple[Times, "Clock"]:
+        """Times and clock as kept inside: wall time for steps of a day and more, else UTC."""
+        if self.zone is None or (step is None and len(np.unique(times)) < 2):
+            return times, self
+        wall = to_nanoseconds(self.local(times).tz_localize(None))
+        span = read_step(step) if step is not None else infer_step(np.unique(wall))
+        if isinstance(span, int) or span >= pd.Timedelta(days=1):
+            return wall, replace(self, wall=True)
+        return times, self
 
 
 def to_nanoseconds(index: pd.DatetimeIndex) -> Times:
@@ -182,7 +201,7 @@ def _months(times: Times, span: int) -> tuple[Times, NDArray[np.int64]]:
         return starts, position
     first = times[np.argmin(times)]
     within = first - first.astype("datetime64[M]").astype("datetime64[ns]")
-    if within >= np.timedelta64(28, "D"):  # the last day of the month, whichever that is
+    if len(set(pd.DatetimeIndex(times).day)) > 1:  # the last day of the month, whichever that is
         ends = (numbers + 1).astype("datetime64[M]").astype("datetime64[ns]")
         return ends - np.timedelta64(1, "D") + within % np.timedelta64(1, "D"), position
     return starts + within, position

@@ -247,7 +247,7 @@ def print_filled(
     if left_out:
         out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.carried))}")
     for path in outputs:
-        out.print(f"wrote [bold]{escape(str(path))}[/]")
+        out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
 def _units(result: xr.Dataset) -> list[str]:
@@ -323,7 +323,7 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
         cells += [share(row.mre), share(row.mape), number(row.seconds, 2)]
         table.add_row(*[f"[bold]{cell}[/]" if row.best else cell for cell in cells])
     out.print(table)
-    if len(whole) < len(summary):
+    if len(whole) < len(summary) or by != "measurement":
         _print_one_by_one(summary[~summary["overall"]], by, repeats, unit, list(ranked["method"]))
     unanswered = {scored.method: scored.unanswered for scored in scores if scored.unanswered}
     for method, count in unanswered.items():

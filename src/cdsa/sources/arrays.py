@@ -5,10 +5,8 @@ time-series file, and one variable with the axes (time, station, measurement). A
 names and any order.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -17,23 +15,23 @@ from numpy.typing import NDArray
 
 from cdsa.cube import (
     AXES,
+    ONE,
     SOURCES,
     angle_flags,
     check_cube,
     describe,
     make_cube,
-    unit_of,
 )
-from cdsa.errors import TableError, unknown
+from cdsa.errors import ConfigError, TableError, unknown
 from cdsa.sources.cells import join, likely_angles, likely_codes
+from cdsa.sources.cf import beside_names, flags_of, link, parts_of, with_cf
 from cdsa.sources.columns import LAT, LOCATION, LON, MEASUREMENT, missing_codes, named
 from cdsa.sources.options import ReadOptions
-from cdsa.sources.tables import ONE
 from cdsa.times import Clock, digits_of, regular_grid, to_nanoseconds
 
-CONVENTIONS = "CF-1.8"
-MEANINGS = " ".join(SOURCES)
+FILLED = SOURCES.index("filled")
 NEVER_WRITTEN = float(np.float32(9.969209968386869e36))  # what NetCDF leaves where nothing is put
+NOT_HERE = ("layout", "time", "location", "measurement", "value", "lat", "lon", "tz", "time_format")
 DEGREES = frozenset({"degree", "degrees", "deg", "°"})
 
 
@@ -50,8 +48,8 @@ class Arrays:
     position: NDArray[np.int64]
     """The step of the cube behind each of the data set's."""
 
-    chosen: tuple[str, ...]
-    """Labels taken from the measurement axis; all if empty."""
+    chosen: tuple[int, ...]
+    """Positions taken from the measurement axis; all if empty."""
 
     clock: Clock
     notes: tuple[str, ...]
@@ -65,18 +63,21 @@ class Arrays:
 
     def filled(self, result: xr.Dataset) -> xr.Dataset:
         """The user's data set with its gaps filled, and beside each variable its sources."""
-        whole = self._on_grid()
+        whole = self._others()
         names = beside_names(self.variables, [str(name) for name in self.data.variables], result)
         for variable in self.variables:
             old = self.data[variable]
             for kind, part in parts_of(result, variable).items():
-                part = self._own(part, variable)
+                values = self._own(part, variable).to_numpy()
+                attrs = part.attrs
                 if kind == "value":
-                    gaps = self._own(self.cube.isnull(), variable).to_numpy()
-                    part = part.copy(data=_packable(part.to_numpy(), gaps, old))
-                    part.attrs, part.encoding = dict(old.attrs), dict(old.encoding)
-                whole[names[variable, kind]] = part
-            _link(whole, variable, names)
+                    values, attrs = self._with_gaps_filled(values, variable), dict(old.attrs)
+                elif kind == "source" and (before := flags_of(self.data, variable)):
+                    names[variable, kind] = before[0]  # what was filled once stays marked as such
+                    values = np.where(self._filled_before(variable), FILLED, values).astype(np.int8)
+                whole[names[variable, kind]] = (old.dims, values, attrs)
+            whole[variable].encoding = dict(old.encoding)
+            link(whole, variable, names)
         return with_cf(whole, self.axes)
 
     def _own(self, cube: xr.DataArray, variable: str) -> xr.DataArray:
@@ -86,12 +87,56 @@ class Arrays:
         names = {axis: self.axes[str(axis)] for axis in part.dims}
         return part.drop_vars(part.coords).rename(names).transpose(*self.data[variable].dims)
 
-    def _on_grid(self) -> xr.Dataset:
-        """A copy of the data set on the regular grid, with gaps where stamps were absent."""
+    def _spread(
+        self, values: NDArray[np.generic], dims: tuple[Hashable, ...]
+    ) -> NDArray[np.generic]:
+        """Values of the data set on the grid, zero where stamps were absent; of two that fell onto
+        one step the first."""
+        time = dims.index(self.axes["time"])
+        if self.chosen:
+            values = np.take(values, self.chosen, axis=dims.index(self.axes["measurement"]))
+        steps, first = np.unique(self.position, return_index=True)
+        shape = [
+            len(self.cube["time"]) if n == time else size for n, size in enumerate(values.shape)
+        ]
+        whole = np.zeros(shape, dtype=values.dtype)
+        where = tuple(steps if n == time else slice(None) for n in range(whole.ndim))
+        whole[where] = np.take(values, first, axis=time)
+        return whole
+
+    def _filled_before(self, variable: str) -> NDArray[np.bool_]:
+        flags = [
+            self.data[name].transpose(*self.data[variable].dims)
+            for name in flags_of(self.data, variable)
+        ]
+        before = np.any([flag.to_numpy() == FILLED for flag in flags], axis=0)
+        return self._spread(before, self.data[variable].dims).astype(bool)
+
+    def _with_gaps_filled(self, filled: NDArray[np.floating], variable: str) -> NDArray[np.generic]:
+        """The variable's own values, bit for bit, with what was missing put in."""
+        old = self.data[variable]
+        cube = self._own(self.cube, variable).to_numpy()
+        whole = self._spread(old.to_numpy(), old.dims)
+        joined = np.bincount(self.position, minlength=len(self.cube["time"])) > 1
+        shape = [-1 if dim == self.axes["time"] else 1 for dim in old.dims]
+        again = joined.reshape(shape) & ~np.isnan(cube)
+        gaps = np.isnan(cube)
+        known = gaps & ~np.isnan(filled)
+        whole = np.where(again, cube, whole).astype(whole.dtype) if again.any() else whole
+        whole[known] = packable(filled[known], old)
+        absent = np.ones(len(self.cube["time"]), dtype=bool)
+        absent[self.position] = False
+        empty = gaps & ~known & absent.reshape(shape)
+        return np.where(empty, np.nan, whole) if empty.any() else whole
+
+    def _others(self) -> xr.Dataset:
+        """A copy of all that was not read, on the regular grid; gaps where stamps were absent."""
         time, grid = self.axes["time"], self.cube["time"].to_numpy()
         whole = self.data.drop_vars(self.variables)
+        for variable in self.variables:
+            whole = whole.drop_vars(flags_of(self.data, variable))
         if self.chosen:  # only some labels of the measurement axis were read
-            whole = whole.sel({self.axes["measurement"]: list(self.chosen)})
+            whole = whole.isel({self.axes["measurement"]: list(self.chosen)})
         if not np.array_equal(self.data[time].to_numpy(), grid):
             first = np.unique(self.position, return_index=True)[1]
             attrs = self.data[time].attrs
@@ -101,144 +146,50 @@ class Arrays:
         return whole.copy()
 
 
-def _packable(
-    values: NDArray[np.floating], gaps: NDArray[np.bool_], old: xr.DataArray
-) -> NDArray[np.generic]:
-    """Filled values that the variable's own type, or the one it is packed in, can hold."""
+def packable(values: NDArray[np.floating], old: xr.DataArray) -> NDArray[np.generic]:
+    """Values as the variable's own type, or the one it is packed in, can hold them; none of them
+    becomes its mark for missing."""
     packed = np.dtype(old.encoding.get("dtype") or old.dtype)
-    if packed.kind in "iu" and not np.isnan(values).all():
-        limits = np.iinfo(packed)
-        scale = float(old.encoding.get("scale_factor", 1))
-        offset = float(old.encoding.get("add_offset", 0))
-        # the ends of the range are left out: one of them is usually the mark for missing
-        ends = sorted(((limits.min + 1) * scale + offset, (limits.max - 1) * scale + offset))
-        values = np.where(gaps, np.clip(values, ends[0], ends[1]), values)
-    if old.dtype.kind in "iu":
-        if np.isnan(values).any():
-            return values
-        values = np.where(gaps, np.rint(values), values)
-    return values.astype(old.dtype)
-
-
-def parts_of(result: xr.Dataset, variable: str) -> dict[str, xr.DataArray]:
-    """A filled variable and what stands beside it in a file: source flags, lower and upper ends."""
-    flags = xr.zeros_like(result["source"], dtype=np.int8)
-    for flag, word in enumerate(SOURCES):
-        flags = flags.where(result["source"] != word, np.int8(flag))
-    flags.attrs = {
-        "long_name": f"where each {variable} comes from",
-        "standard_name": "status_flag",
-        "flag_values": np.arange(len(SOURCES), dtype=np.int8),
-        "flag_meanings": MEANINGS,
-    }
-    ends = {
-        end: result[end].assign_attrs(long_name=f"{end} end of {variable}")
-        for end in ("lower", "upper")
-        if end in result
-    }
-    return {"value": result["value"], "source": flags, **ends}
-
-
-def beside_names(
-    variables: Sequence[str], taken: Sequence[str], result: xr.Dataset
-) -> dict[tuple[str, str], str]:
-    """A free name for everything that stands beside a variable, by (variable, kind)."""
-    names: dict[tuple[str, str], str] = {}
-    used = {*variables, *taken}
-    for variable in variables:
-        names[variable, "value"] = variable
-        for kind in [k for k in ("source", "lower", "upper") if k in result]:
-            plain = kind if variable == "value" else f"{variable}_{kind}"
-            names[variable, kind] = _free(plain, used)
-    return names
-
-
-def _free(name: str, used: set[str]) -> str:
-    """The name, or the first of its kin that nobody has; it is used from now on."""
-    chosen, number = name, 1
-    while chosen in used:
-        number += 1
-        chosen = f"{name}_{number}"
-    used.add(chosen)
-    return chosen
-
-
-def _link(data: xr.Dataset, variable: str, names: dict[tuple[str, str], str]) -> None:
-    """Name what stands beside a variable in its attributes, as CF wants."""
-    beside = str(data[variable].attrs.get("ancillary_variables", "")).split()
-    beside += [n for (v, kind), n in names.items() if v == variable and kind != "value"]
-    data[variable].attrs["ancillary_variables"] = " ".join(dict.fromkeys(beside))
-
-
-def to_arrays(result: xr.Dataset) -> xr.Dataset:
-    """A filled cube as a CF data set with one variable per measurement, stations before times."""
-    cube = result["value"]
-    keep = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
-    data = xr.Dataset({name: (cube[name].dims, cube[name].to_numpy()) for name in keep})
-    data = data.set_coords(keep)
-    data["time"].encoding = {"dtype": "float64", "units": "seconds since 1970-01-01"}
-    used = {"time", "location", "lat", "lon"}  # what every reader takes for coordinates
-    allowed = {n: re.sub(r"/|^\.+$", "_", str(n)) for n in cube["measurement"].to_numpy()}
-    variables = {name: _free(plain, used) for name, plain in allowed.items()}
-    names = beside_names(list(variables.values()), keep, result)
-    angles = dict(zip(variables, angle_flags(cube), strict=True))
-    for name, variable in variables.items():
-        for kind, part in parts_of(result, variable).items():
-            own = part.sel(measurement=name).transpose("location", "time")
-            data[names[variable, kind]] = (own.dims, own.to_numpy(), part.attrs)
-        unit = unit_of(cube)[name]
-        told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
-        data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
-        _link(data, variable, names)
-    data.attrs["title"] = f"{cube.sizes['location']} stations, gaps filled"
-    return with_cf(data, {"time": "time", "location": "location"})
-
-
-def with_cf(data: xr.Dataset, axes: dict[str, str]) -> xr.Dataset:
-    """The data set with the CF attributes it lacks; those it has stay."""
-    known: dict[str, dict[str, str]] = {axes["time"]: {"standard_name": "time", "axis": "T"}}
-    if "location" in axes and not any("cf_role" in v.attrs for v in data.variables.values()):
-        known[axes["location"]] = {"cf_role": "timeseries_id", "long_name": "station"}
-    for names, word, units in (
-        (LAT, "latitude", "degrees_north"),
-        (LON, "longitude", "degrees_east"),
-    ):
-        place = named([str(name) for name in data.variables], names)
-        if place is not None:
-            known[place] = {"standard_name": word, "units": units}
-            data = data.set_coords(place)
-    for name, attrs in known.items():
-        if name in data.variables:
-            data[name].attrs = attrs | data[name].attrs
-    conventions = str(data.attrs.get("Conventions", ""))
-    if "CF-" not in conventions:
-        conventions = ", ".join(word for word in (CONVENTIONS, conventions) if word)
-    history = [str(data.attrs.get("history", "")), f"gaps filled by cdsa {version('cdsa')}"]
-    data.attrs = {"featureType": "timeSeries"} | data.attrs
-    data.attrs |= {"Conventions": conventions, "history": "\n".join(filter(None, history))}
-    return data
+    if packed.kind not in "iu":
+        return values.astype(old.dtype)
+    scale = float(old.encoding.get("scale_factor", 1))
+    offset = float(old.encoding.get("add_offset", 0))
+    limits = np.iinfo(packed)
+    whole = np.clip(np.rint((values - offset) / scale), limits.min, limits.max)
+    marks = {**old.attrs, **old.encoding}
+    for mark in (marks.get("_FillValue"), marks.get("missing_value")):
+        if mark is not None:
+            whole = np.where(whole == mark, mark + (1 if mark < limits.max else -1), whole)
+    packed_values: NDArray[np.generic] = (whole * scale + offset).astype(old.dtype)
+    return packed_values
 
 
 def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     """Understand labelled arrays as a cube."""
+    for name in NOT_HERE:
+        if getattr(options, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for tables; of labelled arrays the axes are "
+                "recognised by their kind and names. Leave it out"
+            )
     variables = _variables(data, options)
     axes = _axes(data, variables)
     names = _labels(data, axes["location"]) if "location" in axes else [ONE]
     values = np.stack([_block(data[name], axes) for name in variables], axis=-1)
     measured = list(variables)
-    chosen: tuple[str, ...] = ()
+    chosen: tuple[int, ...] = ()
     if "measurement" in axes:
         measured, values = _labels(data, axes["measurement"]), values[..., 0]
         if options.measurements:
             for name in options.measurements:
                 if name not in measured:
                     raise TableError(f"--measurements: {unknown('measurement', name, measured)}")
-            chosen = tuple(name for name in measured if name in options.measurements)
-            values = np.take(values, [measured.index(name) for name in chosen], axis=-1)
-            measured = list(chosen)
+            chosen = tuple(n for n, name in enumerate(measured) if name in options.measurements)
+            values = np.take(values, chosen, axis=-1)
+            measured = [measured[number] for number in chosen]
     for code in missing_codes(options):
         values[values == code] = np.nan
-    doubts = _unfill(values, data, variables, axes, options)
+    doubts = _unfill(values, data, variables, axes, chosen, options)
 
     def where(step: int) -> str:
         return f"step {step} of axis '{axes['time']}'"
@@ -257,9 +208,17 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     cube = cube.copy(data=_on_grid(values, cube, position, times, options))
     check_cube(cube)
     absent = len(grid) - len(np.unique(position))
-    notes = (
-        [f"{absent:,} of {len(grid):,} time stamps were absent and became gaps"] if absent else []
-    )
+    moved = int((grid[position] != times).sum())
+    joined = len(position) - len(np.unique(position))
+    notes = []
+    if absent:
+        notes.append(f"{absent:,} of {len(grid):,} time stamps were absent and became gaps")
+    if moved:
+        notes.append(f"time stamps between steps were moved to the nearest, {moved:,} in all")
+    if joined:
+        notes.append(
+            f"time stamps given again were joined ({options.duplicates}), {joined:,} in all"
+        )
     return Arrays(
         data=data,
         variables=variables,
@@ -278,25 +237,28 @@ def _unfill(
     data: xr.Dataset,
     variables: tuple[str, ...],
     axes: dict[str, str],
+    chosen: tuple[int, ...],
     options: ReadOptions,
 ) -> list[str]:
     """Take back what an earlier fill put in, if wanted; else say that it is there."""
     doubts = []
     for number, variable in enumerate(variables):
-        beside = str(data[variable].attrs.get("ancillary_variables", "")).split()
-        flags = [
-            data[n] for n in beside if n in data and data[n].attrs.get("flag_meanings") == MEANINGS
-        ]
-        if flags and set(flags[0].dims) == set(data[variable].dims):
-            filled = _block(flags[0], axes) == SOURCES.index("filled")
-            if options.refill:
-                part = values if "measurement" in axes else values[..., number]
-                part[filled] = np.nan
-            elif filled.any():
-                doubts.append(
-                    f"{int(filled.sum()):,} cells of {variable} were filled before and are taken "
-                    "as measured; to fill them anew, give --refill"
-                )
+        before = np.zeros(1, dtype=bool)
+        for name in flags_of(data, variable):
+            before = before | (_block(data[name], axes) == FILLED)
+        if not before.any():
+            continue
+        if "measurement" in axes:
+            before, part = (np.take(before, chosen, axis=-1) if chosen else before), values
+        else:
+            part = values[..., number]
+        if options.refill:
+            part[before] = np.nan
+        else:
+            doubts.append(
+                f"cells of {variable} that were filled before, {int(before.sum()):,} in all, are "
+                "taken as measured; to fill them anew, give --refill"
+            )
     return doubts
 
 
@@ -375,6 +337,8 @@ def _axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
     axes = {"time": next(dim for dim in dims if _is_time(data, dim))}
     rest = [dim for dim in dims if dim != axes["time"]]
     kind = named(rest, MEASUREMENT) if len(variables) == 1 else None
+    if kind is None and len(variables) == 1 and len(rest) == 2 and named(rest, LOCATION):
+        kind = next(dim for dim in rest if dim != named(rest, LOCATION))
     if kind is not None:
         rest.remove(kind)
     if len(rest) > 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import on_circle
 
-CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0)
+CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
 
 

@@ -66,7 +66,8 @@ def stamps_like(column: pd.Series, clock: Clock, times: Times) -> Objects:
     if isinstance(column.dtype, pd.PeriodDtype):
         return np.asarray(pd.DatetimeIndex(times).to_period(column.dtype.freq), dtype=object)
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return np.array([float(text) for text in clock.write(times)], dtype=object)
+        numbers = [float(text) for text in clock.write(times)]
+        return np.array([int(n) if n == int(n) else n for n in numbers], dtype=object)
     if not is_text(column):
         first = next(entry for entry in column if not pd.isna(entry))
         moments = [moment.to_pydatetime() for moment in clock.local(times)]

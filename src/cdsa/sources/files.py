@@ -10,7 +10,9 @@ import xarray as xr
 
 from cdsa.cube import AXES
 from cdsa.errors import TableError
-from cdsa.sources.arrays import Arrays, read_arrays, to_arrays
+from cdsa.sources.arrays import Arrays, read_arrays
+from cdsa.sources.cf import to_arrays
+from cdsa.sources.columns import LOCATION, MEASUREMENT, TIME, named
 from cdsa.sources.formats import Format, format_of
 from cdsa.sources.options import ReadOptions, make_options
 from cdsa.sources.places import with_places
@@ -18,6 +20,7 @@ from cdsa.sources.read import Read, read_file, refuse_twice
 from cdsa.sources.tables import Table, read_table
 from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
 
+KEYS = (*TIME, *LOCATION, *MEASUREMENT)
 logger = logging.getLogger("cdsa")
 
 
@@ -34,6 +37,9 @@ class Source:
 
     index: tuple[tuple[str, object], ...] = ()
     """Columns that were the index of a frame, and the names they had there."""
+
+    rows: pd.Index | None = None
+    """The index of a frame that says nothing about time or place."""
 
     @property
     def layout(self) -> str:
@@ -70,6 +76,8 @@ class Source:
         if self.index:
             frame = frame.set_index([name for name, _ in self.index])
             frame.index.names = [name for _, name in self.index]
+        elif self.rows is not None and len(frame) == len(self.rows):  # nothing was added
+            frame = frame.set_axis(self.rows, axis=0)
         return frame.rename(columns=self.columns)
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
@@ -132,6 +140,7 @@ def open_source(data: object, **options: object) -> Source:
     name = type(data).__name__
     columns: dict[str, object] = {}
     index: tuple[tuple[str, object], ...] = ()
+    rows: pd.Index | None = None
     if isinstance(data, str | Path):
         name, read = str(data), read_file(Path(data), settled)
     elif isinstance(data, xr.DataArray):
@@ -140,19 +149,21 @@ def open_source(data: object, **options: object) -> Source:
         read = Read(data)
     elif isinstance(data, pd.DataFrame):
         frame, columns, index = _plain_frame(data)
-        read = Read(frame)
+        read, rows = Read(frame), data.index
     else:
         raise TableError(
             f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
         )
     if isinstance(read.content, pd.DataFrame):
-        content: Table | Arrays = read_table(read.content, settled, read.where)
+        content: Table | Arrays = read_table(
+            read.content, settled, read.where, blank=None if read.style is None else ""
+        )
     else:
         content = read_arrays(read.content, settled)
     cube = content.cube
     if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
         cube = with_places(cube, settled.locations, settled)
-    return Source(content, cube, name, read, columns, index)
+    return Source(content, cube, name, read, columns, index, None if index else rows)
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
@@ -182,9 +193,13 @@ def _plain_frame(
         )
     levels = [frame.index.get_level_values(n) for n in range(frame.index.nlevels)]
     dated = [isinstance(level, pd.DatetimeIndex | pd.PeriodIndex) for level in levels]
+    known = [level.name is not None and bool(named([str(level.name)], KEYS)) for level in levels]
+    stations = not named(map(str, frame.columns), LOCATION) and pd.api.types.is_string_dtype(
+        levels[0].dtype
+    )
     index: tuple[tuple[str, object], ...] = ()
     plain = frame.reset_index(drop=True)
-    if any(name is not None for name in frame.index.names) or len(levels) > 1 or any(dated):
+    if any(dated) or any(known) or len(levels) > 1 or stations:
         guess = ["time" if is_date else "station" for is_date in dated]
         names = [str(level.name or word) for level, word in zip(levels, guess, strict=True)]
         index = tuple(zip(names, frame.index.names, strict=True))

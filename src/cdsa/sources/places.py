@@ -1,5 +1,7 @@
 """Where the stations are, from a table of their own."""
 
+from dataclasses import replace
+
 import pandas as pd
 import xarray as xr
 
@@ -40,7 +42,7 @@ def with_places(cube: xr.DataArray, places: pd.DataFrame, options: ReadOptions) 
             )
     rows = [at[name] for name in names]
     found = {
-        axis: ("location", read_numbers(places[column], options, where)[rows])
+        axis: ("location", read_numbers(places[column], replace(options, missing=()), where)[rows])
         for axis, column in (("lat", lat), ("lon", lon))
     }
     placed = cube.assign_coords(found)

@@ -12,6 +12,7 @@ from cdsa.sources.columns import distinct
 from cdsa.times import EPOCHS, Clock, Times, Where, digits_of, to_nanoseconds
 
 ZONE = re.compile(r"(?:\d:\d{2}[\d:.,]*|T\d{2,6}(?:[.,]\d+)?)\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
+ZONE_AT_END = re.compile(r"(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
 FORMATS = (
     *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
     *("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y"),
@@ -37,7 +38,11 @@ def read_times(
     check_zone(tz)
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
-    if time_format in EPOCHS or pd.api.types.is_numeric_dtype(column.dtype):
+    numeric = pd.api.types.is_numeric_dtype(column.dtype)
+    if numeric and time_format is not None and time_format not in EPOCHS:  # 20200131 as a number
+        _refuse_unread(column.isna().to_numpy(), column, where)
+        column, numeric = column.astype("int64").astype(str), False
+    if time_format in EPOCHS or numeric:
         return _read_epochs(column, where, time_format)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return _read_typed(column, where, tz, again)
@@ -102,8 +107,12 @@ def _read_text(
     def at(label: int) -> str:
         return where(int(np.argmax(codes == label)))
 
-    whole = time_format is not None and "%z" in time_format
-    found = [None if whole else ZONE.search(text) for text in texts]
+    if time_format is not None and time_format.endswith("%z"):  # the zone is read by us, below
+        time_format = time_format.removesuffix("%z").rstrip()
+        found = [ZONE_AT_END.search(text) for text in texts]
+    else:
+        whole = time_format is not None and "%z" in time_format
+        found = [None if whole else ZONE.search(text) for text in texts]
     zones = [_zone_name(match.group(1)) if match else None for match in found]
     for number, zone in enumerate(zones):
         if zone != zones[0] and tz is None and texts[number]:
@@ -120,7 +129,7 @@ def _read_text(
     offset = [pd.Timedelta(0) if z is None else _offset(z) for z in zones]
     if times.tz is not None:  # the format has read the zones itself
         return to_nanoseconds(times.tz_convert("UTC")[codes]), Clock(zone=tz or "UTC")
-    rows = pd.DatetimeIndex(times - pd.TimedeltaIndex(offset))[codes]
+    rows = (pd.DatetimeIndex(to_nanoseconds(times)) - pd.TimedeltaIndex(offset))[codes]
     zoned = np.array([zone is not None for zone in zones])[codes]
     plain = to_nanoseconds(rows)
     if tz is not None and not zoned.all():

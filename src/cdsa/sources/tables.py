@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import check_cube, describe, make_cube
+from cdsa.cube import ONE, check_cube, describe, make_cube
 from cdsa.errors import TableError
 from cdsa.sources.cells import join, likely_angles, likely_codes
 from cdsa.sources.columns import OWN_INDEX, Roles, find_roles, read_labels, read_numbers
@@ -30,8 +30,6 @@ from cdsa.sources.entries import (
 from cdsa.sources.options import LAYOUT_WORDS, ReadOptions
 from cdsa.sources.stamps import read_times
 from cdsa.times import Clock, Times, Where, regular_grid
-
-ONE = "station"  # name of the only station of a table that names none
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,9 @@ class Table:
     labels: dict[str, list[object]]
     """Stations and measurements as the table writes them, in the order of the cube."""
 
+    blank: str | None
+    """What an empty entry of text is: nothing between separators in a text file, else null."""
+
     notes: tuple[str, ...] = ()
     """How it was read."""
 
@@ -99,7 +100,8 @@ class Table:
     def _typed(self) -> pd.DataFrame:
         """The frame with numbers and dates where it has the text of numbers and dates."""
         typed = self.frame.copy()
-        for name in (*self.roles.values, self.roles.lat, self.roles.lon):
+        whole = len(self.rows) == len(typed)  # what was not read may be anything
+        for name in (*(self.roles.values if whole else ()), self.roles.lat, self.roles.lon):
             if name is not None and is_text(typed[name]):
                 typed[name] = read_numbers(typed[name], self.options, str)
         if is_text(typed[self.roles.time]):
@@ -142,7 +144,7 @@ class Table:
         t, l, m = np.unravel_index(absent, shape)  # noqa: E741 - the cube's own letters
         roles = self.roles
         extra: dict[str, Objects | Numbers] = {}
-        for number, name in enumerate(self.frame.columns):
+        for name in self.frame.columns:
             if name == roles.time:
                 extra[name] = stamps_like(whole[name], self.clock, self.cube["time"].to_numpy()[t])
             elif name == roles.location:
@@ -155,7 +157,10 @@ class Table:
                 cells = {"panel": (t, l, here), "long": (t, l, m), "wide": (t, here, m)}[
                     roles.layout
                 ]
-                extra[name] = entries_like(whole[name], grid[cells], self.options.decimal)
+                entries = entries_like(whole[name], grid[cells], self.options.decimal)
+                if is_text(whole[name]):
+                    entries[np.isnan(grid[cells])] = self.blank
+                extra[name] = entries
             else:
                 extra[name] = self._companion(
                     whole[name], {"location": l, "measurement": m, "time": t}
@@ -165,20 +170,21 @@ class Table:
     def _companion(self, column: pd.Series, new: dict[str, Index]) -> Objects:
         """Entries of a further column in new rows: what tells one station, measurement or time from
         another, such as coordinates or a name; else nothing."""
-        empty = "" if is_text(column) else None
+        empty = self.blank if is_text(column) else None
         nothing = np.full(len(new["time"]), empty, dtype=object)
+        name, entries = column.name, column.iloc[self.rows].astype(object)
+        if OWN_INDEX.match(str(name)):
+            return _numbered_on(column, nothing)
         known = {"location": self.row_location, "measurement": self.row_measurement}
-        if OWN_INDEX.match(str(column.name)):  # row numbers go on where they ended
-            numbers = pd.to_numeric(column, errors="coerce")
-            if numbers.notna().all() and (numbers % 1 == 0).all():
-                more = int(numbers.max()) + 1 + np.arange(len(nothing))
-                return more.astype(str).astype(object) if empty == "" else more.astype(object)
-        place = column.name in (self.roles.lat, self.roles.lon)
-        entries = column.iloc[self.rows].astype(object)
+        if name in (self.roles.lat, self.roles.lon, self.roles.unit):
+            axis = "measurement" if name == self.roles.unit else "location"
+            told = (entries.notna() & (entries != "")).to_numpy()
+            found = entries[told].groupby(known[axis][told]).first().reindex(new[axis])
+            return np.asarray(found.where(found.notna(), empty), dtype=object)
         for axis, labels in (known | {"time": self.row_time}).items():
             groups = entries.groupby(labels)
             try:
-                tells = place or entries.nunique(dropna=False) > 1
+                tells = entries.nunique(dropna=False) > 1
                 if tells and (groups.nunique(dropna=False) == 1).all():
                     found = groups.first().reindex(new[axis])
                     return np.asarray(found.where(found.notna(), empty), dtype=object)
@@ -198,7 +204,20 @@ class Table:
         return pd.DataFrame({name: as_before(both[name], whole[name].dtype) for name in both})
 
 
-def read_table(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Table:
+def _numbered_on(column: pd.Series, nothing: Objects) -> Objects:
+    """Row numbers of another program, going on where they ended; nothing if they are none."""
+    if not (is_text(column) or pd.api.types.is_numeric_dtype(column.dtype)):
+        return nothing
+    numbers = pd.to_numeric(column, errors="coerce")
+    if numbers.isna().any() or (numbers % 1 != 0).any():
+        return nothing
+    more = int(numbers.max()) + 1 + np.arange(len(nothing))
+    return (more.astype(str) if is_text(column) else more).astype(object)
+
+
+def read_table(
+    frame: pd.DataFrame, options: ReadOptions, where: Where, *, blank: str | None = None
+) -> Table:
     """Understand a frame as a cube."""
     if len(frame) == 0:
         found = ", ".join(str(name) for name in frame.columns)
@@ -218,6 +237,7 @@ def read_table(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Table
     times, clock = read_times(
         frame[roles.time], where, tz=options.tz, time_format=options.time_format, again=again
     )
+    times, clock = clock.on_wall(times, options.step)
     grid, row_time = regular_grid(times[rows], at, options.step)
     table = Table(
         frame=frame,
@@ -232,6 +252,7 @@ def read_table(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Table
         row_measurement=row_measurement,
         numbers={name: _finite(used[name], options, at) for name in roles.values},
         labels={"location": labels, "measurement": kinds},
+        blank=blank,
     )
     _refuse_duplicates(table, names, measured, at)
     lat, lon = _places(used, roles, options, row_location, names, at)
@@ -367,7 +388,7 @@ def _places(
         return None, None
     found = []
     for column in (roles.lat, roles.lon):
-        numbers = pd.Series(read_numbers(frame[column], options, where))
+        numbers = pd.Series(read_numbers(frame[column], replace(options, missing=()), where))
         groups = numbers.groupby(row_location)
         low, high = groups.min(), groups.max()
         moved = np.flatnonzero((low != high) & low.notna())
@@ -412,8 +433,8 @@ def _notes(table: Table, cube: xr.DataArray) -> Iterator[str]:
         keys = table._keys()[0]
         joined = len(keys) - len(np.unique(keys))
         yield (
-            f"{joined:,} rows spoke of a cell again and were joined ({table.options.duplicates}); "
-            "they come back as they were"
+            f"rows that spoke of a cell again were joined ({table.options.duplicates}), {joined:,} "
+            "in all; they come back as they were"
         )
     if table.roles.carried:
         yield f"carried along unread: {', '.join(table.roles.carried)}"

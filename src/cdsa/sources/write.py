@@ -81,9 +81,24 @@ def _write_parquet(frame: pd.DataFrame, path: Path, schema: Any) -> None:
     if schema is None:
         table = pyarrow.Table.from_pandas(frame)
     else:
-        table = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+        try:
+            table = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+        except (pyarrow.ArrowException, ValueError):  # new rows may be empty where none was
+            schema = pyarrow.schema([f.with_nullable(True) for f in schema], schema.metadata)
+            table = _as_schema(frame, schema)
         table = table.replace_schema_metadata(schema.metadata)
     pyarrow.parquet.write_table(table, path)
+
+
+def _as_schema(frame: pd.DataFrame, schema: Any) -> Any:
+    import pyarrow
+
+    try:
+        return pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    except (pyarrow.ArrowException, ValueError) as bad:
+        raise OutputError(
+            f"the filled table does not fit the Parquet file's types: {one_line(bad)}. Write CSV"
+        ) from bad
 
 
 def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
@@ -113,10 +128,18 @@ def _encoding(variable: xr.DataArray) -> dict[str, Any]:
         "calendar",
     )
     encoding = {key: value for key, value in variable.encoding.items() if key in kept}
-    packed = np.issubdtype(np.dtype(encoding.get("dtype", variable.dtype)), np.integer)
-    if packed and variable.dtype.kind == "f" and "_FillValue" not in encoding:
-        lowest = np.iinfo(np.dtype(encoding["dtype"])).min
-        encoding["_FillValue"] = encoding.get("missing_value", lowest)
+    kind = np.dtype(encoding.get("dtype", variable.dtype))
+    packed = kind.kind in "iu" and variable.dtype.kind == "f"
+    if packed and not {"_FillValue", "missing_value"} & set(encoding):
+        scale, offset = encoding.get("scale_factor", 1), encoding.get("add_offset", 0)
+        used = np.rint((variable.to_numpy() - offset) / scale)
+        ends = np.iinfo(kind)
+        free = [end for end in (ends.max, ends.min) if not (used == end).any()]
+        if not free:  # every number means something: keep them as they are
+            return {}
+        encoding["_FillValue"] = free[0]
+    elif packed and "missing_value" in encoding:
+        encoding.setdefault("_FillValue", encoding["missing_value"])
     return encoding
 
 

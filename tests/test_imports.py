@@ -9,7 +9,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "cdsa"
 LAYERS = [
-    {"errors", "gaps"},
+    {"defaults", "errors", "gaps"},
     {"times", "results"},
     {"cube"},
     {"metrics", "masks", "splits", "scale", "sources"},

@@ -3,15 +3,17 @@
 import numpy as np
 import xarray as xr
 
+from cdsa import defaults
 from cdsa.cube import SOURCES, check_cube
 from cdsa.errors import ConfigError
 from cdsa.method import Filler, IntervalFiller, Method, make_method
 
-DEFAULT_METHOD = "linear"
-
 
 def fill(
-    cube: xr.DataArray, method: str | Method = DEFAULT_METHOD, *, interval: float = 0.9
+    cube: xr.DataArray,
+    method: str | Method = defaults.METHOD,
+    *,
+    interval: float = defaults.INTERVAL,
 ) -> xr.Dataset:
     """The cube filled: `value`, `source` of each cell ('observed', 'filled' or 'unfillable'), and
     `lower` and `upper` where the method can tell them.
@@ -28,7 +30,9 @@ def fill(
     return fill_with(made.fit(cube), cube, interval=interval)
 
 
-def fill_with(filler: Filler, cube: xr.DataArray, *, interval: float = 0.9) -> xr.Dataset:
+def fill_with(
+    filler: Filler, cube: xr.DataArray, *, interval: float = defaults.INTERVAL
+) -> xr.Dataset:
     """The cube filled by something that has learnt already."""
     if not 0 < interval < 1:
         raise ConfigError(f"an interval holds a share between 0 and 1, but found {interval:g}")

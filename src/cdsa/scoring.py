@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from cdsa import defaults
 from cdsa.cube import check_cube, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
@@ -20,7 +21,6 @@ from cdsa.splits import only, split_in_order
 ALL = "all"
 MIXED = "standard deviations"
 """The unit of errors over several measurements: each one's own standard deviation."""
-DEFAULT_HIDE = "bursts:+0.1"
 Progress = Callable[[str], None]
 
 
@@ -86,7 +86,7 @@ class Score:
 def score(
     method: str | Method,
     cube: xr.DataArray,
-    hide: str | Hide | xr.DataArray = DEFAULT_HIDE,
+    hide: str | Hide | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
@@ -159,7 +159,7 @@ def _way(hide: str | Hide) -> Hide:
 def compare(
     methods: Sequence[str | Method],
     cube: xr.DataArray,
-    hide: str | Hide = DEFAULT_HIDE,
+    hide: str | Hide = defaults.HIDE,
     *,
     repeats: int = 1,
     seed: int = 0,
@@ -179,7 +179,7 @@ def compare(
 
 def expected_error(cube: xr.DataArray, method: str | Method, *, seed: int = 0) -> Score:
     """The error to expect of filling `cube`: a tenth of what is there hidden in bursts."""
-    return score(method, cube, DEFAULT_HIDE, seed=seed)
+    return score(method, cube, defaults.HIDE, seed=seed)
 
 
 def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdsa import defaults
 from cdsa.cli.reading import Reading, reads_a_file
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def fill(
         Path, typer.Option("-o", "--output", help="Where to write the filled table.")
     ],
     reading: Reading,
-    method: Annotated[str, typer.Option("--method", help="See 'cdsa methods'.")] = "linear",
+    method: Annotated[str, typer.Option("--method", help="See 'cdsa methods'.")] = defaults.METHOD,
     detail: Annotated[
         Path | None, typer.Option("--detail", help="Also write one row per filled cell here.")
     ] = None,
@@ -72,7 +73,7 @@ def fill(
     json: Json = False,
 ) -> None:
     """Fill the gaps of a table and write it in its own layout."""
-    from cdsa.cli import show
+    from cdsa.cli import show, work
     from cdsa.errors import ConfigError
     from cdsa.filling import fill as fill_cube
     from cdsa.method import make_method
@@ -97,10 +98,11 @@ def fill(
         result = fill_cube(source.cube, method)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
+    records = work.fill_records(result, method, expected)
     if json:
-        show.print_json(show.fill_records(result, method, expected))
+        show.print_json(records)
     else:
-        show.print_filled(source, result, method, expected, outputs)
+        show.print_filled(source, result, records, expected, outputs)
 
 
 @reads_a_file
@@ -112,7 +114,7 @@ def score(
         str | None,
         typer.Option("--methods", help="Methods to compare, all if not given.", metavar="A,B"),
     ] = None,
-    hide: Hide = "bursts:+0.1",
+    hide: Hide = defaults.HIDE,
     repeat: Annotated[
         int, typer.Option("--repeat", help="Repeat with other cells hidden.", min=1)
     ] = 1,
@@ -128,16 +130,16 @@ def score(
     record: Record = None,
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
-    from cdsa.cli import show
+    from cdsa.cli import show, work
     from cdsa.scoring import best_method
     from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    by = show.read_by(by)
+    by = work.read_by(by)
     show.print_notes(source, show.err if json else show.out)
-    names = methods.split(",") if methods else show.usable_methods()
-    scores = show.score_with_progress(names, source.cube, hide, repeat, seed, test)
+    names = methods.split(",") if methods else work.usable_methods()
+    scores = work.score_with_progress(names, source.cube, hide, repeat, seed, test)
     records = [entry for scored in scores for entry in scored.records(by)]
     _record(record, records, data=file.name, seed=seed)
     if json:
@@ -151,10 +153,10 @@ def score(
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
     if path is not None:
-        from cdsa.cli import show
+        from cdsa.cli import work
         from cdsa.results import append_results, provenance
 
-        origin = provenance(show.command_line()) | {"data": data, "seed": seed}
+        origin = provenance(work.command_line()) | {"data": data, "seed": seed}
         append_results(path, [entry | origin for entry in records])
 
 
@@ -187,7 +189,7 @@ def demo(
     record: Record = None,
 ) -> None:
     """The whole way on example data: look, score all methods, fill, write."""
-    from cdsa.cli import show
+    from cdsa.cli import show, work
     from cdsa.filling import fill as fill_cube
     from cdsa.inspection import inspect_cube
     from cdsa.scoring import best_method
@@ -200,7 +202,7 @@ def demo(
     show.heading("1. What is in the table (cdsa info)")
     show.print_inspection(source, inspect_cube(source.cube))
     show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
-    scores = show.score_with_progress(show.usable_methods(), source.cube, hide, repeat, 0, None)
+    scores = work.score_with_progress(work.usable_methods(), source.cube, hide, repeat, 0, None)
     show.print_scores(scores)
     records = [entry for scored in scores for entry in scored.records()]
     _record(record, records, data="nyc-weather", seed=0)
@@ -210,5 +212,7 @@ def demo(
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
     chosen = next(scored for scored in scores if scored.method == best)
-    show.print_filled(source, result, best, chosen, [output, detail])
+    show.print_filled(
+        source, result, work.fill_records(result, best, chosen), chosen, [output, detail]
+    )
     sys.stdout.flush()

@@ -1,9 +1,7 @@
 """What the terminal shows: tables and sketches on standard output, progress on standard error."""
 
 import json
-import shlex
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,20 +11,15 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from cdsa.cube import SOURCES, unit_of
-from cdsa.errors import ConfigError, unknown
-from cdsa.filling import count_sources
 from cdsa.gaps import run_lengths
 from cdsa.inspection import Inspection, missing_over_time
 from cdsa.method import MethodInfo
-from cdsa.method import methods as all_methods
-from cdsa.metrics import KEYS
-from cdsa.results import Value, plain
-from cdsa.scoring import MIXED, Score, compare, summarise
+from cdsa.results import Value
+from cdsa.scoring import MIXED, Score, summarise
 from cdsa.sources.files import Source
 from cdsa.sources.formats import format_of
 
@@ -35,11 +28,6 @@ err = Console(stderr=True, highlight=False, emoji=False)
 SHADES = "·░▒▓█"
 MOST_ROWS = 16
 MOST_METHODS = 6
-
-
-def command_line() -> str:
-    """The command as it was typed."""
-    return shlex.join(["cdsa", *sys.argv[1:]])
 
 
 @contextmanager
@@ -198,24 +186,14 @@ def _shade(value: float) -> str:
     return SHADES[int(np.searchsorted([0, 0.05, 0.2, 0.5], value, side="left"))]
 
 
-def fill_records(result: xr.Dataset, method: str, expected: Score | None) -> list[dict[str, Value]]:
-    """Flat records of a fill, one per measurement."""
-    figures = expected.table("measurement") if expected else pd.DataFrame()
-    records: list[dict[str, Value]] = []
-    for name, counts in count_sources(result).items():
-        record: dict[str, Value] = {"measurement": name, "method": method, **counts}
-        for figure in ("mae", "rmse"):
-            known = name in figures.index
-            record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
-        records.append(record)
-    return records
-
-
 def print_filled(
-    source: Source, result: xr.Dataset, method: str, expected: Score | None, outputs: Sequence[Path]
+    source: Source,
+    result: xr.Dataset,
+    records: Sequence[Mapping[str, Value]],
+    expected: Score | None,
+    outputs: Sequence[Path],
 ) -> None:
     """What was filled, what error to expect, and where it was written."""
-    records = fill_records(result, method, expected)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
     table.add_column("unit" if any(_units(result)) else "")
@@ -238,7 +216,7 @@ def print_filled(
     if expected is not None and totals["filled"]:
         longest = int(run_lengths((result["source"] == "filled").to_numpy()).max())
         out.print(
-            f"expected error: mean absolute error of {method} on "
+            f"expected error: mean absolute error of {expected.method} on "
             f"{several(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
             f"{several(expected.longest, 'step')}"
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
@@ -252,54 +230,6 @@ def print_filled(
 
 def _units(result: xr.Dataset) -> list[str]:
     return list(unit_of(result["value"]).values())
-
-
-def usable_methods() -> list[str]:
-    """All methods whose extras are installed; the others are named."""
-    missing = [info for info in all_methods() if not info.installed]
-    if missing:
-        extras = sorted({info.extra for info in missing})
-        note(
-            f"left out: {', '.join(info.name for info in missing)} "
-            f"(pip install 'cdsa[{','.join(extras)}]')"
-        )
-    return [info.name for info in all_methods() if info.installed]
-
-
-def score_with_progress(
-    names: Sequence[str], cube: xr.DataArray, hide: str, repeats: int, seed: int, test: float | None
-) -> list[Score]:
-    """Score the methods under a progress bar."""
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    quiet = not err.is_terminal
-    with Progress(*columns, console=err, transient=True, disable=quiet) as progress:
-        task = progress.add_task("scoring", total=len(names) * repeats)
-        scores = []
-        for scored in compare(
-            [name.strip() for name in names],
-            cube,
-            hide,
-            repeats=repeats,
-            seed=seed,
-            test=test,
-            progress=lambda name: progress.update(task, description=name),
-        ):
-            scores.append(scored)
-            progress.advance(task)
-    return scores
-
-
-def read_by(by: str) -> str:
-    """The way of breaking errors down that the user asked for."""
-    by = "location" if by == "station" else by
-    if by not in KEYS:
-        raise ConfigError(unknown("breakdown", by, KEYS))
-    return by
 
 
 def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:

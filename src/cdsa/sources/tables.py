@@ -27,19 +27,61 @@ from cdsa.sources.entries import (
     put,
     stamps_like,
 )
-from cdsa.sources.options import LAYOUT_WORDS, ReadOptions
+from cdsa.sources.options import LAYOUT_WORDS, Layout, ReadOptions
 from cdsa.sources.stamps import read_times
 from cdsa.times import Clock, Times, Where, regular_grid
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One column of values: for each row that was read the cell of the cube it speaks of."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a frame that were read, and the cells of the cube they speak of."""
 
-    column: str
+    layout: Layout
+    shape: tuple[int, int, int]
+    """Steps, stations and measurements of the cube."""
+
+    number: Index
+    """Where the rows stand in the frame: all, unless measurements of a long table were chosen."""
+
     time: Index
     location: Index
+    """0 in the wide layout, where columns are stations."""
+
     measurement: Index
+    """0 in the other layouts than long."""
+
+    @property
+    def key_shape(self) -> tuple[int, int, int]:
+        """How many rows there could be along each axis."""
+        steps, stations, _ = self.shape
+        match self.layout:
+            case "panel":
+                return steps, stations, 1
+            case "long":
+                return self.shape
+            case "wide":
+                return steps, 1, 1
+
+    @property
+    def keys(self) -> Index:
+        """A number for what each row is the only one of."""
+        return np.ravel_multi_index((self.time, self.location, self.measurement), self.key_shape)
+
+    def cells(self, column: int, key: tuple[Index, Index, Index]) -> tuple[Index, Index, Index]:
+        """The cells that a column of values speaks of in rows with these keys."""
+        time, location, measurement = key
+        here = np.full(len(time), column)
+        match self.layout:
+            case "panel":
+                return time, location, here
+            case "long":
+                return time, location, measurement
+            case "wide":
+                return time, here, measurement
+
+    def own_cells(self, column: int) -> tuple[Index, Index, Index]:
+        """The cells that a column of values speaks of in the rows that were read."""
+        return self.cells(column, (self.time, self.location, self.measurement))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +96,7 @@ class Table:
     times: Times
     """The stamp of every row, as it was read."""
 
-    rows: Index
-    """The rows that were read: all, unless some measurements of a long table were chosen."""
-
-    row_time: Index
-    """Steps of the rows that were read; so with the next two."""
-
-    row_location: Index
-    row_measurement: Index
+    rows: Rows
     numbers: dict[str, Numbers]
     """For each column of values its numbers in the rows that were read, NaN where missing."""
 
@@ -89,18 +124,19 @@ class Table:
         """
         grid = values.transpose(*self.cube.dims).to_numpy()
         whole = self._typed() if typed else self.frame.copy()
-        for strip in self._strips():
-            gaps = np.flatnonzero(np.isnan(self.numbers[strip.column]))
-            new = grid[strip.time[gaps], strip.location[gaps], strip.measurement[gaps]]
+        for number, column in enumerate(self.roles.values):
+            gaps = np.flatnonzero(np.isnan(self.numbers[column]))
+            new = grid[tuple(part[gaps] for part in self.rows.own_cells(number))]
             known = ~np.isnan(new)
-            put(whole, strip.column, self.rows[gaps[known]], new[known], self.options.decimal)
+            rows = self.rows.number[gaps[known]]
+            put(whole, column, rows, new[known], self.options.decimal)
         keys, extra = self._absent_rows(whole, grid)
         return whole if extra is None else self._in_order(whole, extra, keys)
 
     def _typed(self) -> pd.DataFrame:
         """The frame with numbers and dates where it has the text of numbers and dates."""
         typed = self.frame.copy()
-        whole = len(self.rows) == len(typed)  # what was not read may be anything
+        whole = len(self.rows.number) == len(typed)  # what was not read may be anything
         for name in (*(self.roles.values if whole else ()), self.roles.lat, self.roles.lon):
             if name is not None and is_text(typed[name]):
                 typed[name] = read_numbers(typed[name], self.options, str)
@@ -108,63 +144,35 @@ class Table:
             typed[self.roles.time] = self.clock.local(self.times)
         return typed
 
-    def _strips(self) -> Iterator[Strip]:
-        for number, column in enumerate(self.roles.values):
-            here = np.full(len(self.rows), number)
-            match self.roles.layout:
-                case "panel":
-                    yield Strip(column, self.row_time, self.row_location, here)
-                case "long":
-                    yield Strip(column, self.row_time, self.row_location, self.row_measurement)
-                case "wide":
-                    yield Strip(column, self.row_time, here, np.zeros_like(here))
-
-    def _keys(self) -> tuple[Index, tuple[int, int, int]]:
-        """A number for what each row is the only one of, a time, a time and station, or a cell; and
-        how many there are along each axis."""
-        steps, stations, measurements = self.cube.shape
-        shape = {
-            "panel": (steps, stations, 1),
-            "long": (steps, stations, measurements),
-            "wide": (steps, 1, 1),
-        }[self.roles.layout]
-        parts = (self.row_time, self.row_location, self.row_measurement)
-        return np.ravel_multi_index(parts, shape), shape
-
     def _absent_rows(
-        self, whole: pd.DataFrame, grid: NDArray[np.floating]
+        self, whole: pd.DataFrame, grid: NDArray[np.float64]
     ) -> tuple[Index, pd.DataFrame | None]:
         """Keys of all rows, old ones first, and the rows that the table lacks."""
-        old, shape = self._keys()
+        old, shape = self.rows.keys, self.rows.key_shape
         there = np.zeros(int(np.prod(shape)), dtype=bool)
         there[old] = True
         absent = np.flatnonzero(~there)
         if len(absent) == 0:
             return old, None
-        t, l, m = np.unravel_index(absent, shape)  # noqa: E741 - the cube's own letters
+        time, location, measurement = np.unravel_index(absent, shape)
         roles = self.roles
         extra: dict[str, Objects | Numbers] = {}
         for name in self.frame.columns:
             if name == roles.time:
-                extra[name] = stamps_like(whole[name], self.clock, self.cube["time"].to_numpy()[t])
+                stamps = self.cube["time"].to_numpy()[time]
+                extra[name] = stamps_like(whole[name], self.clock, stamps)
             elif name == roles.location:
-                extra[name] = np.array(self.labels["location"], dtype=object)[l]
+                extra[name] = np.array(self.labels["location"], dtype=object)[location]
             elif name == roles.measurement:
-                extra[name] = np.array(self.labels["measurement"], dtype=object)[m]
+                extra[name] = np.array(self.labels["measurement"], dtype=object)[measurement]
             elif name in roles.values:
-                number = roles.values.index(name)
-                here = np.full(len(absent), number)
-                cells = {"panel": (t, l, here), "long": (t, l, m), "wide": (t, here, m)}[
-                    roles.layout
-                ]
-                entries = entries_like(whole[name], grid[cells], self.options.decimal)
+                new = grid[self.rows.cells(roles.values.index(name), (time, location, measurement))]
+                extra[name] = entries_like(whole[name], new, self.options.decimal)
                 if is_text(whole[name]):
-                    entries[np.isnan(grid[cells])] = self.blank
-                extra[name] = entries
+                    extra[name][np.isnan(new)] = self.blank
             else:
-                extra[name] = self._companion(
-                    whole[name], {"location": l, "measurement": m, "time": t}
-                )
+                axes = {"location": location, "measurement": measurement, "time": time}
+                extra[name] = self._companion(whole[name], axes)
         return np.concatenate([old, absent]), pd.DataFrame(extra, dtype=object)
 
     def _companion(self, column: pd.Series, new: dict[str, Index]) -> Objects:
@@ -172,16 +180,16 @@ class Table:
         another, such as coordinates or a name; else nothing."""
         empty = self.blank if is_text(column) else None
         nothing = np.full(len(new["time"]), empty, dtype=object)
-        name, entries = column.name, column.iloc[self.rows].astype(object)
+        name, entries = column.name, column.iloc[self.rows.number].astype(object)
         if OWN_INDEX.match(str(name)):
             return _numbered_on(column, nothing)
-        known = {"location": self.row_location, "measurement": self.row_measurement}
+        known = {"location": self.rows.location, "measurement": self.rows.measurement}
         if name in (self.roles.lat, self.roles.lon, self.roles.unit):
             axis = "measurement" if name == self.roles.unit else "location"
             told = (entries.notna() & (entries != "")).to_numpy()
             found = entries[told].groupby(known[axis][told]).first().reindex(new[axis])
             return np.asarray(found.where(found.notna(), empty), dtype=object)
-        for axis, labels in (known | {"time": self.row_time}).items():
+        for axis, labels in (known | {"time": self.rows.time}).items():
             groups = entries.groupby(labels)
             try:
                 tells = entries.nunique(dropna=False) > 1
@@ -195,8 +203,8 @@ class Table:
     def _in_order(self, whole: pd.DataFrame, extra: pd.DataFrame, keys: Index) -> pd.DataFrame:
         """Old and new rows together, sorted as the old ones were; else the new ones last."""
         both = pd.concat([whole.astype(object), extra], ignore_index=True)
-        parts = np.unravel_index(keys, self._keys()[1])
-        for order in permutations(parts) if len(self.rows) == len(whole) else ():
+        parts = np.unravel_index(keys, self.rows.key_shape)
+        for order in permutations(parts) if len(self.rows.number) == len(whole) else ():
             ranked = [part[: len(whole)] for part in order]
             if (np.lexsort(ranked) == np.arange(len(whole))).all():
                 both = both.iloc[np.lexsort(order)].reset_index(drop=True)
@@ -223,11 +231,11 @@ def read_table(
         found = ", ".join(str(name) for name in frame.columns)
         raise TableError(f"a table needs at least one row, but found only the columns {found}")
     roles = find_roles(frame, options, where)
-    rows, row_measurement, kinds, measured = _measurements(frame, roles, options, where)
-    used = frame.iloc[rows] if len(rows) < len(frame) else frame
+    chosen, row_measurement, kinds, measured = _measurements(frame, roles, options, where)
+    used = frame.iloc[chosen] if len(chosen) < len(frame) else frame
 
     def at(row: int) -> str:
-        return where(int(rows[row]))
+        return where(int(chosen[row]))
 
     row_location, labels, names = _stations(used, roles, at)
     again = None
@@ -238,36 +246,35 @@ def read_table(
         frame[roles.time], where, tz=options.tz, time_format=options.time_format, again=again
     )
     times, clock = clock.on_wall(times, options.step)
-    grid, row_time = regular_grid(times[rows], at, options.step)
-    table = Table(
+    grid, row_time = regular_grid(times[chosen], at, options.step)
+    shape = (len(grid), len(names), len(measured))
+    rows = Rows(roles.layout, shape, chosen, row_time, row_location, row_measurement)
+    if options.duplicates is None:
+        _refuse_duplicates(rows, times, clock, names, measured, at)
+    numbers = {name: _finite(used[name], options, at) for name in roles.values}
+    lat, lon = _places(used, roles, options, row_location, names, at)
+    cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
+    cube = describe(
+        cube,
+        units=_units(used, roles, measured, row_measurement) | dict(options.units),
+        angles=options.angles,
+        bounds={name: (low, high) for name, low, high in options.bounds},
+    )
+    cube = cube.copy(data=_values(rows, numbers, options, cube["angle"].to_numpy()))
+    check_cube(cube)
+    return Table(
         frame=frame,
         roles=roles,
         options=options,
         clock=clock,
-        cube=xr.DataArray(np.empty((len(grid), len(names), len(measured)))),
+        cube=cube,
         times=times,
         rows=rows,
-        row_time=row_time,
-        row_location=row_location,
-        row_measurement=row_measurement,
-        numbers={name: _finite(used[name], options, at) for name in roles.values},
+        numbers=numbers,
         labels={"location": labels, "measurement": kinds},
         blank=blank,
-    )
-    _refuse_duplicates(table, names, measured, at)
-    lat, lon = _places(used, roles, options, row_location, names, at)
-    units = _units(used, roles, measured, row_measurement) | dict(options.units)
-    cube = make_cube(np.full(table.cube.shape, np.nan), grid, names, measured, lat=lat, lon=lon)
-    cube = describe(
-        cube,
-        units=units,
-        angles=options.angles,
-        bounds={name: (low, high) for name, low, high in options.bounds},
-    )
-    cube = cube.copy(data=_values(table, cube["angle"].to_numpy()))
-    check_cube(cube)
-    return replace(
-        table, cube=cube, notes=tuple(_notes(table, cube)), doubts=tuple(_doubts(table, cube))
+        notes=tuple(_notes(rows, times, cube, roles, options)),
+        doubts=tuple(_doubts(cube, roles, options)),
     )
 
 
@@ -330,47 +337,39 @@ def _finite(column: pd.Series, options: ReadOptions, where: Where) -> Numbers:
     return numbers
 
 
-def _refuse_duplicates(table: Table, names: list[str], measured: list[str], where: Where) -> None:
-    keys = pd.Series(table._keys()[0])
+def _refuse_duplicates(
+    rows: Rows, times: Times, clock: Clock, names: list[str], measured: list[str], where: Where
+) -> None:
+    keys = pd.Series(rows.keys)
     twice = keys.duplicated()
-    if table.options.duplicates is None and twice.any():
-        row = int(np.argmax(twice))
-        first = int(np.argmax(keys == keys[row]))
-        station = f" of '{names[table.row_location[row]]}'"
-        place = {
-            "wide": "",
-            "panel": station,
-            "long": f"{station}, '{measured[table.row_measurement[row]]}'",
-        }[table.roles.layout]
-        raise TableError(
-            f"a cell may be given once, but {pd.Timestamp(table.times[table.rows[row]])}{place} "
-            f"stands in {where(first)} and again in {where(row)}. Say what to take: --duplicates "
-            "mean or --duplicates first"
-            + (", or name the column of the stations with --location" if not place else "")
-            + (
-                ". If clocks went back that night, give --tz instead"
-                if _may_repeat(table, row)
-                else ""
-            )
-        )
+    if not twice.any():
+        return
+    row = int(np.argmax(twice))
+    first = int(np.argmax(keys == keys[row]))
+    moment = pd.Timestamp(times[rows.number[row]])
+    station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
+    cell = {"wide": "", "panel": station, "long": station + kind}[rows.layout]
+    # a stamp without a zone may be the second one of a night when clocks went back
+    night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
+    raise TableError(
+        f"a cell may be given once, but {moment}{cell} stands in {where(first)} and again in "
+        f"{where(row)}. Say what to take: --duplicates mean or --duplicates first"
+        + (", or name the column of the stations with --location" if not cell else "")
+        + (". If clocks went back that night, give --tz instead" if night else "")
+    )
 
 
-def _may_repeat(table: Table, row: int) -> bool:
-    """Whether a stamp without a zone may be the second one of a night when clocks went back."""
-    moment = pd.Timestamp(table.times[table.rows[row]])
-    return table.clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
-
-
-def _values(table: Table, angles: NDArray[np.bool_]) -> NDArray[np.float64]:
-    values = np.full(table.cube.shape, np.nan)
-    for strip in table._strips():
-        numbers = table.numbers[strip.column]
-        known = ~np.isnan(numbers)
-        cells = strip.time[known], strip.location[known], strip.measurement[known]
-        if table.options.duplicates is None:
-            values[cells] = numbers[known]
+def _values(
+    rows: Rows, numbers: dict[str, Numbers], options: ReadOptions, angles: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    values = np.full(rows.shape, np.nan)
+    for number, column in enumerate(numbers.values()):
+        known = ~np.isnan(column)
+        cells = tuple(part[known] for part in rows.own_cells(number))
+        if options.duplicates is None:
+            values[cells] = column[known]
         else:
-            join(values, cells, numbers[known], table.options.duplicates, angles[cells[2]])
+            join(values, cells, column[known], options.duplicates, angles[cells[2]])
     return values
 
 
@@ -417,34 +416,34 @@ def _units(
     return {measured[int(code)]: str(unit) for code, unit in first.items() if pd.notna(unit)}
 
 
-def _notes(table: Table, cube: xr.DataArray) -> Iterator[str]:
+def _notes(
+    rows: Rows, times: Times, cube: xr.DataArray, roles: Roles, options: ReadOptions
+) -> Iterator[str]:
     """What the user should know about how the table was read."""
     grid = cube["time"].to_numpy()
-    absent = int((np.bincount(table.row_time, minlength=len(grid)) == 0).sum())
+    absent = int((np.bincount(rows.time, minlength=len(grid)) == 0).sum())
     if absent:
         yield f"{absent:,} of {len(grid):,} time stamps were absent and became gaps"
-    moved = int((grid[table.row_time] != table.times[table.rows]).sum())
+    moved = int((grid[rows.time] != times[rows.number]).sum())
     if moved:
         yield (
             f"{moved:,} rows had stamps between steps and were read as the nearest; they come back "
             "as they were"
         )
-    if table.options.duplicates:
-        keys = table._keys()[0]
-        joined = len(keys) - len(np.unique(keys))
+    if options.duplicates:
+        joined = len(rows.number) - len(np.unique(rows.keys))
         yield (
-            f"rows that spoke of a cell again were joined ({table.options.duplicates}), {joined:,} "
-            "in all; they come back as they were"
+            f"rows that spoke of a cell again were joined ({options.duplicates}), {joined:,} in "
+            "all; they come back as they were"
         )
-    if table.roles.carried:
-        yield f"carried along unread: {', '.join(table.roles.carried)}"
+    if roles.carried:
+        yield f"carried along unread: {', '.join(roles.carried)}"
 
 
-def _doubts(table: Table, cube: xr.DataArray) -> Iterator[str]:
+def _doubts(cube: xr.DataArray, roles: Roles, options: ReadOptions) -> Iterator[str]:
     """What the user should look at, because it may mean something else."""
-    options = table.options
     told = options.layout or options.measurements or options.locations is not None
-    if table.roles.layout == "wide" and not told:
+    if roles.layout == "wide" and not told:
         yield (
             "every column was taken as a station; if they are measurements of one station, give "
             "--layout panel"

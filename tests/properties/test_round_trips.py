@@ -18,8 +18,8 @@ from cdsa.gaps import gap_lengths, run_lengths
 from cdsa.masks import read_hide
 from cdsa.method.guard import from_components, to_components
 from cdsa.scale import Scaler
-from cdsa.sources.arrays import NEVER_WRITTEN
 from cdsa.sources.files import open_source
+from cdsa.sources.from_arrays import NEVER_WRITTEN
 from cdsa.windows import cut, stitch
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=64)

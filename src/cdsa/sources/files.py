@@ -10,14 +10,16 @@ import xarray as xr
 
 from cdsa.cube import AXES
 from cdsa.errors import TableError
-from cdsa.sources.arrays import Arrays, read_arrays
+from cdsa.sources.arrays import Arrays
 from cdsa.sources.cf import to_arrays
 from cdsa.sources.columns import LOCATION, MEASUREMENT, TIME, named
 from cdsa.sources.formats import Format, format_of
+from cdsa.sources.from_arrays import read_arrays
+from cdsa.sources.from_tables import read_table
 from cdsa.sources.options import ReadOptions, make_options
 from cdsa.sources.places import with_places
 from cdsa.sources.read import Read, read_file, refuse_twice
-from cdsa.sources.tables import Table, read_table
+from cdsa.sources.tables import Table
 from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
 
 KEYS = (*TIME, *LOCATION, *MEASUREMENT)

@@ -1,11 +1,10 @@
-"""Tables: a frame in one of three layouts becomes a cube, and filled it becomes that frame again.
+"""Tables: a frame in one of three layouts, the cube made of it, and the frame filled.
 
 A `Table` keeps the user's own rows. Writing back only puts values into cells that were missing and
 adds the rows that were absent, so whatever was measured comes back untouched.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
@@ -13,10 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import ONE, check_cube, describe, make_cube
-from cdsa.errors import TableError
-from cdsa.sources.cells import join, likely_angles, likely_codes
-from cdsa.sources.columns import OWN_INDEX, Roles, find_roles, read_labels, read_numbers
+from cdsa.sources.columns import OWN_INDEX, Roles, read_numbers
 from cdsa.sources.entries import (
     Index,
     Numbers,
@@ -28,8 +24,7 @@ from cdsa.sources.entries import (
     stamps_like,
 )
 from cdsa.sources.options import LAYOUT_WORDS, Layout, ReadOptions
-from cdsa.sources.stamps import read_times
-from cdsa.times import Clock, Times, Where, regular_grid
+from cdsa.times import Clock, Times
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,232 +216,3 @@ def _numbered_on(column: pd.Series, nothing: Objects) -> Objects:
         return nothing
     more = int(numbers.max()) + 1 + np.arange(len(nothing))
     return (more.astype(str) if is_text(column) else more).astype(object)
-
-
-def read_table(
-    frame: pd.DataFrame, options: ReadOptions, where: Where, *, blank: str | None = None
-) -> Table:
-    """Understand a frame as a cube."""
-    if len(frame) == 0:
-        found = ", ".join(str(name) for name in frame.columns)
-        raise TableError(f"a table needs at least one row, but found only the columns {found}")
-    roles = find_roles(frame, options, where)
-    chosen, row_measurement, kinds, measured = _measurements(frame, roles, options, where)
-    used = frame.iloc[chosen] if len(chosen) < len(frame) else frame
-
-    def at(row: int) -> str:
-        return where(int(chosen[row]))
-
-    row_location, labels, names = _stations(used, roles, at)
-    again = None
-    if options.tz is not None:
-        same = [name for name in (roles.time, roles.location, roles.measurement) if name]
-        again = frame[same].astype(object).duplicated().to_numpy()
-    times, clock = read_times(
-        frame[roles.time], where, tz=options.tz, time_format=options.time_format, again=again
-    )
-    times, clock = clock.on_wall(times, options.step)
-    grid, row_time = regular_grid(times[chosen], at, options.step)
-    shape = (len(grid), len(names), len(measured))
-    rows = Rows(roles.layout, shape, chosen, row_time, row_location, row_measurement)
-    if options.duplicates is None:
-        _refuse_duplicates(rows, times, clock, names, measured, at)
-    numbers = {name: _finite(used[name], options, at) for name in roles.values}
-    lat, lon = _places(used, roles, options, row_location, names, at)
-    cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
-    cube = describe(
-        cube,
-        units=_units(used, roles, measured, row_measurement) | dict(options.units),
-        angles=options.angles,
-        bounds={name: (low, high) for name, low, high in options.bounds},
-    )
-    cube = cube.copy(data=_values(rows, numbers, options, cube["angle"].to_numpy()))
-    check_cube(cube)
-    return Table(
-        frame=frame,
-        roles=roles,
-        options=options,
-        clock=clock,
-        cube=cube,
-        times=times,
-        rows=rows,
-        numbers=numbers,
-        labels={"location": labels, "measurement": kinds},
-        blank=blank,
-        notes=tuple(_notes(rows, times, cube, roles, options)),
-        doubts=tuple(_doubts(cube, roles, options)),
-    )
-
-
-def _measurements(
-    frame: pd.DataFrame, roles: Roles, options: ReadOptions, where: Where
-) -> tuple[Index, Index, list[object], list[str]]:
-    """The rows to read, the measurement of each, and the measurements as written and as named."""
-    rows = np.arange(len(frame))
-    nothing = np.zeros(len(frame), dtype=np.int64)
-    if roles.layout == "panel":
-        return rows, nothing, [], list(roles.values)
-    if roles.measurement is None:
-        if len(options.measurements) > 1:
-            raise TableError(
-                f"the wide layout has one measurement, but --measurements names "
-                f"{len(options.measurements)}. If the columns are measurements of one station, "
-                "give --layout panel"
-            )
-        return rows, nothing, [], list(options.measurements) or ["value"]
-    codes, texts, labels = read_labels(frame[roles.measurement], where)
-    if not options.measurements:
-        return rows, codes, labels, texts
-    for name in options.measurements:
-        if name not in texts:
-            raise TableError(
-                f"--measurements: there is no '{name}' in column '{roles.measurement}'; it has: "
-                f"{', '.join(texts)}"
-            )
-    chosen = [number for number, text in enumerate(texts) if text in options.measurements]
-    rows = np.flatnonzero(np.isin(codes, chosen))
-    return (
-        rows,
-        np.searchsorted(chosen, codes[rows]),
-        [labels[number] for number in chosen],
-        [texts[number] for number in chosen],
-    )
-
-
-def _stations(
-    frame: pd.DataFrame, roles: Roles, where: Where
-) -> tuple[Index, list[object], list[str]]:
-    if roles.layout == "wide":
-        return np.zeros(len(frame), dtype=np.int64), [], list(roles.values)
-    if roles.location is None:
-        return np.zeros(len(frame), dtype=np.int64), [ONE], [ONE]
-    codes, texts, labels = read_labels(frame[roles.location], where)
-    return codes, labels, texts
-
-
-def _finite(column: pd.Series, options: ReadOptions, where: Where) -> Numbers:
-    numbers = read_numbers(column, options, where)
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        row = int(np.argmax(infinite))
-        raise TableError(
-            f"values must be finite, but column '{column.name}' has {numbers[row]:g} in "
-            f"{where(row)}. If it stands for a missing value, say so with --missing "
-            f"{numbers[row]:g}"
-        )
-    return numbers
-
-
-def _refuse_duplicates(
-    rows: Rows, times: Times, clock: Clock, names: list[str], measured: list[str], where: Where
-) -> None:
-    keys = pd.Series(rows.keys)
-    twice = keys.duplicated()
-    if not twice.any():
-        return
-    row = int(np.argmax(twice))
-    first = int(np.argmax(keys == keys[row]))
-    moment = pd.Timestamp(times[rows.number[row]])
-    station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
-    cell = {"wide": "", "panel": station, "long": station + kind}[rows.layout]
-    # a stamp without a zone may be the second one of a night when clocks went back
-    night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
-    raise TableError(
-        f"a cell may be given once, but {moment}{cell} stands in {where(first)} and again in "
-        f"{where(row)}. Say what to take: --duplicates mean or --duplicates first"
-        + (", or name the column of the stations with --location" if not cell else "")
-        + (". If clocks went back that night, give --tz instead" if night else "")
-    )
-
-
-def _values(
-    rows: Rows, numbers: dict[str, Numbers], options: ReadOptions, angles: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    values = np.full(rows.shape, np.nan)
-    for number, column in enumerate(numbers.values()):
-        known = ~np.isnan(column)
-        cells = tuple(part[known] for part in rows.own_cells(number))
-        if options.duplicates is None:
-            values[cells] = column[known]
-        else:
-            join(values, cells, column[known], options.duplicates, angles[cells[2]])
-    return values
-
-
-def _places(
-    frame: pd.DataFrame,
-    roles: Roles,
-    options: ReadOptions,
-    row_location: Index,
-    names: list[str],
-    where: Where,
-) -> tuple[list[float] | None, list[float] | None]:
-    """Latitude and longitude of each station, as the frame itself tells them."""
-    wanted = options.coordinates and options.locations is None
-    if not wanted or roles.lat is None or roles.lon is None:
-        return None, None
-    found = []
-    for column in (roles.lat, roles.lon):
-        numbers = pd.Series(read_numbers(frame[column], replace(options, missing=()), where))
-        groups = numbers.groupby(row_location)
-        low, high = groups.min(), groups.max()
-        moved = np.flatnonzero((low != high) & low.notna())
-        if len(moved):
-            station = int(moved[0])
-            rows = np.flatnonzero((row_location == station) & numbers.notna())
-            other = rows[np.argmax(numbers[rows].to_numpy() != numbers[rows[0]])]
-            raise TableError(
-                f"a station stays where it is, but '{names[station]}' has {column} "
-                f"{numbers[rows[0]]:g} in {where(int(rows[0]))} and {numbers[other]:g} in "
-                f"{where(int(other))}. Correct it, give coordinates with --locations FILE, or "
-                "leave them out with --no-coordinates"
-            )
-        found.append(low.to_list())
-    if np.isnan(found).all():
-        return None, None
-    return found[0], found[1]
-
-
-def _units(
-    frame: pd.DataFrame, roles: Roles, measured: list[str], row_measurement: Index
-) -> dict[str, str]:
-    if roles.unit is None:
-        return {}
-    first = frame[roles.unit].astype(object).groupby(row_measurement).first()
-    return {measured[int(code)]: str(unit) for code, unit in first.items() if pd.notna(unit)}
-
-
-def _notes(
-    rows: Rows, times: Times, cube: xr.DataArray, roles: Roles, options: ReadOptions
-) -> Iterator[str]:
-    """What the user should know about how the table was read."""
-    grid = cube["time"].to_numpy()
-    absent = int((np.bincount(rows.time, minlength=len(grid)) == 0).sum())
-    if absent:
-        yield f"{absent:,} of {len(grid):,} time stamps were absent and became gaps"
-    moved = int((grid[rows.time] != times[rows.number]).sum())
-    if moved:
-        yield (
-            f"{moved:,} rows had stamps between steps and were read as the nearest; they come back "
-            "as they were"
-        )
-    if options.duplicates:
-        joined = len(rows.number) - len(np.unique(rows.keys))
-        yield (
-            f"rows that spoke of a cell again were joined ({options.duplicates}), {joined:,} in "
-            "all; they come back as they were"
-        )
-    if roles.carried:
-        yield f"carried along unread: {', '.join(roles.carried)}"
-
-
-def _doubts(cube: xr.DataArray, roles: Roles, options: ReadOptions) -> Iterator[str]:
-    """What the user should look at, because it may mean something else."""
-    told = options.layout or options.measurements or options.locations is not None
-    if roles.layout == "wide" and not told:
-        yield (
-            "every column was taken as a station; if they are measurements of one station, give "
-            "--layout panel"
-        )
-    yield from likely_codes(cube)
-    yield from likely_angles(cube)

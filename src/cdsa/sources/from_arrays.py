@@ -1,0 +1,282 @@
+"""Understanding labelled arrays: which axis is what, and the cube made of them.
+
+Two forms are understood: one variable per measurement with the axes (time, station), as in a CF
+time-series file, and one variable with the axes (time, station, measurement). Axes may have other
+names and any order.
+"""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import AXES, ONE, angle_flags, check_cube, describe, make_cube
+from cdsa.errors import ConfigError, TableError, unknown
+from cdsa.sources.arrays import FILLED, Arrays
+from cdsa.sources.cells import join, likely_angles, likely_codes
+from cdsa.sources.cf import flags_of
+from cdsa.sources.columns import LAT, LOCATION, LON, MEASUREMENT, missing_codes, named
+from cdsa.sources.options import ReadOptions
+from cdsa.times import Clock, digits_of, regular_grid, to_nanoseconds
+
+NEVER_WRITTEN = float(np.float32(9.969209968386869e36))  # what NetCDF leaves where nothing is put
+NOT_HERE = ("layout", "time", "location", "measurement", "value", "lat", "lon", "tz", "time_format")
+DEGREES = frozenset({"degree", "degrees", "deg", "°"})
+
+
+def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
+    """Understand labelled arrays as a cube."""
+    for name in NOT_HERE:
+        if getattr(options, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is for tables; of labelled arrays the axes are "
+                "recognised by their kind and names. Leave it out"
+            )
+    variables = _variables(data, options)
+    axes = _axes(data, variables)
+    names = _labels(data, axes["location"]) if "location" in axes else [ONE]
+    values = np.stack([_block(data[name], axes) for name in variables], axis=-1)
+    measured = list(variables)
+    chosen: tuple[int, ...] = ()
+    if "measurement" in axes:
+        measured, values = _labels(data, axes["measurement"]), values[..., 0]
+        if options.measurements:
+            for name in options.measurements:
+                if name not in measured:
+                    raise TableError(f"--measurements: {unknown('measurement', name, measured)}")
+            chosen = tuple(n for n, name in enumerate(measured) if name in options.measurements)
+            values = np.take(values, chosen, axis=-1)
+            measured = [measured[number] for number in chosen]
+    for code in missing_codes(options):
+        values[values == code] = np.nan
+    doubts = _unfill(values, data, variables, axes, chosen, options)
+
+    def where(step: int) -> str:
+        return f"step {step} of axis '{axes['time']}'"
+
+    index = pd.DatetimeIndex(data[axes["time"]].to_numpy())
+    if index.isna().any():
+        raise TableError(
+            f"every step needs a time, but {where(int(np.argmax(index.isna())))} has none"
+        )
+    times = to_nanoseconds(index)
+    grid, position = regular_grid(times, where, options.step)
+    lat, lon = _places(data, axes, options)
+    empty = np.full((len(grid), *values.shape[1:]), np.nan)
+    cube = make_cube(empty, grid, names, measured, lat=lat, lon=lon)
+    cube = _described(cube, data, variables, axes, options)
+    cube = cube.copy(data=_on_grid(values, cube, position, times, options))
+    check_cube(cube)
+    absent = len(grid) - len(np.unique(position))
+    moved = int((grid[position] != times).sum())
+    joined = len(position) - len(np.unique(position))
+    notes = []
+    if absent:
+        notes.append(f"{absent:,} of {len(grid):,} time stamps were absent and became gaps")
+    if moved:
+        notes.append(f"time stamps between steps were moved to the nearest, {moved:,} in all")
+    if joined:
+        notes.append(
+            f"time stamps given again were joined ({options.duplicates}), {joined:,} in all"
+        )
+    return Arrays(
+        data=data,
+        variables=variables,
+        axes=axes,
+        cube=cube,
+        position=position,
+        chosen=chosen,
+        clock=Clock(digits=digits_of(grid)),
+        notes=tuple(notes),
+        doubts=(*doubts, *likely_codes(cube), *likely_angles(cube)),
+    )
+
+
+def _unfill(
+    values: NDArray[np.float64],
+    data: xr.Dataset,
+    variables: tuple[str, ...],
+    axes: dict[str, str],
+    chosen: tuple[int, ...],
+    options: ReadOptions,
+) -> list[str]:
+    """Take back what an earlier fill put in, if wanted; else say that it is there."""
+    doubts = []
+    for number, variable in enumerate(variables):
+        before = np.zeros(1, dtype=bool)
+        for name in flags_of(data, variable):
+            before = before | (_block(data[name], axes) == FILLED)
+        if not before.any():
+            continue
+        if "measurement" in axes:
+            before, part = (np.take(before, chosen, axis=-1) if chosen else before), values
+        else:
+            part = values[..., number]
+        if options.refill:
+            part[before] = np.nan
+        else:
+            doubts.append(
+                f"cells of {variable} that were filled before, {int(before.sum()):,} in all, are "
+                "taken as measured; to fill them anew, give --refill"
+            )
+    return doubts
+
+
+def _described(
+    cube: xr.DataArray,
+    data: xr.Dataset,
+    variables: tuple[str, ...],
+    axes: dict[str, str],
+    options: ReadOptions,
+) -> xr.DataArray:
+    """The cube with what the data set says about its measurements."""
+    measured = [str(name) for name in cube["measurement"].to_numpy()]
+    units: dict[str, str] = {}
+    directions: list[str] = []
+    if "measurement" in axes:
+        axis = axes["measurement"]
+        labels = _labels(data, axis)
+        rows = [labels.index(name) for name in measured]
+        for name in ("unit", "angle", "at_least", "at_most"):
+            if name in data.variables and data[name].dims == (axis,):
+                cube = cube.assign_coords({name: ("measurement", data[name].to_numpy()[rows])})
+    else:
+        attrs = {name: data[name].attrs for name in variables}
+        units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}
+        directions = [name for name, a in attrs.items() if _is_direction(a)]
+    return describe(
+        cube,
+        units=units | dict(options.units),
+        angles=[*directions, *options.angles],
+        bounds={name: (low, high) for name, low, high in options.bounds},
+    )
+
+
+def _variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:
+    beside = {
+        word
+        for variable in data.values()
+        for word in str(variable.attrs.get("ancillary_variables", "")).split()
+    }
+    places = {named([str(name) for name in data.variables], names) for names in (LAT, LON)}
+    found = [
+        str(name)
+        for name, variable in data.data_vars.items()
+        if variable.dtype.kind in "fiu"
+        and variable.ndim
+        and "flag_values" not in variable.attrs
+        and name not in beside | places
+        and any(_is_time(data, str(dim)) for dim in variable.dims)
+    ]
+    if not found:
+        raise TableError(
+            "a data set needs at least one variable of numbers along a time axis, but found "
+            f"{', '.join(f'{n}{v.dims}' for n, v in data.variables.items()) or 'nothing'}. If time "
+            "is not decoded as dates, give it units such as 'hours since 2020-01-01'"
+        )
+    if len(found) == 1 and named([str(dim) for dim in data[found[0]].dims], MEASUREMENT):
+        return tuple(found)  # the measurements stand along an axis
+    for name in options.measurements:
+        if name not in found:
+            raise TableError(f"--measurements: {unknown('variable', name, found)}")
+    return tuple(name for name in found if not options.measurements or name in options.measurements)
+
+
+def _is_time(data: xr.Dataset, dim: str) -> bool:
+    return dim in data.coords and np.issubdtype(data[dim].dtype, np.datetime64)
+
+
+def _axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
+    dims = [str(dim) for dim in data[variables[0]].dims]
+    for name in variables[1:]:
+        if set(data[name].dims) != set(dims):
+            raise TableError(
+                f"all variables must have the same axes, but '{name}' has {data[name].dims} and "
+                f"'{variables[0]}' has {tuple(dims)}. Choose with --measurements"
+            )
+    axes = {"time": next(dim for dim in dims if _is_time(data, dim))}
+    rest = [dim for dim in dims if dim != axes["time"]]
+    kind = named(rest, MEASUREMENT) if len(variables) == 1 else None
+    if kind is None and len(variables) == 1 and len(rest) == 2 and named(rest, LOCATION):
+        kind = next(dim for dim in rest if dim != named(rest, LOCATION))
+    if kind is not None:
+        rest.remove(kind)
+    if len(rest) > 1:
+        place = named(rest, LOCATION)
+        raise TableError(
+            "besides time a variable may have one axis of stations"
+            + (" and one of measurements" if place else "")
+            + f", but '{variables[0]}' has {tuple(dims)}. Put the others together first, for "
+            f"example data.stack(location={tuple(rest)})"
+        )
+    return axes | ({"location": rest[0]} if rest else {}) | ({"measurement": kind} if kind else {})
+
+
+def _labels(data: xr.Dataset, dim: str) -> list[str]:
+    """Names along an axis: its coordinate, or the variable that CF marks as the station's id."""
+    if dim in data.coords:
+        return [_text(label) for label in data[dim].to_numpy()]
+    for variable in data.variables.values():
+        if variable.dims == (dim,) and variable.attrs.get("cf_role") == "timeseries_id":
+            return [_text(label) for label in variable.to_numpy()]
+    return [str(number) for number in range(data.sizes[dim])]
+
+
+def _text(label: object) -> str:
+    return (label.decode(errors="replace") if isinstance(label, bytes) else str(label)).strip()
+
+
+def _block(variable: xr.DataArray, axes: dict[str, str]) -> NDArray[np.float64]:
+    """Values as (time, location[, measurement])."""
+    dims = [axes[axis] for axis in AXES if axis in axes]
+    block = variable.transpose(*dims).to_numpy().astype(np.float64)
+    if not {"_FillValue", "missing_value"} & {*variable.encoding, *variable.attrs}:
+        block[block == NEVER_WRITTEN] = np.nan
+    return block if "location" in axes else np.expand_dims(block, 1)
+
+
+def _on_grid(
+    values: NDArray[np.float64],
+    cube: xr.DataArray,
+    position: NDArray[np.int64],
+    times: NDArray[np.datetime64],
+    options: ReadOptions,
+) -> NDArray[np.float64]:
+    twice = pd.Series(position).duplicated().to_numpy()
+    if twice.any() and options.duplicates is None:
+        raise TableError(
+            f"a cell may be given once, but time {pd.Timestamp(times[np.argmax(twice)])} is there "
+            "twice. Say what to take: --duplicates mean or --duplicates first"
+        )
+    whole = np.full(cube.shape, np.nan)
+    if not twice.any():
+        whole[position] = values
+        return whole
+    step, place, kind = np.nonzero(np.isfinite(values))
+    angles = angle_flags(cube)[kind]
+    numbers = values[step, place, kind]
+    join(whole, (position[step], place, kind), numbers, str(options.duplicates), angles)
+    return whole
+
+
+def _places(
+    data: xr.Dataset, axes: dict[str, str], options: ReadOptions
+) -> tuple[list[float] | None, list[float] | None]:
+    names = [str(name) for name in data.variables]
+    found = [named(names, LAT), named(names, LON)]
+    if not options.coordinates or options.locations is not None or None in found:
+        return None, None
+    dims = (axes["location"],) if "location" in axes else ()
+    blocks = [data[name] for name in found if name is not None]
+    alone = "location" not in axes or data.sizes[axes["location"]] == 1
+    if any(block.dims != dims and not (alone and block.size == 1) for block in blocks):
+        return None, None
+    lat, lon = (block.to_numpy().astype(float).reshape(-1).tolist() for block in blocks)
+    return lat, lon
+
+
+def _is_direction(attrs: dict[str, object]) -> bool:
+    if attrs.get("angle") == "direction":
+        return True
+    name = str(attrs.get("standard_name", ""))
+    return name.endswith("direction") and str(attrs.get("units", "")) in DEGREES

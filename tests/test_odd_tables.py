@@ -1,0 +1,202 @@
+"""Tables that once were read or written wrongly."""
+
+import datetime
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+
+import cdsa
+from cdsa.errors import OutputError, TableError
+from cdsa.sources.files import open_source, save_all
+from oddities import (
+    GAPPY,
+    HOURS,
+    NAN,
+    RISING,
+    panel,
+    round_trip,
+)
+
+
+@pytest.mark.parametrize(
+    ("entries", "filled"),
+    [
+        ([1.0, None, 3.0, 4.0, 5.0, 6.0], 2.0),
+        ([Decimal("1.00"), None, *[Decimal("3.50")] * 4], Decimal("2.25")),
+        (["1", "", "3", "4", "5", "6"], "2"),
+    ],
+)
+def test_entries_are_filled_in_their_own_kind(entries, filled):
+    frame = panel(x=pd.Series(entries, dtype=object))
+    result = round_trip(frame)["x"].iloc[1]
+    assert result == filled and type(result) is type(filled)
+
+
+def test_categories_are_widened():
+    frame = panel(x=pd.Categorical([1.0, NAN, 3.0, 4.0, 5.0, 6.0]))
+    result = round_trip(frame)["x"]
+    assert result.iloc[1] == 2.0 and isinstance(result.dtype, pd.CategoricalDtype)
+
+
+def test_small_integers_do_not_wrap():
+    frame = panel(
+        x=pd.array([100, 110, 120, 126, 127, None], dtype="Int8"), y=[1.0, 2, 3, 4, 5, 60]
+    )
+    result = round_trip(frame, "mice")["x"]
+    assert (
+        result.dtype == "Int8"
+        and (result.iloc[:5] == frame["x"].iloc[:5]).all()
+        and result.iloc[5] > 0
+    )
+
+
+def test_yes_and_no_of_a_new_row_is_neither():
+    result = round_trip(panel(x=RISING[:6], ok=True).drop(index=3))
+    assert result["ok"].isna().sum() == 1 and result["ok"].dropna().all()
+
+
+def test_a_remark_is_not_copied_onto_new_rows():
+    result = round_trip(panel(x=RISING[:6], qc="checked").drop(index=3))
+    assert result["qc"].isna().tolist() == [False] * 3 + [True] + [False] * 2
+
+
+def test_lists_are_carried_along():
+    frame = panel(x=GAPPY[:6], parts=[[1, 2]] * 6).drop(index=3)
+    assert round_trip(frame)["parts"].notna().sum() == 5
+
+
+def test_dates_in_an_object_column_stay_dates():
+    days = [datetime.date(2020, 1, d) for d in (1, 2, 4, 5)]
+    result = round_trip(pd.DataFrame({"time": days, "station": "A", "x": [1.0, 2, 4, 5]}))
+    assert result["time"].tolist() == [datetime.date(2020, 1, d) for d in range(1, 6)]
+
+
+def test_a_long_table_keeps_the_rows_that_were_not_asked_for():
+    frame = panel(pm=GAPPY[:6], no2=RISING[:6]).melt(["time", "station"], var_name="variable")
+    result = round_trip(frame, measurements=["pm"])
+    assert len(result) == len(frame) and result["value"].notna().all()
+    pd.testing.assert_frame_equal(
+        result[result["variable"] == "no2"], frame[frame["variable"] == "no2"]
+    )
+
+
+@pytest.mark.parametrize("index", [pd.RangeIndex(6, name="line"), pd.Index([5, 7, 9, 11, 13, 15])])
+def test_an_index_that_says_nothing_of_time_or_place_comes_back(index):
+    frame = panel(x=GAPPY[:6]).set_axis(index, axis=0)
+    source = open_source(frame)
+    assert source.cube["measurement"].values.tolist() == ["x"]
+    pd.testing.assert_index_equal(source.filled(cdsa.fill(source.cube)).index, index)
+
+
+def test_an_unnamed_index_of_names_is_the_stations():
+    frame = panel(x=GAPPY[:6]).drop(columns="station").set_axis(["A"] * 6, axis=0)
+    assert open_source(frame).layout.startswith("panel")
+
+
+def test_an_unnamed_time_index_stays_unnamed_and_numbers_stay_names():
+    frame = pd.DataFrame({1001: GAPPY[:6], 1002: RISING[:6]}, index=HOURS)
+    result = round_trip(frame)
+    assert result.index.name is None and result.columns.tolist() == [1001, 1002]
+
+
+def test_an_unnamed_double_index_is_understood():
+    index = pd.MultiIndex.from_product([HOURS, ["A", "B"]])
+    result = round_trip(pd.DataFrame({"x": GAPPY}, index=index))
+    assert result.index.names == [None, None] and result["x"].notna().all()
+
+
+def test_row_numbers_of_another_program_are_no_measurement():
+    frame = panel(x=RISING[:6])
+    frame.insert(0, "Unnamed: 0", range(6))
+    result = round_trip(frame.drop(index=3))
+    assert cdsa.open_cube(frame)["measurement"].values.tolist() == ["x"]
+    assert result["Unnamed: 0"].tolist() == [0, 1, 2, 6, 4, 5]
+
+
+def test_columns_without_a_name_come_back_without_one(tmp_path):
+    text = "time,station,x,,\n2020-01-01,A,1,,\n2020-01-02,A,,,\n2020-01-04,A,4,,\n"
+    (tmp_path / "in.csv").write_text(text)
+    source = open_source(tmp_path / "in.csv")
+    source.save(cdsa.fill(source.cube), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == (
+        "time,station,x,,\n2020-01-01,A,1,,\n2020-01-02,A,2,,\n2020-01-03,A,3,,\n2020-01-04,A,4,,\n"
+    )
+
+
+@pytest.mark.parametrize("column", ["time", "x"])
+def test_text_columns_of_parquet_stay_text(column, tmp_path):
+    frame = panel(x=GAPPY[:6]).drop(index=1)
+    frame[column] = frame[column].astype(str).replace("nan", "")
+    frame.to_parquet(tmp_path / "in.parquet", index=False)
+    source = open_source(tmp_path / "in.parquet")
+    source.save(cdsa.fill(source.cube), tmp_path / "out.parquet")
+    out = pd.read_parquet(tmp_path / "out.parquet")
+    assert (
+        pd.api.types.is_string_dtype(out[column].dtype)
+        and len(out) == 6
+        and (out != "").all().all()
+    )
+
+
+def test_decimals_of_parquet_stay_decimals(tmp_path):
+    frame = panel(x=[Decimal("1.00"), None, *[Decimal("3.50")] * 4])
+    frame.to_parquet(tmp_path / "in.parquet")
+    source = open_source(tmp_path / "in.parquet")
+    source.save(cdsa.fill(source.cube), tmp_path / "out.parquet")
+    assert pd.read_parquet(tmp_path / "out.parquet")["x"].tolist()[1] == Decimal("2.25")
+
+
+def test_decimal_commas_are_read_strictly(tmp_path):
+    (tmp_path / "in.csv").write_text("time;station;x\n2020-01-01;A;1.234\n2020-01-02;A;1,5\n")
+    with pytest.raises(TableError, match="'1.234' in line 2"):
+        cdsa.open_cube(tmp_path / "in.csv", decimal=",")
+
+
+def test_lines_are_counted_through_quoted_line_ends(tmp_path):
+    rows = ['2020-01-01,A,1,"two\nlines"', "2020-01-02,A,x,"]
+    (tmp_path / "in.csv").write_text("\n".join(["time,station,v,note", *rows, ""]))
+    with pytest.raises(TableError, match="'x' in line 4"):
+        cdsa.open_cube(tmp_path / "in.csv", measurements="v")
+
+
+def test_a_broken_archive_is_refused(tmp_path):
+    import gzip
+
+    packed = bytearray(gzip.compress(b"time,station,x\n" + b"2020-01-01,A,1\n" * 500))
+    packed[20] ^= 0xFF
+    (tmp_path / "in.csv.gz").write_bytes(bytes(packed))
+    with pytest.raises(TableError):
+        cdsa.open_cube(tmp_path / "in.csv.gz")
+
+
+def test_two_outputs_under_two_names_of_one_file_are_refused(tmp_path):
+    source = open_source(panel(x=GAPPY[:6]))
+    same = tmp_path / ".." / tmp_path.name / "out.csv"
+    with pytest.raises(OutputError, match="two outputs cannot both be"):
+        save_all(source, cdsa.fill(source.cube), tmp_path / "out.csv", detail=same)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_if_one_output_cannot_be_placed_the_other_is_as_before(tmp_path, monkeypatch):
+    from pathlib import Path
+
+    (tmp_path / "out.csv").write_text("mine")
+    source = open_source(panel(x=GAPPY[:6]))
+    real = Path.replace
+
+    def refuse(self, target):
+        if Path(target).name == "detail.csv":
+            raise OSError(13, "Permission denied")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OutputError, match="Nothing was changed"):
+        save_all(
+            source,
+            cdsa.fill(source.cube),
+            tmp_path / "out.csv",
+            detail=tmp_path / "detail.csv",
+            overwrite=True,
+        )
+    assert (tmp_path / "out.csv").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1

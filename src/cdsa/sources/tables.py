@@ -4,7 +4,7 @@ A `Table` keeps the user's own rows. Writing back only puts values into cells th
 adds the rows that were absent, so whatever was measured comes back untouched.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -132,9 +132,11 @@ class Table:
         """The frame with numbers and dates where it has the text of numbers and dates."""
         typed = self.frame.copy()
         whole = len(self.rows.number) == len(typed)  # what was not read may be anything
-        for name in (*(self.roles.values if whole else ()), self.roles.lat, self.roles.lon):
+        places = (self.roles.lat, self.roles.lon)
+        for name in (*(self.roles.values if whole else ()), *places):
             if name is not None and is_text(typed[name]):
-                typed[name] = read_numbers(typed[name], self.options, str)
+                codes = () if name in places else self.options.missing
+                typed[name] = read_numbers(typed[name], replace(self.options, missing=codes), str)
         if is_text(typed[self.roles.time]):
             typed[self.roles.time] = self.clock.local(self.times)
         return typed

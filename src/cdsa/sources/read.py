@@ -193,9 +193,12 @@ def _read_arrays(path: Path, form: Format) -> xr.Dataset:
 
 
 def refuse_twice(names: list[str], where: str) -> None:
-    for number, name in enumerate(names):
-        if name in names[:number] and name != "":
+    """Refuse two columns of one name; columns without any are left alone."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen and name != "":
             raise TableError(
                 f"each column needs a name of its own, but '{name}' stands twice in {where}. "
                 "Rename one"
             )
+        seen.add(name)

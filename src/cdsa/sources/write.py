@@ -50,6 +50,7 @@ def write_frame(
     style = style or CsvStyle()
     indexed = not isinstance(frame.index, pd.RangeIndex)
     header = list(style.header) if len(style.header) == len(frame.columns) else True
+    frame = frame.copy()  # columns lie together again: thousands of single ones are written slowly
     with _open_for_text(path, form, style) as file:
         frame.to_csv(
             file, sep=style.separator, index=indexed, header=header, decimal=style.decimal,

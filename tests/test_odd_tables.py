@@ -9,14 +9,7 @@ import pytest
 import cdsa
 from cdsa.errors import OutputError, TableError
 from cdsa.sources.files import open_source, save_all
-from oddities import (
-    GAPPY,
-    HOURS,
-    NAN,
-    RISING,
-    panel,
-    round_trip,
-)
+from oddities import GAPPY, HOURS, NAN, RISING, panel, round_trip, stamps_written, write_csv
 
 
 @pytest.mark.parametrize(
@@ -200,3 +193,13 @@ def test_if_one_output_cannot_be_placed_the_other_is_as_before(tmp_path, monkeyp
             overwrite=True,
         )
     assert (tmp_path / "out.csv").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_stamps_of_two_zones_get_new_ones_in_the_zone_that_was_given(tmp_path):
+    path = write_csv(tmp_path, "2020-01-01 00:00Z", "2020-01-01 02:00+01:00", "2020-01-01 03:00Z")
+    assert stamps_written(path, tz="UTC")[2] == "2020-01-01 02:00Z"
+
+
+def test_a_code_for_missing_does_not_hide_that_a_column_is_a_direction():
+    doubts = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).doubts
+    assert any("--angle wind_dir" in doubt for doubt in doubts)

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.cube import angle_flags, fillable, has_places, unit_of
 from cdsa.gaps import gap_starts, run_lengths
 from cdsa.results import Value
 from cdsa.times import describe_step, infer_step
@@ -102,6 +102,8 @@ def _longest(cube: xr.DataArray, lengths: NDArray[np.int64], most: int) -> pd.Da
 def missing_over_time(cube: xr.DataArray, axis: str, columns: int) -> NDArray[np.float64]:
     """Share missing per label of `axis` (down) and stretch of time (across)."""
     other = "location" if axis == "measurement" else "measurement"
+    if axis == "location":  # what nobody ever measured would hide when stations dropped out
+        cube = cube.isel(measurement=fillable(cube) if fillable(cube).any() else slice(None))
     missing = cube.isnull().mean(other).transpose(axis, "time").to_numpy()
     edges = np.linspace(0, missing.shape[1], min(columns, missing.shape[1]) + 1).astype(int)
     return np.add.reduceat(missing, edges[:-1], axis=1) / np.diff(edges)

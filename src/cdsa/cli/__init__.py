@@ -1,5 +1,6 @@
 """The command line: parse, call one library function, print."""
 
+import logging
 import os
 import sys
 
@@ -9,6 +10,8 @@ def main() -> None:
     from cdsa.cli.app import app
     from cdsa.errors import CdsaError
 
+    logging.getLogger("cdsa").propagate = False  # what it would say is printed beside the results
+    logging.getLogger("cdsa").addHandler(logging.NullHandler())
     try:
         app()
     except CdsaError as error:

@@ -41,6 +41,7 @@ def info(file: File, *, reading: Reading, json: Json = False) -> None:
         source = open_source(file, **reading)
         found = inspect_cube(source.cube)
     if json:
+        show.print_notes(source, show.err)
         show.print_json(
             [record | {"layout": source.layout.split(":")[0]} for record in found.records()]
         )
@@ -58,7 +59,8 @@ def fill(
     reading: Reading,
     method: Annotated[str, typer.Option("--method", help="See 'cdsa methods'.")] = defaults.METHOD,
     detail: Annotated[
-        Path | None, typer.Option("--detail", help="Also write one row per filled cell here.")
+        Path | None,
+        typer.Option("--detail", help="Also write one row per cell that was missing here."),
     ] = None,
     check: Annotated[
         bool,
@@ -146,9 +148,7 @@ def score(
         show.print_json(records)
     else:
         show.print_scores(scores, by)
-        show.out.print(
-            f"\nto fill with the best: cdsa fill FILE -o OUT --method {best_method(scores)}"
-        )
+        show.print_best(best_method(scores))
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:

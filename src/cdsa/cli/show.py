@@ -260,6 +260,14 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
         out.print(f"{method} left {several(count, 'hidden cell')} open; they are not counted")
 
 
+def print_best(method: str) -> None:
+    """What to do next."""
+    out.print(
+        f"\nto fill with the best: cdsa fill FILE -o OUT --method {method}, with the same options for "
+        "reading FILE as here"
+    )
+
+
 def _unit_words(unit: str) -> str:
     words = f"in {unit} of each measurement" if unit == MIXED else unit
     return f", {escape(words)}" if words else ""

@@ -165,6 +165,8 @@ def open_source(data: object, **options: object) -> Source:
     cube = content.cube
     if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
         cube = with_places(cube, settled.locations, settled)
+    for doubt in content.doubts:
+        logger.warning("%s: %s", name, doubt)
     return Source(content, cube, name, read, columns, index, None if index else rows)
 
 
@@ -177,10 +179,7 @@ def open_cube(data: object, **options: object) -> xr.DataArray:
     >>> open_cube(frame).sizes
     Frozen({'time': 2, 'location': 1, 'measurement': 1})
     """
-    source = open_source(data, **options)
-    for doubt in source.doubts:
-        logger.warning("%s: %s", source.name, doubt)
-    return source.cube
+    return open_source(data, **options).cube
 
 
 def _plain_frame(

@@ -223,14 +223,14 @@ def _notes(
     moved = int((grid[rows.time] != times[rows.number]).sum())
     if moved:
         yield (
-            f"{moved:,} rows had stamps between steps and were read as the nearest; they come back "
-            "as they were"
+            f"rows with stamps between steps, {moved:,} in all, were read as the nearest; their "
+            "stamps come back as they were"
         )
     if options.duplicates:
         joined = len(rows.number) - len(np.unique(rows.keys))
         yield (
             f"rows that spoke of a cell again were joined ({options.duplicates}), {joined:,} in "
-            "all; they come back as they were"
+            "all; what they measured comes back as it was, empty entries get the joined value"
         )
     if roles.carried:
         yield f"carried along unread: {', '.join(roles.carried)}"

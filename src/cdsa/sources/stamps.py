@@ -116,11 +116,12 @@ def _read_text(
     zones = [_zone_name(match.group(1)) if match else None for match in found]
     for number, zone in enumerate(zones):
         if zone != zones[0] and tz is None and texts[number]:
+            bare = zone is None or zones[0] is None
+            what = "which zone those without one are in" if bare else "which zone to use for all"
             raise TableError(
-                f"all stamps must be in one time zone, but '{texts[number]}' in "
-                f"{at(number)} is {_in_zone(zone)} while '{texts[0]}' in "
-                f"{at(0)} is {_in_zone(zones[0])}. Say which zone to use for all "
-                "with --tz, for example --tz UTC"
+                f"all stamps must be in one time zone, but '{texts[number]}' in {at(number)} is "
+                f"{_in_zone(zone)} while '{texts[0]}' in {at(0)} is {_in_zone(zones[0])}. Say "
+                f"{what} with --tz, for example --tz UTC or --tz Europe/Berlin"
             )
     bodies = [
         t if m is None else t[: m.start(1)].strip() for t, m in zip(texts, found, strict=True)
@@ -236,6 +237,8 @@ def _clock_like(
     """The clock that writes `texts` again; ISO stamps where none does so exactly."""
     suffixes = {text[len(body) :] for text, body in zip(texts, bodies, strict=True)}
     suffix = suffixes.pop() if len(suffixes) == 1 else None
+    if suffix is None and zone == "UTC":
+        suffix = "Z"
     fraction = re.search(r"\.(\d{1,9})$", bodies[0]) if ":" in bodies[0] else None
     digits = len(fraction.group(1)) if fraction else 0
     clocks = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H", "T%H", "T%H%M%S", "T%H%M")

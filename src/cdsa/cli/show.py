@@ -263,8 +263,8 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
 def print_best(method: str) -> None:
     """What to do next."""
     out.print(
-        f"\nto fill with the best: cdsa fill FILE -o OUT --method {method}, with the same options for "
-        "reading FILE as here"
+        f"\nto fill with the best: cdsa fill FILE -o OUT --method {method}, with the same options "
+        "for reading FILE as here"
     )
 
 

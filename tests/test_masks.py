@@ -75,7 +75,7 @@ def test_bursts_of_mixed_lengths_follow_the_mix(rng):
         values[start : start + (30 if number % 4 == 0 else 2), 0] = np.nan
     gappy = cube.copy(data=values)
     drawn = gap_lengths(Bursts(share=0.05)(gappy, rng).to_numpy()[:, 1:])
-    assert set(drawn) <= {1, *range(2, 31)} | set(range(32, 70)) and np.median(drawn) == 2
+    assert np.median(drawn) == 2 and 30 in drawn
     assert drawn.mean() == pytest.approx(9.0, rel=0.25)
 
 

@@ -113,11 +113,7 @@ def score(
     errors = measure(filled, truth, asked, visible)
     return Score(
         method=name,
-        hide=hide
-        if isinstance(hide, str)
-        else "given"
-        if isinstance(hide, xr.DataArray)
-        else type(hide).__name__.lower(),
+        hide=_name_of(hide),
         repeat=0,
         errors=errors,
         hidden=int(asked.sum()),

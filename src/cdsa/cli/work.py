@@ -39,11 +39,8 @@ def usable_methods() -> list[str]:
     """All methods whose extras are installed; the others are named."""
     missing = [info for info in all_methods() if not info.installed]
     if missing:
-        extras = sorted({info.extra for info in missing})
-        show.note(
-            f"left out: {', '.join(info.name for info in missing)} "
-            f"(pip install 'cdsa[{','.join(extras)}]')"
-        )
+        names = ", ".join(f"{info.name} (extra '{info.extra}')" for info in missing)
+        show.note(f"left out, because not installed: {names}")
     return [info.name for info in all_methods() if info.installed]
 
 

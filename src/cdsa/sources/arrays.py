@@ -7,9 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import (
-    SOURCES,
-)
+from cdsa.cube import SOURCES
 from cdsa.sources.cf import beside_names, flags_of, link, parts_of, with_cf
 from cdsa.times import Clock
 

@@ -1,14 +1,15 @@
-"""Cells of a cube while it is being made: given twice, or holding a code for missing."""
+"""A cube while it is being made: cells given twice, what is known of it, what to remark on."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import on_circle
+from cdsa.cube import describe, on_circle
+from cdsa.sources.options import ReadOptions
 
 CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
@@ -37,6 +38,29 @@ def join(
         plain = (means["angle"] == 0) | (groups.size() == 1)
         joined = means["n"].where(plain, circle)
     values.ravel()[joined.index.to_numpy()] = joined.to_numpy()
+
+
+def described(
+    cube: xr.DataArray,
+    options: ReadOptions,
+    units: Mapping[str, str],
+    angles: Sequence[str] = (),
+) -> xr.DataArray:
+    """The cube with what its source says about its measurements, and the user, who has the last
+    word."""
+    return describe(
+        cube,
+        units={**units, **dict(options.units)},
+        angles=[*angles, *options.angles],
+        bounds={name: (low, high) for name, low, high in options.bounds},
+    )
+
+
+def absent_stamps(steps: int, position: NDArray[np.int64]) -> Iterator[str]:
+    """A remark on steps that no stamp stands for."""
+    absent = int((np.bincount(position, minlength=steps) == 0).sum())
+    if absent:
+        yield f"{absent:,} of {steps:,} time stamps were absent and became gaps"
 
 
 def likely_codes(cube: xr.DataArray) -> Iterator[str]:

@@ -43,14 +43,9 @@ def entries_like(column: pd.Series, numbers: Numbers, decimal: str) -> Objects |
         return np.array([text.replace(".", decimal) for text in texts], dtype=object)
     if is_whole(column.dtype):
         return whole_numbers(numbers, column.dtype)
-    sample = (
-        next((x for x in column if isinstance(x, Decimal)), None)
-        if column.dtype == object
-        else None
-    )
-    if sample is not None:
-        digits = min(int(x.as_tuple().exponent) for x in column if isinstance(x, Decimal))
-        step = Decimal(1).scaleb(digits)
+    decimals = [x for x in column if isinstance(x, Decimal)] if column.dtype == object else []
+    if decimals:
+        step = Decimal(1).scaleb(min(int(x.as_tuple().exponent) for x in decimals))
         exact = [None if np.isnan(n) else Decimal(repr(float(n))).quantize(step) for n in numbers]
         return np.array(exact, dtype=object)
     return numbers

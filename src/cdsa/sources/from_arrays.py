@@ -10,10 +10,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import AXES, ONE, angle_flags, check_cube, describe, make_cube
+from cdsa.cube import AXES, ONE, angle_flags, check_cube, make_cube
 from cdsa.errors import ConfigError, TableError, unknown
 from cdsa.sources.arrays import FILLED, Arrays
-from cdsa.sources.cells import join, likely_angles, likely_codes
+from cdsa.sources.cells import absent_stamps, described, join, likely_angles, likely_codes
 from cdsa.sources.cf import flags_of
 from cdsa.sources.columns import LAT, LOCATION, LON, MEASUREMENT, missing_codes, named
 from cdsa.sources.options import ReadOptions
@@ -67,12 +67,9 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     cube = _described(cube, data, variables, axes, options)
     cube = cube.copy(data=_on_grid(values, cube, position, times, options))
     check_cube(cube)
-    absent = len(grid) - len(np.unique(position))
     moved = int((grid[position] != times).sum())
     joined = len(position) - len(np.unique(position))
-    notes = []
-    if absent:
-        notes.append(f"{absent:,} of {len(grid):,} time stamps were absent and became gaps")
+    notes = list(absent_stamps(len(grid), position))
     if moved:
         notes.append(f"time stamps between steps were moved to the nearest, {moved:,} in all")
     if joined:
@@ -144,12 +141,7 @@ def _described(
         attrs = {name: data[name].attrs for name in variables}
         units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}
         directions = [name for name, a in attrs.items() if _is_direction(a)]
-    return describe(
-        cube,
-        units=units | dict(options.units),
-        angles=[*directions, *options.angles],
-        bounds={name: (low, high) for name, low, high in options.bounds},
-    )
+    return described(cube, options, units, directions)
 
 
 def _variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:

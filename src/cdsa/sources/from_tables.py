@@ -8,9 +8,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import ONE, check_cube, describe, make_cube
+from cdsa.cube import ONE, check_cube, make_cube
 from cdsa.errors import TableError
-from cdsa.sources.cells import join, likely_angles, likely_codes
+from cdsa.sources.cells import absent_stamps, described, join, likely_angles, likely_codes
 from cdsa.sources.columns import Roles, find_roles, read_labels, read_numbers
 from cdsa.sources.entries import Index, Numbers
 from cdsa.sources.options import ReadOptions
@@ -50,12 +50,7 @@ def read_table(
     numbers = {name: _finite(used[name], options, at) for name in roles.values}
     lat, lon = _places(used, roles, options, row_location, names, at)
     cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
-    cube = describe(
-        cube,
-        units=_units(used, roles, measured, row_measurement) | dict(options.units),
-        angles=options.angles,
-        bounds={name: (low, high) for name, low, high in options.bounds},
-    )
+    cube = described(cube, options, _units(used, roles, measured, row_measurement))
     cube = cube.copy(data=_values(rows, numbers, options, cube["angle"].to_numpy()))
     check_cube(cube)
     return Table(
@@ -217,9 +212,7 @@ def _notes(
 ) -> Iterator[str]:
     """What the user should know about how the table was read."""
     grid = cube["time"].to_numpy()
-    absent = int((np.bincount(rows.time, minlength=len(grid)) == 0).sum())
-    if absent:
-        yield f"{absent:,} of {len(grid):,} time stamps were absent and became gaps"
+    yield from absent_stamps(len(grid), rows.time)
     moved = int((grid[rows.time] != times[rows.number]).sum())
     if moved:
         yield (

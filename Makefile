@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-slow check bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        look at, score and fill the example data (writes cdsa-demo/)"
 	@echo "make test        the test suite"
+	@echo "make test-slow   checks that take minutes"
 	@echo "make check       style, types and import layers"
 	@echo "make bench       time and memory; adds to results/"
 	@echo "make clean       remove .venv and caches"
@@ -19,6 +20,9 @@ demo: $(VENV)/.ready-demo
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n auto
+
+test-slow: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -m slow
 
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
 """Small cubes with known gaps, and one seeded generator."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import settings
 
 from cdsa.cube import describe, make_cube
 
+os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; torch is loaded after this
 settings.register_profile("cdsa", max_examples=40, deadline=None)
 settings.load_profile("cdsa")
 

@@ -6,14 +6,25 @@ import xarray as xr
 
 import cdsa
 from cdsa.cube import describe
-from cdsa.method import REGISTRY, Filler, make_method
+from cdsa.method import REGISTRY, Filler, Method, make_method
+from cdsa.method.paper import preset
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
 
 
+def made(name: str) -> Method:
+    """The method; of a network, a small one that learns for a moment."""
+    task = REGISTRY[name].task
+    return (
+        preset("small", forecast=task == "forecast")
+        if REGISTRY[name].trains
+        else make_method(name)[1]
+    )
+
+
 def filled(name: str, cube: xr.DataArray) -> xr.DataArray:
-    return make_method(name)[1].fit(cube).fill(cube)
+    return made(name).fit(cube).fill(cube)
 
 
 def small(**sizes) -> xr.DataArray:
@@ -63,7 +74,7 @@ def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
 
 
 def test_is_a_filler(name):
-    assert isinstance(make_method(name)[1].fit(small()), Filler)
+    assert isinstance(made(name).fit(small()), Filler)
 
 
 def test_cannot_see_what_was_hidden(name):
@@ -104,7 +115,7 @@ def test_does_not_care_about_the_order_of_measurements(name):
 def test_a_measurement_without_a_value_stays_missing_and_the_rest_is_filled(name):
     cube = small()
     cube[:, :, 1] = np.nan
-    result = cdsa.fill(cube, name)
+    result = cdsa.fill(cube, made(name))
     assert (
         result["value"][:, :, 1].isnull().all()
         and (result["source"][:, :, 1] == "unfillable").all()
@@ -115,7 +126,7 @@ def test_a_measurement_without_a_value_stays_missing_and_the_rest_is_filled(name
 def test_nothing_measured_at_all_is_no_crash(name):
     cube = small()
     cube[:] = np.nan
-    assert (cdsa.fill(cube, name)["source"] == "unfillable").all()
+    assert (cdsa.fill(cube, made(name))["source"] == "unfillable").all()
 
 
 def test_directions_are_filled_on_the_circle(name, windy):
@@ -136,7 +147,7 @@ def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
 
 def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
     cube = small(steps=80, stations=4)
-    filler = make_method(name)[1].fit(cube[:50, :3])
+    filler = made(name).fit(cube[:50, :3])
     other = cube[50:, [3, 1]]
     result = filler.fill(other)
     assert result.notnull().all() and result.sizes == other.sizes

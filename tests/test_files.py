@@ -145,8 +145,8 @@ def test_arrays_follow_cf(suffix, tmp_path):
     engine = "netcdf4" if suffix == ".nc" else "zarr"
     with xr.open_dataset(out, engine=engine) as data:
         flags = data["pm25_source"]
-        assert flags.attrs["flag_meanings"] == "observed filled unfillable"
-        assert list(flags.attrs["flag_values"]) == [0, 1, 2]
+        assert flags.attrs["flag_meanings"] == "observed filled unfillable forecast missing"
+        assert list(flags.attrs["flag_values"]) == [0, 1, 2, 3, 4]
         assert flags.dtype == np.int8 and set(np.unique(flags)) == {0, 1}
         assert data["pm25"].attrs["ancillary_variables"] == "pm25_source"
         assert data["pm25"].attrs["units"] == "ug m-3"

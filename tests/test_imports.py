@@ -10,18 +10,22 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "cdsa"
 LAYERS = [
     {"defaults", "errors", "gaps"},
-    {"times", "results"},
-    {"cube"},
+    {"times", "results", "config"},
+    {"cube", "models"},
     {"metrics", "masks", "splits", "scale", "sources"},
     {"windows"},
+    {"train"},
     {"method"},
     {"filling", "scoring", "inspection"},
     {"cli"},
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-NOT_HERE = {name: {"torch"} for name in LEVEL if name != "windows"} | {
+NOT_HERE = {name: {"torch"} for name in LEVEL} | {
     "windows": {"pandas"},
+    "models": {"xarray", "pandas"},
+    "train": {"pandas"},
+    "method": set(),
     "times": {"xarray", "torch"},
     "gaps": {"xarray", "pandas", "torch"},
 }
@@ -75,6 +79,13 @@ def test_help_is_instant_because_it_loads_no_arrays():
 
 def test_methods_loads_neither_torch_nor_sklearn():
     assert not loaded_by_command("methods") & {"torch", "sklearn"}
+
+
+def test_filling_without_a_network_loads_no_torch(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("time,station,x\n2020-01-01 00:00,A,1\n2020-01-01 01:00,A,\n")
+    words = ("fill", str(table), "-o", str(tmp_path / "o.csv"), "--no-check")
+    assert not loaded_by_command(*words) & {"torch", "sklearn"}
 
 
 def test_info_loads_neither_torch_nor_sklearn(tmp_path):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdsa.filling import fill as fill
+    from cdsa.filling import forecast as forecast
     from cdsa.method import methods as methods
     from cdsa.scoring import score as score
     from cdsa.sources.demo import open_demo as open_demo
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "fill": "cdsa.filling",
+    "forecast": "cdsa.filling",
     "methods": "cdsa.method",
     "score": "cdsa.scoring",
     "open_cube": "cdsa.sources.files",
     "open_source": "cdsa.sources.files",
     "open_demo": "cdsa.sources.demo",
 }
-__all__ = ["fill", "methods", "open_cube", "open_demo", "open_source", "score"]
+__all__ = ["fill", "forecast", "methods", "open_cube", "open_demo", "open_source", "score"]
 
 
 def __getattr__(name: str) -> object:

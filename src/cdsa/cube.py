@@ -14,13 +14,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.errors import CubeError, unknown
-from cdsa.times import is_regular
+from cdsa.times import is_regular, next_times
 
 AXES = ("time", "location", "measurement")
 ONE = "station"
 """Name of the only station of a source that names none."""
-SOURCES = ("observed", "filled", "unfillable")
-"""Where a value comes from; the position of a word is its flag in a file."""
+SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
+"""Where a value comes from; the position of a word is its flag in a file. A forecast leaves gaps
+before it 'missing', as they were."""
 LARGEST = 1e100  # squares and sums of larger values leave the range of a float
 DIRECTION = "degrees of direction"
 DIRECTION_UNITS = frozenset(
@@ -155,6 +156,19 @@ def _check_places(cube: xr.DataArray) -> None:
                     f"'{place}' {found}. Correct it, give coordinates with --locations FILE, or "
                     "leave all coordinates out with --no-coordinates"
                 )
+
+
+def append_times(cube: xr.DataArray, steps: int) -> xr.DataArray:
+    """The cube with so many empty steps behind its end: what a forecast fills."""
+    if steps < 1:
+        raise CubeError(f"at least one step must be added, but found {steps}")
+    times = cube["time"].to_numpy()
+    if len(times) < 2:
+        raise CubeError(
+            "the time step cannot be told from one time stamp, so there is nothing to go on with. "
+            "Give at least two"
+        )
+    return cube.reindex(time=np.concatenate([times, next_times(times, steps)]))
 
 
 def name_cell(cube: xr.DataArray, cell: tuple[int, ...]) -> str:

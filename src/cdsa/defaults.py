@@ -3,3 +3,7 @@
 METHOD = "linear"
 HIDE = "bursts:+0.1"
 INTERVAL = 0.9
+FORECAST = "cdsa-paper-forecast"
+TRAIN = "cdsa-paper"
+STEPS_BACK = 24
+"""Least steps that a forecaster looks back on."""

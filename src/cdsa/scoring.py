@@ -13,7 +13,7 @@ from cdsa.cube import check_cube, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
 from cdsa.masks import Given, Hide, read_hide
-from cdsa.method import Method, make_method
+from cdsa.method import Filler, Method, make_method
 from cdsa.metrics import FIGURES, Errors, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
@@ -96,6 +96,18 @@ def score(
     The same `seed` hides the same cells from every method. With `test`, the method learns from the
     first part of the time only and is asked about the last part, of that share.
     """
+    return score_and_keep(method, cube, hide, seed=seed, test=test)[0]
+
+
+def score_and_keep(
+    method: str | Method,
+    cube: xr.DataArray,
+    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    *,
+    seed: int = 0,
+    test: float | None = None,
+) -> tuple[Score, Filler]:
+    """The score, and what was learnt for it: never from a hidden cell."""
     check_cube(cube)
     if test is not None and not 0 < test < 1:
         raise ConfigError(f"the test share lies between 0 and 1, but found {test:g}")
@@ -107,11 +119,12 @@ def score(
         part = split_in_order(cube, test=test)
         learnt_from, visible = only(visible, part.train), visible.isel(time=part.test)
     start = time.perf_counter()
-    filled = made.fit(learnt_from).fill(visible)
+    filler = made.fit(learnt_from)
+    filled = filler.fill(visible)
     seconds = time.perf_counter() - start
     truth, asked = cube.sel(time=visible["time"]), hidden.sel(time=visible["time"])
     errors = measure(filled, truth, asked, visible)
-    return Score(
+    scored = Score(
         method=name,
         hide=_name_of(hide),
         repeat=0,
@@ -122,6 +135,7 @@ def score(
         units=unit_of(cube),
         seconds=seconds,
     )
+    return scored, filler
 
 
 def hidden_cells(

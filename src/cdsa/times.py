@@ -238,6 +238,18 @@ def _grid_through(times: Times, span: pd.Timedelta, where: Where) -> Times:
     return grid
 
 
+def next_times(times: Times, count: int) -> Times:
+    """The stamps that come after a regular grid of at least two."""
+    span = infer_step(times)
+    last = pd.Timestamp(times[-1])
+    numbers = range(1, count + 1)
+    if not isinstance(span, int):
+        return np.array([last + number * span for number in numbers], dtype="datetime64[ns]")
+    to_the_end = len(set(pd.DatetimeIndex(times).day)) > 1  # of the month, whichever day that is
+    later = pd.offsets.MonthEnd if to_the_end else lambda months: pd.DateOffset(months=months)
+    return np.array([last + later(span * number) for number in numbers], dtype="datetime64[ns]")
+
+
 def is_regular(times: Times) -> bool:
     """Whether rising stamps are one fixed step, or one number of calendar months, apart."""
     if len(times) < 3 or len(np.unique(np.diff(times))) == 1:

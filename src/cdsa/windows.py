@@ -4,7 +4,7 @@ Letters: b window of the batch, t time, l location, m measurement.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -59,10 +59,20 @@ class Windows:
             self.values[steps], self.observed[steps], self.truth[steps], self.asked[steps], steps
         )
 
+    def keep(self, numbers: Tensor) -> "Windows":
+        """Only the windows with these numbers."""
+        return replace(self, steps=self.steps[numbers])
+
+    def to(self, device: torch.device) -> "Windows":
+        """The windows on another device."""
+        parts = (getattr(self, field.name).to(device) for field in fields(self))
+        return Windows(*parts)
+
     def batches(self, size: int) -> Iterator[Window]:
         """All windows in order, at most `size` at a time."""
         for start in range(0, len(self), size):
-            yield self.take(torch.arange(start, min(start + size, len(self))))
+            stop = min(start + size, len(self))
+            yield self.take(torch.arange(start, stop, device=self.steps.device))
 
 
 def cut(
@@ -124,7 +134,7 @@ def stitch(pieces: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray) -> xr.Da
     total = torch.zeros(steps + 1, *rest, dtype=torch.float64)
     count = torch.zeros(steps + 1, dtype=torch.float64)
     for guess, at in pieces:
-        flat = torch.where(at < 0, steps, at).flatten()  # empty steps go behind the end
+        flat = torch.where(at < 0, steps, at).flatten().cpu()  # empty steps go behind the end
         total.index_add_(0, flat, guess.detach().cpu().to(torch.float64).flatten(0, 1))
         count.index_add_(0, flat, torch.ones(len(flat), dtype=torch.float64))
     mean = (total[:-1] / count[:-1, None, None]).numpy()  # 0 / 0: NaN where no window looked

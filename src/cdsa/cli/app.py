@@ -2,17 +2,19 @@
 
 import typer
 
-from cdsa.cli.commands import demo, fill, info, methods, score
+from cdsa.cli.filling import fill, forecast, train
+from cdsa.cli.looking import complexity, info, methods
+from cdsa.cli.scoring import demo, score
 
 app = typer.Typer(
-    help="Fill the holes of a sensor network's table, with honest error figures.",
+    help="Fill the holes of a sensor network's table, or carry it forward, with honest errors.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, info, fill, score, methods):
+for command in (demo, info, fill, forecast, score, train, methods, complexity):
     app.command()(command)
 
 

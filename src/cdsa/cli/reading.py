@@ -1,13 +1,10 @@
 """The options of reading a file, the same for every command that reads one."""
 
-import functools
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from cdsa.cli.options import Options, takes
 from cdsa.errors import ConfigError
 
 PANEL = "Reading the file (recognised if not given)"
@@ -20,7 +17,7 @@ def _option(*names: str, help: str, metavar: str | None = None) -> object:
 Reading = dict[str, object]
 """The given options, by the names that `cdsa.open_source` takes."""
 
-OPTIONS: dict[str, tuple[object, object]] = {
+OPTIONS: Options = {
     "layout": (
         str | None,
         _option("--layout", help="panel, long or wide.", metavar="NAME"),
@@ -93,29 +90,6 @@ DEFAULTS: dict[str, object] = {
 }
 
 
-def reads_a_file(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every reading option; it receives those that were given as `reading`."""
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=DEFAULTS.get(name),
-            annotation=Annotated[kind, option],
-        )
-        for name, (kind, option) in OPTIONS.items()
-    ]
-
-    @functools.wraps(command)
-    def wrapper(**given: object) -> None:
-        reading = {name: given.pop(name) for name in OPTIONS}
-        command(**given, reading=_settled(reading))
-
-    wrapper.__signature__ = inspect.Signature(own + added)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in own + added}
-    return wrapper
-
-
 def _settled(given: Reading) -> Reading:
     """Only what was given, in the words of the library."""
     reading = {
@@ -135,6 +109,10 @@ def _settled(given: Reading) -> Reading:
     if reading.get("separator") in ("\\t", "tab"):
         reading["separator"] = "\t"
     return reading
+
+
+reads_a_file = takes("reading", OPTIONS, DEFAULTS, _settled)
+"""Gives a command every reading option; it receives those that were given as `reading`."""
 
 
 def _texts(value: object) -> list[str]:

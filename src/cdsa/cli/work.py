@@ -1,20 +1,30 @@
 """What commands do besides parsing and printing: choose methods, show progress, make records."""
 
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import xarray as xr
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cdsa.cli import show
+from cdsa.cli.training import Training, make_trained
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
+from cdsa.method import REGISTRY, Filler, Method, make_method
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
-from cdsa.scoring import Score, compare
+from cdsa.scoring import Score, compare, score
+from cdsa.train.run import Report, Run, Watch
+
+if TYPE_CHECKING:
+    from cdsa.method.neural import NeuralFiller
 
 
 def command_line() -> str:
@@ -22,9 +32,21 @@ def command_line() -> str:
     return shlex.join(["cdsa", *sys.argv[1:]])
 
 
-def fill_records(result: xr.Dataset, method: str, expected: Score | None) -> list[dict[str, Value]]:
-    """Flat records of a fill, one per measurement."""
-    figures = expected.table("measurement") if expected else pd.DataFrame()
+def trains(name: str) -> bool:
+    """Whether a method of this name is a network."""
+    info = REGISTRY.get(name.partition(":")[0])
+    return info is not None and info.trains
+
+
+def fill_records(
+    result: xr.Dataset,
+    method: str,
+    expected: Score | None,
+    errors: Sequence[dict[str, Value]] = (),
+) -> list[dict[str, Value]]:
+    """Flat records of a fill, one per measurement; errors from the check, or from a network."""
+    figures = pd.DataFrame(list(errors), columns=["measurement", "mae", "rmse"])
+    figures = expected.table("measurement") if expected else figures.set_index("measurement")
     records: list[dict[str, Value]] = []
     for name, counts in count_sources(result).items():
         record: dict[str, Value] = {"measurement": name, "method": method, **counts}
@@ -35,41 +57,192 @@ def fill_records(result: xr.Dataset, method: str, expected: Score | None) -> lis
     return records
 
 
+def forecast_errors(
+    filler: Filler, method: Method, cube: xr.DataArray, steps: int
+) -> list[dict[str, Value]]:
+    """The errors to expect of a forecast: those a network was examined on, else of foreseeing the
+    last steps there are."""
+    if hasattr(filler, "errors"):
+        return list(filler.errors)
+    try:
+        scored = score(method, cube, f"last:{steps}")
+    except ConfigError as reason:
+        show.note(f"no error could be measured: {reason}")
+        return []
+    return [record for record in scored.records() if not record["overall"]]
+
+
+def forecast_records(
+    result: xr.Dataset, method: str, steps: int, errors: Sequence[dict[str, Value]]
+) -> list[dict[str, Value]]:
+    """Flat records of a forecast, one per measurement."""
+    known = {str(error["measurement"]): error for error in errors}
+    source = result["source"].to_numpy()
+    return [
+        {
+            "measurement": str(name),
+            "method": method,
+            "steps": steps,
+            "forecast": int((source[:, :, number] == "forecast").sum()),
+            "unfillable": int((source[:, :, number] == "unfillable").sum()),
+            **{f"expected_{f}": known.get(str(name), {}).get(f) for f in ("mae", "rmse")},
+        }
+        for number, name in enumerate(result["measurement"].to_numpy())
+    ]
+
+
+def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
+    """Flat records of a training, one per measurement."""
+    network = filler.network
+    if network is None:
+        return []
+    place = network.place
+    common: dict[str, Value] = {
+        "method": filler.method.label,
+        "variables": sum(part.numel() for part in network.model.parameters()),
+        "steps": place.step,
+        "best_step": place.best_step,
+        "seconds": round(place.seconds, 1),
+        "validation": plain(place.best) if place.best is not None else None,
+    }
+    return [error | common for error in filler.errors]
+
+
 def usable_methods() -> list[str]:
-    """All methods whose extras are installed; the others are named."""
+    """All methods that are quick and whose extras are installed; the others are named."""
     missing = [info for info in all_methods() if not info.installed]
     if missing:
         names = ", ".join(f"{info.name} (extra '{info.extra}')" for info in missing)
         show.note(f"left out, because not installed: {names}")
-    return [info.name for info in all_methods() if info.installed]
+    return [info.name for info in all_methods() if info.installed and not info.trains]
 
 
 def score_with_progress(
-    names: Sequence[str], cube: xr.DataArray, hide: str, repeats: int, seed: int, test: float | None
+    names: Sequence[str],
+    cube: xr.DataArray,
+    hide: str,
+    repeats: int,
+    seed: int,
+    test: float | None = None,
+    training: Training | None = None,
 ) -> list[Score]:
     """Score the methods under a progress bar."""
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    quiet = not show.err.is_terminal
-    with Progress(*columns, console=show.err, transient=True, disable=quiet) as progress:
-        task = progress.add_task("scoring", total=len(names) * repeats)
-        scores = []
-        for scored in compare(
-            [name.strip() for name in names],
-            cube,
-            hide,
-            repeats=repeats,
-            seed=seed,
-            test=test,
-            progress=lambda name: progress.update(task, description=name),
-        ):
-            scores.append(scored)
-            progress.advance(task)
+    options = dict(training or {})
+    with Bar() as bar:
+        bar.start("scoring", len(names) * repeats)
+        with logged(options) as log:
+            run = Run(watch=log(bar.watch))
+            methods = [_for_score(name.strip(), options, run, hide, seed) for name in names]
+            scores = []
+            for scored in compare(
+                methods, cube, hide, repeats=repeats, seed=seed, test=test, progress=bar.name
+            ):
+                scores.append(scored)
+                bar.advance()
     return scores
+
+
+def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) -> Method:
+    """A method to be scored: a network's own options, what it is asked for, and its seed."""
+    info = REGISTRY.get(name.partition(":")[0])
+    kind, _, count = hide.partition(":")
+    ahead = int(count) if kind == "last" and count.isdecimal() else 0
+    if info is None or not info.trains:
+        return make_method(name)[1]
+    foresees = ahead if info.task == "forecast" else 0
+    return make_trained(name, {**training, "seed": seed}, ahead=foresees, run=run)
+
+
+class Bar:
+    """A progress bar on a terminal, with a second line while a network trains."""
+
+    def __init__(self) -> None:
+        columns = (
+            TextColumn("{task.description:<14}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[told]}"),
+            TimeElapsedColumn(),
+        )
+        quiet = not show.err.is_terminal
+        self.progress = Progress(*columns, console=show.err, transient=True, disable=quiet)
+        self.outer: TaskID | None = None
+        self.inner: TaskID | None = None
+
+    def __enter__(self) -> "Bar":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def start(self, what: str, total: int) -> None:
+        """Show how many things are done."""
+        self.outer = self.progress.add_task(what, total=total, told=f"0/{total}")
+        self.total = total
+
+    def name(self, what: str) -> None:
+        """Say what is under way."""
+        if self.outer is not None:
+            self.progress.update(self.outer, description=what)
+
+    def advance(self) -> None:
+        """One thing more is done."""
+        if self.inner is not None:
+            self.progress.remove_task(self.inner)
+            self.inner = None
+        if self.outer is not None:
+            self.progress.advance(self.outer)
+            done = int(self.progress.tasks[0].completed)
+            self.progress.update(self.outer, told=f"{done}/{self.total}")
+
+    def watch(self, report: Report) -> None:
+        """Show how far a training is."""
+        if self.inner is None:
+            self.inner = self.progress.add_task("training", total=1.0, told="")
+        told = f"epoch {report.epoch + 1} loss {report.loss:.3f}"
+        if report.validation is not None:
+            told += f" validation {report.validation:.3f} best {report.best:.3f}"
+        self.progress.update(self.inner, completed=report.done, told=told)
+
+
+@contextmanager
+def logged(training: Training) -> Iterator[Callable[[Watch], Watch]]:
+    """Take --tensorboard out of the options; a watch can then be made to log there as well."""
+    folder = training.pop("tensorboard", None)
+    if folder is None:
+        yield lambda watch: watch
+        return
+    from cdsa.train.board import on_board
+
+    with on_board(Path(str(folder))) as log:
+
+        def both(watch: Watch) -> Watch:
+            def seen(report: Report) -> None:
+                watch(report)
+                log(report)
+
+            return seen
+
+        yield both
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into a wish to stop that a training can ask for; the second one stops
+    at once."""
+    wished = False
+
+    def wish(number: int, frame: object) -> None:
+        nonlocal wished
+        wished = True
+        signal.signal(signal.SIGINT, before)
+        show.note("stopping after this step; press Ctrl-C again to stop at once")
+
+    before = signal.signal(signal.SIGINT, wish)
+    try:
+        yield lambda: wished
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def read_by(by: str) -> str:

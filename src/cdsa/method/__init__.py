@@ -8,7 +8,7 @@ A method is a frozen dataclass of settings with `fit(cube) -> Filler`; a filler 
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import xarray as xr
 
@@ -65,6 +65,9 @@ class MethodInfo:
     paper: str = ""
     """Where it was published."""
 
+    trains: bool = False
+    """Whether it is a network, which trains for minutes and can be saved."""
+
     @property
     def installed(self) -> bool:
         """Whether all it needs is installed."""
@@ -72,9 +75,15 @@ class MethodInfo:
 
     def make(self) -> Method:
         """The method with its default settings."""
-        module, _, name = self.module.partition(":")
-        method: Method = getattr(import_module(module), name)()
+        method: Method = class_of(self)()
         return method
+
+
+def class_of(info: MethodInfo) -> type[Any]:
+    """The class of a method, imported when it is asked for."""
+    module, _, name = info.module.partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
 
 
 REGISTRY: dict[str, MethodInfo] = {
@@ -120,6 +129,22 @@ REGISTRY: dict[str, MethodInfo] = {
             package="sklearn",
             paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
         ),
+        MethodInfo(
+            name="cdsa-paper",
+            summary="the paper's network: attention over time, location and measurement",
+            module="cdsa.method.paper:CdsaPaper",
+            task="fill",
+            paper="Ma et al., 2019 (CDSA)",
+            trains=True,
+        ),
+        MethodInfo(
+            name="cdsa-paper-forecast",
+            summary="the paper's encoder-decoder, for the steps ahead",
+            module="cdsa.method.paper:CdsaPaperForecast",
+            task="forecast",
+            paper="Ma et al., 2019 (CDSA)",
+            trains=True,
+        ),
     )
 }
 
@@ -129,15 +154,28 @@ def methods() -> list[MethodInfo]:
     return list(REGISTRY.values())
 
 
-def make_method(method: str | Method) -> tuple[str, Method]:
-    """A method and its name, from either."""
+def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
+    """A method and its name, from either; with `ahead`, one that can foresee so many steps.
+
+    The manner of a network of the paper may stand behind its name, as in 'cdsa-paper:joint'.
+    """
     if not isinstance(method, str):
         if not hasattr(method, "fit"):
             raise ConfigError(
                 f"a method is a name such as 'linear', or has fit(cube), but found {method!r}. "
                 "To compare several, call cdsa.score once for each"
             )
-        return type(method).__name__.lower(), method
-    if method not in REGISTRY:
-        raise ConfigError(unknown("method", method, REGISTRY))
-    return method, REGISTRY[method].make()
+        return str(getattr(method, "label", type(method).__name__.lower())), method
+    name, _, manner = method.partition(":")
+    if name not in REGISTRY:
+        raise ConfigError(unknown("method", name, REGISTRY))
+    info = REGISTRY[name]
+    if ahead and "forecast" not in info.task:
+        can = ", ".join(other.name for other in REGISTRY.values() if "forecast" in other.task)
+        raise ConfigError(f"'{name}' fills gaps but cannot forecast. These can: {can}")
+    made: Any = info.make()
+    if manner:
+        if not hasattr(made, "in_manner"):
+            raise ConfigError(f"'{name}' has no manners, but found '{method}'")
+        made = made.in_manner(manner)
+    return method, made.foreseeing(ahead) if ahead and info.trains else made

@@ -10,7 +10,7 @@ A method proper is a pair of functions on plain numbers: `learn(cube) -> guess` 
 - a measurement nobody ever measured stays missing: there is nothing to learn it from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,9 +68,18 @@ def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
     """Let a method learn from `cube` and put the promises around what it has learnt."""
     check_cube(cube)
     plain = to_components(cube)
-    bare = [name for name in plain.coords if name not in plain.dims]
-    means = plain.drop_vars(bare)
+    means = bare(plain)
     return GuardedFiller(learn(plain), means.mean("time"), means.mean(("time", "location")))
+
+
+def bare(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with the labels of its axes and nothing beside them."""
+    return cube.drop_vars([name for name in cube.coords if name not in cube.dims])
+
+
+def base_names(names: Iterable[str]) -> NDArray[np.str_]:
+    """The measurements that these were before directions became components."""
+    return np.array([str(name).partition("\0")[0] for name in names])
 
 
 def tidy(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Labelled arrays (xarray, NetCDF, Zarr): the user's data set, the cube of it, and it filled."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -33,6 +33,10 @@ class Arrays:
     clock: Clock
     notes: tuple[str, ...]
     doubts: tuple[str, ...]
+
+    def with_steps_ahead(self, cube: xr.DataArray) -> "Arrays":
+        """The data set with room for the steps that `cube` has beyond it."""
+        return replace(self, cube=cube)
 
     @property
     def layout(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.cube import AXES
+from cdsa.cube import AXES, append_times
 from cdsa.errors import TableError
 from cdsa.sources.arrays import Arrays
 from cdsa.sources.cf import to_arrays
@@ -67,6 +67,11 @@ class Source:
         sizes = " x ".join(f"{size} {axis}s" for axis, size in self.cube.sizes.items())
         return f"<Source {self.name}: {self.layout}; {sizes}>"
 
+    def ahead(self, steps: int) -> "Source":
+        """The source with so many empty steps behind its end, to be written with a forecast."""
+        content = self.content.with_steps_ahead(append_times(self.content.cube, steps))
+        return replace(self, content=content, cube=append_times(self.cube, steps), rows=None)
+
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
         """The result in the source's own form: a frame for a table, a data set for arrays."""
         if isinstance(self.content, Arrays):
@@ -83,8 +88,10 @@ class Source:
         return frame.rename(columns=self.columns)
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
-        """One row per cell that was missing: where, what it was filled with, and its source."""
-        t, l, m = np.nonzero((result["source"] != "observed").to_numpy())  # noqa: E741
+        """One row per cell that was missing: where, what it was filled with, and its source. Of a
+        forecast, one row per cell ahead."""
+        kept = result["source"].isin(["observed", "missing"]).to_numpy()
+        t, l, m = np.nonzero(~kept)  # noqa: E741
         columns: dict[str, object] = {
             "time": np.array(self.content.clock.write(result["time"].to_numpy()), dtype=object)[t],
             "location": result["location"].to_numpy()[l],

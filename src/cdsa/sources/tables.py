@@ -107,6 +107,15 @@ class Table:
     doubts: tuple[str, ...] = ()
     """What may have been read wrongly."""
 
+    ahead: int = 0
+    """Steps added behind the table's end."""
+
+    def with_steps_ahead(self, cube: xr.DataArray) -> "Table":
+        """The table with room for the steps that `cube` has beyond it; it gets no other rows."""
+        ahead = cube.sizes["time"] - self.cube.sizes["time"]
+        rows = replace(self.rows, shape=(cube.sizes["time"], *self.rows.shape[1:]))
+        return replace(self, cube=cube, rows=rows, ahead=ahead)
+
     @property
     def layout(self) -> str:
         """The layout in words."""
@@ -148,6 +157,8 @@ class Table:
         old, shape = self.rows.keys, self.rows.key_shape
         there = np.zeros(int(np.prod(shape)), dtype=bool)
         there[old] = True
+        if self.ahead:
+            there[: (shape[0] - self.ahead) * shape[1] * shape[2]] = True
         absent = np.flatnonzero(~there)
         if len(absent) == 0:
             return old, None

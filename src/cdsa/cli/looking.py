@@ -1,0 +1,67 @@
+"""Commands that only look: info, methods, complexity. Heavy imports stand inside them, so that
+`cdsa --help` is instant."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cdsa.cli.options import File, Json
+from cdsa.cli.reading import Reading, reads_a_file
+
+Size = Annotated[int, typer.Option(min=1)]
+
+
+@reads_a_file
+def info(file: File, *, reading: Reading, json: Json = False) -> None:
+    """What is in a file: stations, measurements, gaps, and when what is missing."""
+    from cdsa.cli import show
+    from cdsa.inspection import inspect_cube
+    from cdsa.sources.files import open_source
+
+    with show.busy(f"reading {file.name}"):
+        source = open_source(file, **reading)
+        found = inspect_cube(source.cube)
+    if json:
+        show.print_notes(source, show.err)
+        show.print_json(
+            [record | {"layout": source.layout.split(":")[0]} for record in found.records()]
+        )
+    else:
+        show.print_inspection(source, found)
+
+
+def methods(*, json: Json = False) -> None:
+    """All methods there are, and what they need."""
+    from cdsa.cli import show
+    from cdsa.method import methods as all_methods
+
+    if json:
+        show.print_json(
+            [
+                {name: getattr(m, name) for name in ("name", "task", "needs", "extra", "paper")}
+                | {"summary": m.summary, "installed": m.installed, "trains": m.trains}
+                for m in all_methods()
+            ]
+        )
+    else:
+        show.print_methods(all_methods())
+
+
+def complexity(
+    *,
+    steps: Annotated[int, typer.Option("--steps", help="Time steps of a window.", min=1)] = 36,
+    stations: Annotated[int, typer.Option("--stations", help="Locations.", min=1)] = 36,
+    measurements: Annotated[int, typer.Option("--measurements", help="Measurements.", min=1)] = 1,
+    json: Json = False,
+) -> None:
+    """What the four manners of attention cost: operations and variables, beside the paper's."""
+    from cdsa.cli import show
+    from cdsa.models.attention import Sizes
+    from cdsa.models.complexity import costs
+
+    found = costs(Sizes(steps, stations, measurements))
+    if json:
+        show.print_json([asdict(cost) for cost in found])
+    else:
+        show.print_costs(found, (steps, stations, measurements))

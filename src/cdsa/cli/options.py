@@ -1,0 +1,75 @@
+"""Options that several commands share, one by one or in groups."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet, NetCDF or Zarr.", metavar="FILE")]
+Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else.")]
+Hide = Annotated[
+    str,
+    typer.Option(
+        "--hide",
+        help="What to hide: random:0.2, bursts:0.2, blocks:0.2 (until that share is missing), "
+        "bursts:+0.1 (a share of what is there), stations:2, last:12.",
+        metavar="HOW",
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option("--record", help="Append the records to this file, with provenance."),
+]
+Repeat = Annotated[int, typer.Option("--repeat", help="Repeat with other cells hidden.", min=1)]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Where to write the table.")]
+Detail = Annotated[
+    Path | None,
+    typer.Option("--detail", help="Also write one row per cell that was not there."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR"),
+]
+
+Options = dict[str, tuple[object, object]]
+"""For each option its type and what typer is told about it."""
+Given = dict[str, object]
+Command = Callable[..., None]
+
+
+def takes(
+    name: str,
+    options: Options,
+    defaults: Mapping[str, object],
+    settle: Callable[[Given], Given],
+) -> Callable[[Command], Command]:
+    """A decorator that gives a command all these options; it receives them, settled, as one dict
+    in its parameter `name`."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.name != name]
+        added = [
+            inspect.Parameter(
+                option,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(option),
+                annotation=Annotated[kind, told],
+            )
+            for option, (kind, told) in options.items()
+        ]
+
+        @functools.wraps(command)
+        def wrapper(**given: object) -> None:
+            chosen = {option: given.pop(option) for option in options}
+            command(**given, **{name: settle(chosen)})
+
+        wrapper.__signature__ = inspect.Signature(own + added)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in own + added}
+        return wrapper
+
+    return decorate

@@ -1,0 +1,115 @@
+"""Commands that compare methods: score, demo."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdsa import defaults
+from cdsa.cli.options import File, Hide, Json, Record, Repeat
+from cdsa.cli.reading import Reading, reads_a_file
+from cdsa.cli.training import Training, trains_by_seed
+
+if TYPE_CHECKING:
+    from cdsa.results import Value
+
+Seed = Annotated[
+    int, typer.Option("--seed", help="Chooses the hidden cells, and a network's weights.", min=0)
+]
+
+
+@reads_a_file
+@trains_by_seed
+def score(
+    file: File,
+    *,
+    reading: Reading,
+    training: Training,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            help="Methods to compare; all that need no training if not given.",
+            metavar="A,B",
+        ),
+    ] = None,
+    hide: Hide = defaults.HIDE,
+    repeat: Repeat = 1,
+    seed: Seed = 0,
+    test: Annotated[
+        float | None,
+        typer.Option("--test", help="Learn from the start, score on this last share of the time."),
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Errors by measurement, location or gap (its length).")
+    ] = "measurement",
+    json: Json = False,
+    record: Record = None,
+) -> None:
+    """Compare methods on your own data: hide measured cells and ask for them back."""
+    from cdsa.cli import show, work
+    from cdsa.scoring import best_method
+    from cdsa.sources.files import open_source
+
+    with show.busy(f"reading {file.name}"):
+        source = open_source(file, **reading)
+    by = work.read_by(by)
+    show.print_notes(source, show.err if json else show.out)
+    names = methods.split(",") if methods else work.usable_methods()
+    scores = work.score_with_progress(names, source.cube, hide, repeat, seed, test, training)
+    records = [entry for scored in scores for entry in scored.records(by)]
+    _record(record, records, data=file.name, seed=seed)
+    if json:
+        show.print_json(records)
+    else:
+        show.print_scores(scores, by)
+        show.print_best(best_method(scores))
+
+
+def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
+    if path is not None:
+        from cdsa.cli import work
+        from cdsa.results import append_results, provenance
+
+        origin = provenance(work.command_line()) | {"data": data, "seed": seed}
+        append_results(path, [entry | origin for entry in records])
+
+
+def demo(
+    *,
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the filled table.")
+    ] = Path("cdsa-demo"),
+    hide: Hide = "bursts:0.2",
+    repeat: Repeat = 1,
+    record: Record = None,
+) -> None:
+    """The whole way on example data: look, score all methods, fill, write."""
+    from cdsa.cli import show, work
+    from cdsa.filling import fill as fill_cube
+    from cdsa.inspection import inspect_cube
+    from cdsa.scoring import best_method
+    from cdsa.sources.demo import open_demo_source
+    from cdsa.sources.files import save_all
+    from cdsa.sources.write import make_folder
+
+    make_folder(folder)
+    source = open_demo_source()
+    show.heading("1. What is in the table (cdsa info)")
+    show.print_inspection(source, inspect_cube(source.cube))
+    show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
+    scores = work.score_with_progress(work.usable_methods(), source.cube, hide, repeat, 0)
+    show.print_scores(scores)
+    records = [entry for scored in scores for entry in scored.records()]
+    _record(record, records, data="nyc-weather", seed=0)
+    best = best_method(scores)
+    show.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
+    result = fill_cube(source.cube, best)
+    output, detail = folder / "filled.csv", folder / "detail.csv"
+    save_all(source, result, output, detail=detail, overwrite=True)
+    chosen = next(scored for scored in scores if scored.method == best)
+    show.print_filled(
+        source, result, work.fill_records(result, best, chosen), chosen, [output, detail]
+    )
+    sys.stdout.flush()

@@ -1,0 +1,105 @@
+"""The options of training a network, the same for every command that may train one."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from cdsa.cli.options import Options, takes
+from cdsa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cdsa.method import Method
+    from cdsa.train.run import Run
+
+PANEL = "Training a network"
+Training = dict[str, object]
+"""The options that were given, by their names."""
+
+
+def _option(*names: str, help: str, metavar: str | None = None) -> object:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=PANEL)
+
+
+OPTIONS: Options = {
+    "manner": (
+        str | None,
+        _option("--manner", help="decomposed, shared, joint or independent.", metavar="NAME"),
+    ),
+    "preset": (
+        str | None,
+        _option("--preset", help="Settings by name: paper, paper-nyc, small ...", metavar="NAME"),
+    ),
+    "minutes": (float | None, _option("--minutes", help="Time to learn for.", metavar="N")),
+    "epochs": (int | None, _option("--epochs", help="Passes over the data.", metavar="N")),
+    "set": (
+        list[str] | None,
+        _option("--set", help="Any setting: model.layers=6, train.rate=3e-4.", metavar="A.B=X"),
+    ),
+    "device": (str | None, _option("--device", help="auto, cpu, cuda or mps.", metavar="NAME")),
+    "tensorboard": (
+        Path | None,
+        _option("--tensorboard", help="Also log to this folder.", metavar="DIR"),
+    ),
+}
+SEED: Options = {
+    "seed": (
+        int | None,
+        _option("--seed", help="Of the first weights and their training.", metavar="N"),
+    )
+}
+
+
+def _settled(given: Training) -> Training:
+    return {name: value for name, value in given.items() if value not in (None, [])}
+
+
+trains_by_seed = takes("training", OPTIONS, {}, _settled)
+"""Gives a command every option of training; it has a seed of its own."""
+trains = takes("training", OPTIONS | SEED, {}, _settled)
+"""Gives a command every option of training; it receives those that were given as `training`."""
+
+
+def make_trained(
+    name: str, training: Training, *, ahead: int = 0, run: "Run | None" = None
+) -> "Method":
+    """The method of this name with the given options; those of training are for networks only."""
+    from cdsa.method import REGISTRY, make_method
+
+    label, made = make_method(name)
+    info = REGISTRY[label.partition(":")[0]]
+    if not info.trains:
+        if training:
+            first = next(iter(training))
+            networks = ", ".join(other.name for other in REGISTRY.values() if other.trains)
+            raise ConfigError(
+                f"--{first} is for methods that train a network ({networks}); '{name}' is none"
+            )
+        return make_method(name, ahead=ahead)[1]
+    from cdsa.config import override
+    from cdsa.method.paper import CdsaPaper, preset
+    from cdsa.train.run import Run
+
+    method: CdsaPaper = made  # type: ignore[assignment]
+    if "preset" in training:
+        manner = method.model.manner
+        method = preset(str(training["preset"]), forecast=info.task == "forecast")
+        method = method if manner == "decomposed" else method.in_manner(manner)
+    if "manner" in training:
+        method = method.in_manner(str(training["manner"]))
+    budget = [key for key in ("minutes", "epochs") if key in training]
+    if budget:  # what is given takes the place of the preset's budget, of either kind
+        method = override(method, ["train.minutes=none", "train.epochs=none"])
+        method = override(method, [f"train.{key}={training[key]}" for key in budget])
+    if "seed" in training:
+        method = override(method, [f"seed={training['seed']}"])
+    make_method(name, ahead=ahead)  # says what can forecast, if this cannot
+    if ahead:
+        method = method.foreseeing(ahead)
+    method = override(method, cast("list[str]", training.get("set", [])))
+    if ahead and method.horizon < ahead:
+        raise ConfigError(f"{ahead} steps are to be foreseen, but horizon={method.horizon} was set")
+    run = run or Run()
+    device = str(training.get("device", run.device))
+    return dataclasses.replace(method, run=dataclasses.replace(run, device=device))

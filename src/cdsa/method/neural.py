@@ -1,0 +1,206 @@
+"""Any network as a method: hide, scale, cut, train; then scale, cut, guess, stitch, undo.
+
+The flow from a cube to a filled one, top to bottom; the second half is `network.py`.
+"""
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import nn
+
+from cdsa import defaults
+from cdsa.config import to_plain
+from cdsa.cube import check_cube, fillable
+from cdsa.errors import ConfigError
+from cdsa.method.exam import EXAM_WINDOWS, choose_exam, exam_errors, on_time
+from cdsa.method.guard import (
+    GuardedFiller,
+    bare,
+    base_names,
+    to_components,
+)
+from cdsa.method.network import Axes, Network, pick_device
+from cdsa.models.attention import Sizes
+from cdsa.results import Value
+from cdsa.scale import Scaler
+from cdsa.train.checkpoint import TRAINING
+from cdsa.train.loop import TrainConfig, train
+from cdsa.train.run import Run
+from cdsa.train.state import Store
+from cdsa.windows import Windows, cut
+
+logger = logging.getLogger("cdsa")
+
+
+class ModelConfig(Protocol):
+    """Settings of a network that can build it."""
+
+    def build(self, sizes: Sizes, horizon: int) -> nn.Module:
+        """The network for windows of these sizes; with a horizon, one that foresees."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neural:
+    """A network, how long its windows are, and how it is trained."""
+
+    name: ClassVar[str]
+    """The name it is registered under."""
+
+    model: ModelConfig
+    train: TrainConfig = field(default_factory=TrainConfig)
+    steps: int = 36
+    """Time steps of a window; of a forecaster, those looked back on."""
+
+    stride: int | None = None
+    """Steps from one training window to the next, a quarter of a window if not given."""
+
+    horizon: int = 0
+    """Steps ahead that are foreseen; 0 for a network that fills."""
+
+    seed: int = 0
+    """Of the first weights, the order of windows and what is hidden in training."""
+
+    run: Run = field(default_factory=Run, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        least = {"steps": 1, "horizon": 0, "seed": 0} | ({"stride": 1} if self.stride else {})
+        for name, smallest in least.items():
+            found = getattr(self, name)
+            if found < smallest:
+                raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
+
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return self.name
+
+    def fit(self, cube: xr.DataArray) -> "NeuralFiller":
+        """Learn from the measured cells of `cube`."""
+        check_cube(cube)
+        # the order of stations and measurements is a matter of the file, not of the network
+        own = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
+        past, ahead = self._lengths(cube.sizes["time"])
+        enough = own.size > 0 and past + ahead > 1 and (not self.horizon or min(past, ahead) > 0)
+        network = _learn(self, own, past, ahead) if enough else None
+        means = bare(to_components(cube))
+        return NeuralFiller(
+            guess=network.guess if network else _nothing,
+            station_means=means.mean("time"),
+            means=means.mean(("time", "location")),
+            method=self,
+            network=network,
+            axes=Axes.of(cube),
+        )
+
+    def foreseeing(self, steps: int) -> Self:
+        """The same for so many steps ahead, looking back on at least a day of hours."""
+        return replace(self, horizon=steps, steps=max(steps, defaults.STEPS_BACK))
+
+    def _lengths(self, there: int) -> tuple[int, int]:
+        """Steps of a window before and in the horizon; in proportion if there are too few."""
+        wanted = self.steps + self.horizon
+        if there >= wanted:
+            return self.steps, self.horizon
+        logger.warning("windows of %d steps are longer than the %d there are", wanted, there)
+        return there * self.steps // wanted, there * self.horizon // wanted
+
+
+@dataclass(frozen=True, eq=False)
+class NeuralFiller(GuardedFiller):
+    """A network that fills, and where it comes from."""
+
+    method: Neural
+    network: Network | None
+    """None if there was not enough to learn from; then means are all there is."""
+
+    axes: Axes
+
+    @property
+    def errors(self) -> tuple[dict[str, Value], ...]:
+        """Errors on the cells it was examined on, one record per measurement."""
+        return self.network.errors if self.network else ()
+
+
+def _nothing(cube: xr.DataArray) -> xr.DataArray:
+    return xr.full_like(cube, np.nan)
+
+
+def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
+    """Hide what to validate on, scale what is left, cut it into windows, train."""
+    length, run, device = past + ahead, method.run, pick_device(method.run.device)
+    exam_steps, hidden = choose_exam(own, length, ahead, method.train, method.seed)
+    whole = bare(to_components(own))
+    names = whole["measurement"].to_numpy()
+    together = np.unique(base_names(names), return_inverse=True)[1]
+    asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
+    # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
+    learnt_steps = ~exam_steps if ahead else np.ones_like(exam_steps)
+    visible = whole.where(~asked & on_time(learnt_steps, whole))
+    scaler = Scaler.learn(visible)
+    scaled = scaler.normalise(whole)
+    stride = min(length, method.stride or max(1, length // 4))
+    windows = _with_something(
+        cut(scaled.where(~asked), length, stride, part=learnt_steps), ahead or length
+    )
+    exam = cut(scaled, length, ahead or length, asked=asked, part=exam_steps)
+    exam = _spaced(exam, EXAM_WINDOWS)
+    model = build(method, Sizes(length, whole.sizes["location"], len(names)), ahead)
+    place = train(
+        model.to(device),
+        windows.to(device),
+        exam.to(device),
+        method.train,
+        seed=method.seed,
+        together=torch.as_tensor(together),
+        store=Store(run.folder / TRAINING, fingerprint(method, own)) if run.folder else None,
+        watch=run.watch,
+        stop=run.stop,
+    )
+    network = Network(
+        model=model,
+        scaler=scaler,
+        locations=whole["location"].to_numpy(),
+        measurements=names,
+        past=past,
+        ahead=ahead,
+        device=device,
+        place=place,
+    )
+    return replace(network, errors=exam_errors(network, exam.to(device), own))
+
+
+def _with_something(windows: Windows, last: int) -> Windows:
+    """Those windows with a measured cell in their `last` steps."""
+    there = windows.observed.flatten(1).any(dim=1)
+    return windows.keep(there[windows.steps[:, -last:]].any(dim=1))
+
+
+def _spaced(windows: Windows, most: int) -> Windows:
+    """At most so many windows, over all the time."""
+    if len(windows) <= most:
+        return windows
+    return windows.keep(torch.linspace(0, len(windows) - 1, most).round().long())
+
+
+def build(method: Neural, sizes: Sizes, ahead: int) -> nn.Module:
+    """The network with its first weights, which depend on the seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(method.seed)
+        return method.model.build(sizes, ahead)
+
+
+def fingerprint(method: Neural, cube: xr.DataArray) -> str:
+    """Of what a training is about, settings and data; its minutes may be changed on the way."""
+    timeless = replace(method, train=replace(method.train, minutes=None))
+    digest = hashlib.sha256(json.dumps(to_plain(timeless), sort_keys=True).encode())
+    digest.update(cube.to_numpy().tobytes())
+    for axis in cube.dims:
+        digest.update("\0".join(map(str, cube[axis].to_numpy())).encode())
+    return digest.hexdigest()

@@ -1,0 +1,167 @@
+"""Trained networks written to a folder and read back."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+
+from cdsa.config import from_plain, to_plain
+from cdsa.errors import CdsaError, ConfigError, OutputError
+from cdsa.method import REGISTRY, class_of
+from cdsa.method.network import Axes, Network, pick_device
+from cdsa.method.neural import Neural, NeuralFiller, build
+from cdsa.models.attention import Sizes
+from cdsa.results import provenance
+from cdsa.scale import Scaler
+from cdsa.train.checkpoint import (
+    DOCUMENT,
+    TRAINING,
+    WEIGHTS,
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+)
+from cdsa.train.state import Place
+
+NETWORK, BESIDE = "network.", "beside."
+ARRAYS = ("mean", "spread", "station_means", "means")
+
+
+def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") -> None:
+    """Write a trained network; the folder then holds all that is needed to fill with it."""
+    folder, network = Path(folder), filler.network
+    if network is None:
+        raise ConfigError("there was too little to learn from, so there is no network to save")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as bad:
+        raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
+    arrays = {
+        "mean": network.scaler.mean,
+        "spread": network.scaler.spread,
+        "station_means": filler.station_means.transpose("location", "measurement"),
+        "means": filler.means,
+    }
+    tensors = {NETWORK + name: part for name, part in network.model.state_dict().items()}
+    for name, array in arrays.items():
+        tensors[BESIDE + name] = torch.from_numpy(array.to_numpy().astype(np.float64))
+    save_checkpoint(
+        folder,
+        tensors,
+        {
+            "method": filler.method.name,
+            "settings": to_plain(filler.method),
+            "window": {"past": network.past, "ahead": network.ahead},
+            "axes": dataclasses.asdict(filler.axes),
+            "network": {
+                "locations": [str(name) for name in network.locations],
+                "measurements": [str(name) for name in network.measurements],
+                "variables": sum(part.numel() for part in network.model.parameters()),
+            },
+            "beside": {
+                "locations": [str(n) for n in filler.station_means["location"].to_numpy()],
+                "measurements": [str(n) for n in filler.means["measurement"].to_numpy()],
+            },
+            "training": dataclasses.asdict(network.place),
+            "errors": list(network.errors),
+            "provenance": provenance(command),
+        },
+    )
+
+
+def open_folder(folder: Path, *, overwrite: bool) -> bool:
+    """Make the folder of a training; whether there is one in it to go on with.
+
+    A folder with a finished network, or with something else in it, is refused or, if it is ours
+    and `overwrite`, emptied.
+    """
+    ours = [folder / name for name in (DOCUMENT, WEIGHTS, TRAINING)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except OSError as bad:
+        raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
+    if others and not any(path in ours for path in others):
+        raise OutputError(f"{folder} is not empty and holds no network. Choose another folder")
+    if overwrite:
+        for path in ours:
+            path.unlink(missing_ok=True)
+    elif (folder / DOCUMENT).exists() and not (folder / TRAINING).exists():
+        raise OutputError(
+            f"{folder} holds a trained network already. Choose another folder, or start anew with "
+            "--overwrite"
+        )
+    return (folder / TRAINING).exists()
+
+
+def finish_training(folder: Path) -> None:
+    """Remove what was written down to go on from."""
+    (folder / TRAINING).unlink(missing_ok=True)
+
+
+def load_filler(folder: str | Path, *, device: str = "auto") -> NeuralFiller:
+    """Read a trained network."""
+    folder = Path(folder)
+    tensors, document = load_checkpoint(folder)
+    try:
+        return _filler(tensors, document, pick_device(device))
+    except CdsaError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as bad:
+        raise CheckpointError(
+            f"{folder} does not hold a network that this version of cdsa can use: {bad}"
+        ) from bad
+
+
+def _filler(
+    tensors: dict[str, torch.Tensor], document: dict[str, Any], device: torch.device
+) -> NeuralFiller:
+    name = document["method"]
+    if name not in REGISTRY or not REGISTRY[name].trains:
+        raise CheckpointError(f"this version of cdsa has no method '{name}', which was trained")
+    method: Neural = from_plain(class_of(REGISTRY[name]), document["settings"])
+    beside = {n: tensors[BESIDE + n].numpy() for n in ARRAYS}
+    window, own, around = document["window"], document["network"], document["beside"]
+    locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
+    sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
+    model = build(method, sizes, window["ahead"])
+    model.load_state_dict(
+        {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}
+    )
+    kinds = {"measurement": measurements}
+    network = Network(
+        model=model.to(device),
+        scaler=Scaler(
+            xr.DataArray(beside["mean"], dims="measurement", coords=kinds),
+            xr.DataArray(beside["spread"], dims="measurement", coords=kinds),
+        ),
+        locations=locations,
+        measurements=measurements,
+        past=window["past"],
+        ahead=window["ahead"],
+        device=device,
+        place=Place(**document["training"]),
+        errors=tuple(document["errors"]),
+    )
+    axes: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in document["axes"].items()
+    }
+    if axes["places"] is not None:
+        axes["places"] = tuple((lat, lon) for lat, lon in axes["places"])
+    named = {key: around[f"{key}s"] for key in ("location", "measurement")}
+    return NeuralFiller(
+        guess=network.guess,
+        station_means=xr.DataArray(
+            beside["station_means"], dims=("location", "measurement"), coords=named
+        ),
+        means=xr.DataArray(
+            beside["means"], dims="measurement", coords={"measurement": named["measurement"]}
+        ),
+        method=method,
+        network=network,
+        axes=Axes(**axes),
+    )

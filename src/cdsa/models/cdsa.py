@@ -1,0 +1,296 @@
+"""The paper's two networks (section 3.3): an encoder that fills, an encoder-decoder that foresees.
+
+Letters: b window of the batch, t time, l location, m measurement, c channels of a cell.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, cast, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cdsa.errors import ConfigError, unknown
+from cdsa.models.attention import (
+    AXES,
+    AttentionConfig,
+    Axis,
+    CrossDimensionalAttention,
+    Maps,
+    Sight,
+    Sizes,
+    refuse_below_one,
+)
+from cdsa.models.stack import Stack, feed_forward
+from cdsa.models.streams import Streams
+
+Norm = Literal["window", "step", "cell"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdsaConfig(AttentionConfig):
+    """The paper's network; the defaults are the authors' for NYC-Traffic."""
+
+    layers: int = 8
+    """Layers of the encoder, and of the decoder if there is one. In the independent manner each
+    axis has its own number."""
+
+    feed_forward: int = 8
+    """Width of the feed-forward part and of the reconstruction."""
+
+    normalise: Norm = "window"
+    """What a layer norm runs over: all cells of a window (the only choice that leaves something of
+    a single channel), those of a step, or the channels of a cell. A decoder, which must not see the
+    end of a window, takes the step for the window."""
+
+    own_scales: bool = False
+    """Whether a layer norm has a scale and shift for each cell it runs over, not each channel."""
+
+    hide_own_step: bool = True
+    """A step cannot look at itself: the diagonal of the time map is masked. For filling only."""
+
+    bare_last: bool = True
+    """The last layer has no residual and no norm. For filling only."""
+
+    tell_observed: bool = False
+    """Whether each cell says if it was measured, beside its value."""
+
+    positions: bool = False
+    """Whether each step of the window, location and measurement adds a learnt vector to its cells;
+    steps start from waves. Without, a cell of the joint manner knows nothing but values."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_below_one(self, "layers", "feed_forward")
+        if self.normalise not in get_args(Norm):
+            raise ConfigError(unknown("norm", str(self.normalise), get_args(Norm)))
+        if self.normalise == "cell" and self.channels == 1:
+            raise ConfigError(
+                "normalise=cell needs several channels, because the norm of one number is always "
+                "the same; set channels=2 or more, or normalise=window"
+            )
+        if self.positions and self.channels == 1:
+            raise ConfigError(
+                "positions=true needs several channels, because a position in the only one could "
+                "not be told from a value; set channels=2 or more"
+            )
+
+    def build(self, sizes: Sizes, horizon: int) -> nn.Module:
+        """The network for windows of these sizes; with a horizon, one that foresees."""
+        return Forecaster(self, sizes, horizon) if horizon else Imputer(self, sizes)
+
+
+class Normalise(nn.Module):
+    """Layer norm with a scale and shift per channel, or per cell."""
+
+    FIRST: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+        super().__init__()
+        over: Norm = "step" if causal and config.normalise == "window" else config.normalise
+        self.first = self.FIRST[over]
+        whole = (*sizes, config.channels)
+        shape = whole[self.first - 1 :] if config.own_scales else whole[-1:]
+        self.scale = nn.Parameter(torch.ones(shape))
+        self.shift = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[self.first :]) * self.scale + self.shift
+
+
+def waves(steps: int, channels: int) -> Tensor:
+    """Sines and cosines of rising wave lengths, from 4 steps to four windows: (t, c)."""
+    lengths = torch.logspace(math.log10(4.0), math.log10(4.0 * max(steps, 2)), (channels + 1) // 2)
+    angles = 2 * math.pi * torch.arange(steps)[:, None] / lengths
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :channels]
+
+
+class Embedding(nn.Module):
+    """Cells as vectors: (b, t, l, m) -> (b, t, l, m, c). One channel is the value itself, zero
+    where it was not observed."""
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.tell_observed = config.tell_observed
+        known = 2 if config.tell_observed else 1
+        plain = config.channels == known == 1
+        self.widen = nn.Identity() if plain else nn.Linear(known, config.channels)
+        self.places = nn.ParameterList()
+        if config.positions:
+            for number, size in enumerate(sizes):
+                first = waves if number == 0 else torch.randn
+                shape = [size if axis == number else 1 for axis in range(3)]
+                self.places.append(
+                    nn.Parameter(first(size, config.channels).reshape(*shape, config.channels))
+                )
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        parts = [torch.where(observed, values, 0.0)]  # nothing behind a hidden cell can get in
+        if self.tell_observed:
+            parts.append(observed.to(values.dtype))
+        x: Tensor = self.widen(torch.stack(parts, dim=-1))
+        for place in self.places:
+            x = x + place
+        return x
+
+
+def cell_stack(
+    config: CdsaConfig,
+    sizes: Sizes,
+    memory: Sizes | None = None,
+    *,
+    sight: Sight = "all",
+    bare_last: bool = False,
+) -> Stack:
+    """Layers of cross-dimensional attention on cells."""
+    attention = partial(CrossDimensionalAttention, config, sizes, sight=sight)
+    return Stack(
+        config.layers,
+        attention,
+        partial(feed_forward, config.channels, config.feed_forward),
+        partial(Normalise, config, sizes, causal=sight == "past"),
+        across=partial(attention, memory) if memory else None,
+        bare_last=bare_last,
+    )
+
+
+def reconstruction(config: CdsaConfig) -> nn.Module:
+    """The fully connected part that makes a value of a cell's vector."""
+    return feed_forward(config.channels, config.feed_forward, 1)
+
+
+class Imputer(nn.Module):
+    """The network that fills: `forward(values, observed) -> guess`, all (b, t, l, m)."""
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+        super().__init__()
+        refuse_lonely(config, sizes)
+        self.embed = Embedding(config, sizes)
+        sight: Sight = "other steps" if config.hide_own_step else "all"
+        make = Streams if config.manner == "independent" else cell_stack
+        self.encode: Streams | Stack = make(config, sizes, sight=sight, bare_last=config.bare_last)
+        self.reconstruct = reconstruction(config)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        x = self.encode(self.embed(values, observed))
+        return cast(Tensor, self.reconstruct(x)[..., 0])
+
+    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+        """The maps of every layer; in the independent manner those of one axis after the other."""
+        found = self.encode.maps(self.embed(values, observed))
+        return found if isinstance(found, list) else [m for part in found.values() for m in part]
+
+
+class Forecaster(nn.Module):
+    """The network that foresees the last `horizon` steps of a window from those before them.
+
+    `forward(values, observed) -> guess`, all (b, t, l, m), goes step by step: each guess is what
+    the next one builds on. What is observed within the horizon is used in its place. The guess of
+    the steps before the horizon is what was seen there, zero elsewhere.
+    """
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes, horizon: int) -> None:
+        super().__init__()
+        if not 0 < horizon < sizes.steps:
+            raise ConfigError(
+                f"a window of {sizes.steps} steps foresees between 1 and {sizes.steps - 1} of "
+                f"them, but horizon={horizon}"
+            )
+        past, ahead = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
+        refuse_lonely(config, past, causal=True)
+        self.horizon = horizon
+        self.embed = Embedding(config, past)
+        self.embed_ahead = Embedding(config, ahead)
+        if config.manner == "independent":
+            self.encode: Streams | Stack = Streams(config, past, fused=False)
+            self.decode: Streams | Stack = Streams(config, ahead, past, sight="past")
+        else:
+            self.encode = cell_stack(config, past)
+            self.decode = cell_stack(config, ahead, past, sight="past")
+        self.reconstruct = reconstruction(config)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        past, ahead = self._halves(torch.where(observed, values, 0.0))
+        seen, known = self._halves(observed)
+        memory = self._remember(past, seen)
+        for step in range(self.horizon):
+            so_far = torch.arange(self.horizon, device=values.device) < step
+            told = known | so_far[:, None, None]
+            guess = self._foresee(memory, past, seen, ahead, told)
+            chosen = so_far.logical_not()[:, None, None] & ~known
+            ahead = torch.where(chosen, guess, ahead)
+        return torch.cat([past, ahead], dim=1)
+
+    def teach(self, values: Tensor, observed: Tensor) -> Tensor:
+        """The guess of every step from the true values before it, in one go: for training.
+
+        By the causal mask the guess of a step cannot depend on values of that step or later ones.
+        """
+        past, ahead = self._halves(values)
+        seen, known = self._halves(observed)
+        guess = self._foresee(self._remember(past, seen), past, seen, ahead, known)
+        return torch.cat([past, guess], dim=1)
+
+    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+        """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
+        ahead, and at the encoder's output. The independent manner: one axis after the other."""
+        past, ahead = self._halves(values)
+        seen, known = self._halves(observed)
+        x = self.embed(past, seen)
+        before = self._before(past, seen, ahead, known)
+        found: list[Maps] = []
+        for part, args in (
+            (self.encode, (x,)),
+            (self.decode, (before[0], self._remember(past, seen), *before[1:])),
+        ):
+            maps = part.maps(*args)
+            found += maps if isinstance(maps, list) else [m for one in maps.values() for m in one]
+        return found
+
+    def _halves(self, window: Tensor) -> tuple[Tensor, Tensor]:
+        return window[:, : -self.horizon], window[:, -self.horizon :]
+
+    def _remember(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
+        x = self.embed(past, seen)
+        if isinstance(self.encode, Streams):
+            return self.encode.apart(x)
+        return cast(Tensor, self.encode(x))
+
+    def _before(
+        self, past: Tensor, seen: Tensor, ahead: Tensor, known: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The decoder's input: each step stands for the one before it. The independent manner also
+        wants what was known at the start."""
+        values = torch.cat([past[:, -1:], ahead[:, :-1]], dim=1)
+        observed = torch.cat([seen[:, -1:], known[:, :-1]], dim=1)
+        shifted = self.embed_ahead(values, observed)
+        if not isinstance(self.decode, Streams):
+            return (shifted,)
+        last = (part[:, -1:].expand_as(values) for part in (past, seen))
+        return shifted, self.embed_ahead(*last)
+
+    def _foresee(
+        self,
+        memory: Tensor | dict[Axis, Tensor],
+        past: Tensor,
+        seen: Tensor,
+        ahead: Tensor,
+        known: Tensor,
+    ) -> Tensor:
+        shifted, *start = self._before(past, seen, ahead, known)
+        return cast(Tensor, self.reconstruct(self.decode(shifted, memory, *start))[..., 0])
+
+
+def refuse_lonely(config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+    """Refuse what a layer norm would wipe out: vectors of a single number."""
+    over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
+    smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.channels
+    by_step = config.normalise == "step" or (causal and config.normalise == "window")
+    if smallest == 1 and (config.manner == "independent" or by_step):
+        raise ConfigError(
+            "a layer norm over a single number leaves nothing of it, and with channels=1 that is "
+            f"what a window of {sizes.steps} steps, {sizes.locations} locations and "
+            f"{sizes.measurements} measurements comes to; set channels to 2 or more"
+        )

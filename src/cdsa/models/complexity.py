@@ -1,0 +1,81 @@
+"""What the four manners cost: floating-point operations and variables (the paper, table 1).
+
+The widths below are chosen once, so that on windows of 36 x 36 x 1 the figures come close to the
+paper's, whose own widths were never published: one channel and 12 heads as in the authors' code,
+d + v = 10 from the joint manner's operations, the norms with a scale and shift per cell from its
+variables, and the rest from the other two manners that look at cells.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cdsa.models.attention import MANNERS, AxisConfig, Manner, Sizes
+from cdsa.models.cdsa import CdsaConfig, Imputer
+
+PAPER_SIZES = Sizes(36, 36, 1)
+"""Windows whose product fits the paper's joint figure."""
+
+PAPER: dict[Manner, tuple[float, float]] = {
+    "independent": (0.39e9, 18.15e5),
+    "joint": (3.22e9, 0.44e5),
+    "shared": (0.21e9, 0.44e5),
+    "decomposed": (0.24e9, 16.09e5),
+}
+"""The paper's table 1: operations and variables."""
+
+WIDTHS = CdsaConfig(
+    heads=12,
+    d=5,
+    v=5,
+    feed_forward=208,
+    own_scales=True,
+    time=AxisConfig(d=96, v=72, layers=8, feed_forward=8),
+    location=AxisConfig(d=96, v=72, layers=8, feed_forward=8),
+    measurement=AxisConfig(d=1, v=1, layers=1, feed_forward=8),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one window costs in one manner."""
+
+    manner: Manner
+    flops: int
+    """Floating-point operations of the matrix products of one forward pass, two per product."""
+
+    variables: int
+    paper_flops: float | None
+    paper_variables: float | None
+
+
+def count(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
+    """Operations of one forward pass and number of variables.
+
+    Nothing is computed: the network is laid out on torch's `meta` device.
+    """
+    with torch.device("meta"):
+        model = Imputer(config, sizes)
+        values = torch.zeros(1, *sizes)
+    with FlopCounterMode(display=False) as counter:
+        model(values, torch.zeros_like(values, dtype=torch.bool))
+    return counter.get_total_flops(), sum(part.numel() for part in model.parameters())
+
+
+def costs(sizes: Sizes = PAPER_SIZES, config: CdsaConfig = WIDTHS) -> list[Cost]:
+    """The four manners side by side; the paper's figures where they are for the same windows."""
+    found = []
+    for manner in MANNERS:
+        flops, variables = count(replace(config, manner=manner), sizes)
+        known = PAPER[manner] if sizes == PAPER_SIZES and config == WIDTHS else (None, None)
+        found.append(
+            Cost(
+                manner=manner,
+                flops=flops,
+                variables=variables,
+                paper_flops=known[0],
+                paper_variables=known[1],
+            )
+        )
+    return found

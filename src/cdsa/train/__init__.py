@@ -1,0 +1,1 @@
+"""Training: the only loop there is, what it minimises, and what it leaves on disk."""

@@ -1,0 +1,276 @@
+"""The only training loop: steps, validation, early stop; it can be stopped and gone on with.
+
+All that is random is drawn from the seed and the number of the step, so the place in a run is its
+whole state beside the weights. A run limited by epochs ends with the same weights, bit for bit,
+whether it was interrupted or not (on one machine, with as many threads); one limited by minutes
+depends on the machine's speed.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from cdsa.errors import ConfigError
+from cdsa.train.hiding import Hiding, hide_cells, random_source
+from cdsa.train.loss import Loss, loss_of
+from cdsa.train.optim import Schedule, rate_at
+from cdsa.train.run import Report, Watch
+from cdsa.train.state import Place, Store
+from cdsa.windows import Window, Windows
+
+ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a network learns; the defaults are for a user's own table."""
+
+    epochs: int | None = None
+    """Passes over all windows, 100 if neither they nor minutes are given."""
+
+    minutes: float | None = None
+    """Time to learn for, in minutes."""
+
+    batch: int = 16
+    """Windows per step."""
+
+    rate: float = 1e-3
+    """Learning rate of Adam."""
+
+    schedule: Schedule = "cosine"
+    """The learning rate over time: steps (the authors'), cosine or constant."""
+
+    clip: float = 5.0
+    """Largest norm of the gradient."""
+
+    loss: Loss = "mae"
+    """What is minimised over the asked cells: rmse (the paper's), mse, mae or rmse+mae."""
+
+    learn_from: Literal["visible", "hidden", "both"] = "hidden"
+    """The cells asked for: those that are visible (the authors'), those hidden for the purpose
+    (masked imputation), or both."""
+
+    hide: Hiding = "mixed"
+    """How cells are hidden for training: random, bursts, or mixed."""
+
+    most: float = 0.9
+    """Largest share of a window that is hidden."""
+
+    validation: float = 0.1
+    """Share of the cells of some windows that is never trained on, to know when to stop."""
+
+    validate_every: int = 50
+    """Steps between two looks at the validation cells."""
+
+    patience: int = 40
+    """Looks without a gain after which to stop; 0 never stops early."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, but found {getattr(self, name)}")
+        for name in ("rate", "clip", "epochs", "minutes"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name} must be greater than 0, but found {value:g}")
+        for name in ("most", "validation"):
+            if not 0 < getattr(self, name) < 1:
+                raise ConfigError(
+                    f"{name} is a share between 0 and 1, but found {getattr(self, name):g}"
+                )
+        if self.patience < 0:
+            raise ConfigError(f"patience must not be negative, but found {self.patience}")
+
+    @property
+    def passes(self) -> float:
+        """Epochs after which the run ends; endless if only minutes are given."""
+        if self.epochs is None:
+            return 100 if self.minutes is None else math.inf
+        return self.epochs
+
+
+@runtime_checkable
+class Taught(Protocol):
+    """A network that learns from true values it would not have when used."""
+
+    horizon: int
+
+    def teach(self, values: Tensor, observed: Tensor) -> Tensor:
+        """The guess of every step from the true values before it."""
+        ...
+
+
+def train(
+    model: nn.Module,
+    windows: Windows,
+    exam: Windows,
+    config: TrainConfig,
+    *,
+    seed: int,
+    together: Tensor | None = None,
+    store: Store | None = None,
+    watch: Watch = lambda report: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Place:
+    """Train in place on `windows` and leave the weights that did best on the asked cells of `exam`.
+
+    Measurements with the same number in `together` are hidden together. With a `store` the run is
+    written down now and then, and goes on from there. `stop` is asked after every step; if it says
+    so, the run is written down and ends with the best so far.
+    """
+    run = _Run(model, config, seed, together)
+    place = store.load(model, run.optimiser, run.best) if store else None
+    place = run.place = place or Place()
+    clock = time.perf_counter() - place.seconds
+    saved = time.perf_counter()
+    steps = max(1, math.ceil(len(windows) / config.batch))
+    while len(windows) and not run.finished(steps):
+        epoch, batch = divmod(place.step, steps)
+        order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
+        chosen = order[batch * config.batch : (batch + 1) * config.batch]
+        run.learn(windows.take(chosen), epoch, steps)
+        place.seconds = time.perf_counter() - clock
+        if place.step % config.validate_every == 0 or run.over(steps):
+            run.look(exam)
+        watch(run.report(epoch, steps))
+        stopped = stop()
+        if store and (stopped or time.perf_counter() - saved > store.every):
+            store.save(place, model, run.optimiser, run.best)
+            saved = time.perf_counter()
+        if stopped:
+            break
+    if place.best is None and place.step:
+        run.look(exam)
+    model.load_state_dict(run.best)
+    return place
+
+
+class _Run:
+    """What changes while a network learns."""
+
+    def __init__(
+        self, model: nn.Module, config: TrainConfig, seed: int, together: Tensor | None
+    ) -> None:
+        self.model, self.config, self.seed, self.together = model, config, seed, together
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.rate)
+        self.best = {name: part.detach().clone() for name, part in model.state_dict().items()}
+        self.place = Place()
+        self.rate = config.rate
+
+    def done(self, steps: int) -> float:
+        """The share of the run that is done, by epochs or by minutes, whichever is further."""
+        by_steps = self.place.step / (steps * self.config.passes)
+        minutes = self.config.minutes
+        return max(by_steps, self.place.seconds / (60 * minutes) if minutes else 0.0)
+
+    def over(self, steps: int) -> bool:
+        """Whether all steps or all minutes are used up."""
+        return self.done(steps) >= 1
+
+    def finished(self, steps: int) -> bool:
+        """Whether the run is over or has not gained anything for long."""
+        patience = self.config.patience
+        return self.over(steps) or (patience > 0 and self.place.idle >= patience)
+
+    def learn(self, window: Window, epoch: int, steps: int) -> None:
+        """One step of gradient descent."""
+        place, config = self.place, self.config
+        self.rate = rate_at(config.schedule, config.rate, epoch, self.done(steps))
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate
+        self.model.train()
+        source = random_source(self.seed, HIDE, place.step)
+        loss = lesson_loss(self.model, window, config, source, self.together)
+        self.optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        self.optimiser.step()
+        place.step += 1
+        place.loss_sum += loss.item()
+        place.loss_count += 1
+        if not math.isfinite(place.loss_sum):
+            raise ConfigError(
+                f"the loss is no number any more at step {place.step}: the steps are too long. "
+                f"Lower the learning rate, as in --set train.rate={config.rate / 10:g}"
+            )
+
+    def look(self, exam: Windows) -> None:
+        """Look at the validation cells, and keep the weights if they never did better."""
+        place = self.place
+        error = exam_error(self.model, exam, self.config) if len(exam) else place.loss
+        place.validation, place.last_loss = error, place.loss
+        place.loss_sum, place.loss_count = 0.0, 0
+        if place.best is None or error < place.best:
+            place.best, place.best_step, place.idle = error, place.step, 0
+            for name, part in self.model.state_dict().items():
+                self.best[name].copy_(part)
+        else:
+            place.idle += 1
+
+    def report(self, epoch: int, steps: int) -> Report:
+        """How far the run is."""
+        place = self.place
+        return Report(
+            epoch=epoch,
+            step=place.step,
+            done=min(self.done(steps), 1.0),
+            seconds=place.seconds,
+            loss=place.loss,
+            validation=place.validation,
+            best=place.best,
+            rate=self.rate,
+        )
+
+
+def lesson_loss(
+    model: nn.Module,
+    window: Window,
+    config: TrainConfig,
+    source: torch.Generator,
+    together: Tensor | None = None,
+) -> Tensor:
+    """The loss of one batch: a part of what was measured is shown, a part is asked for."""
+    if isinstance(model, Taught):
+        guess = model.teach(window.values, window.observed)
+        return loss_of(config.loss, guess, window.truth, question(model, window)[1])
+    shown = window.observed
+    if config.learn_from != "visible":
+        hidden = hide_cells(window.observed, config.hide, config.most, source, together)
+        shown = window.observed & ~hidden
+    guess = model(torch.where(shown, window.values, 0.0), shown)
+    if config.learn_from == "visible":
+        return loss_of(config.loss, guess, window.truth, shown)
+    loss = loss_of(config.loss, guess, window.truth, hidden)
+    if config.learn_from == "both":
+        loss = loss + loss_of(config.loss, guess, window.truth, shown) / 3
+    return loss
+
+
+def question(model: nn.Module, window: Window) -> tuple[Tensor, Tensor]:
+    """What a window of the exam shows and asks for: a forecaster, all that lies ahead."""
+    if not isinstance(model, Taught):
+        return window.observed, window.asked
+    ahead = torch.zeros_like(window.observed)
+    ahead[:, -model.horizon :] = True
+    return window.observed & ~ahead, window.observed & ahead
+
+
+@torch.no_grad()
+def answers(model: nn.Module, exam: Windows, batch: int) -> Iterator[tuple[Tensor, Window, Tensor]]:
+    """The guess, the window and what was asked, batch by batch."""
+    model.eval()
+    for window in exam.batches(batch):
+        shown, asked = question(model, window)
+        yield model(torch.where(shown, window.values, 0.0), shown), window, asked
+
+
+def exam_error(model: nn.Module, exam: Windows, config: TrainConfig) -> float:
+    """The loss over all asked cells of the exam, as a ratio of sums."""
+    cells = [(g[asked], w.truth[asked]) for g, w, asked in answers(model, exam, config.batch)]
+    guess, truth = (torch.cat(parts).double() for parts in zip(*cells, strict=True))
+    return loss_of(config.loss, guess, truth, torch.ones_like(truth, dtype=torch.bool)).item()

@@ -1,0 +1,131 @@
+"""A run written down: one file that is replaced whole, so that a killed run can go on from it."""
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from cdsa.errors import CdsaError, OutputError
+
+Weights = dict[str, Tensor]
+
+
+@dataclass
+class Place:
+    """Where a run is."""
+
+    step: int = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    """Of the losses since the last look at the validation cells."""
+
+    last_loss: float | None = None
+    """Mean loss up to that look."""
+
+    validation: float | None = None
+    best: float | None = None
+    best_step: int = 0
+    idle: int = 0
+    """Looks at the validation cells since the best one."""
+
+    @property
+    def loss(self) -> float:
+        """Mean loss since the last look, or up to it."""
+        if self.loss_count:
+            return self.loss_sum / self.loss_count
+        return math.nan if self.last_loss is None else self.last_loss
+
+
+class StateError(CdsaError):
+    """A written-down run that cannot be gone on with."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The file a run is written to, and what the run is about."""
+
+    path: Path
+    fingerprint: str
+    """Of settings and data: another run is not gone on with."""
+
+    every: float = 20.0
+    """Seconds between two times that the run is written down."""
+
+    def save(
+        self, place: Place, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights
+    ) -> None:
+        """Write the run down; a reader sees the old file or the new one, nothing between."""
+        tensors = {f"weights.{name}": part for name, part in model.state_dict().items()}
+        tensors |= {f"best.{name}": part for name, part in best.items()}
+        for name, parameter in model.named_parameters():
+            for kind, part in optimiser.state.get(parameter, {}).items():
+                tensors[f"adam.{kind}.{name}"] = part
+        told = {"place": json.dumps(asdict(place)), "fingerprint": self.fingerprint}
+        plain = {name: part.detach().cpu().contiguous() for name, part in tensors.items()}
+        write_whole(self.path, save(plain, metadata=told))
+
+    def load(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights
+    ) -> Place | None:
+        """Put a run back to where it was; None if nothing was written down."""
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                told = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            place = Place(**json.loads(told["place"]))
+            known = told["fingerprint"]
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as bad:
+            raise StateError(
+                f"{self.path} is not a training that can be gone on with ({bad}). Remove it to "
+                "start anew"
+            ) from bad
+        if known != self.fingerprint:
+            raise StateError(
+                f"{self.path} is of a training with other settings or other data. Use the same as "
+                "then, or start anew with --overwrite"
+            )
+        model.load_state_dict(_part(tensors, "weights."))
+        for name, part in _part(tensors, "best.").items():
+            best[name].copy_(part)
+        parameters = list(model.named_parameters())
+        kinds = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
+        optimiser.load_state_dict(
+            {
+                "state": {
+                    number: {kind: tensors[f"adam.{kind}.{name}"] for kind in kinds}
+                    for number, (name, _) in enumerate(parameters)
+                    if f"adam.step.{name}" in tensors
+                },
+                "param_groups": optimiser.state_dict()["param_groups"],
+            }
+        )
+        return place
+
+
+def _part(tensors: Weights, prefix: str) -> Weights:
+    return {
+        name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
+    }
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it appears whole or not at all, whatever happens meanwhile."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as bad:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

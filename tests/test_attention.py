@@ -1,0 +1,233 @@
+"""The paper's equations, held against themselves in float64."""
+
+import math
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+import torch
+from torch import einsum
+
+from cdsa.errors import ConfigError
+from cdsa.models import attention
+from cdsa.models.attention import (
+    AXES,
+    JOINT_MIX,
+    AttentionConfig,
+    AxisConfig,
+    CrossDimensionalAttention,
+    Sizes,
+    joint_map,
+    joint_mix,
+    mix_in_turn,
+    shared_map,
+    whole_map,
+)
+
+SIZES = Sizes(5, 4, 3)
+SIGHTS = ("all", "other steps", "past")
+CONFIG = AttentionConfig(
+    channels=2, heads=2, d=3, v=4, time=AxisConfig(d=3), location=AxisConfig(d=5)
+)
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, *SIZES, 2, dtype=torch.float64, generator=generator())
+
+
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+def attend(manner, sight="all", at=None, looks=SIZES, **changes):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        config = replace(CONFIG, manner=manner, **changes)
+        return CrossDimensionalAttention(config, looks, at, sight=sight).double()
+
+
+def heads(layer, x):
+    return layer.value(x).unflatten(-1, (layer.config.heads, -1))
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_decomposed_is_joint_attention_with_a_kronecker_map(x, sight):
+    layer = attend("decomposed", sight)
+    maps = [layer.axes[axis](x, x) for axis in AXES]
+    if sight == "past":
+        whole = einsum("bhts, bhtlk, bhtmn -> bhtlmskn", *maps)
+    else:
+        whole = torch.stack(
+            [
+                torch.stack([torch.kron(torch.kron(*a[:2]), a[2]) for a in zip(*one, strict=True)])
+                for one in zip(*maps, strict=True)
+            ]
+        ).reshape(2, 2, *SIZES, *SIZES)
+    expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
+    torch.testing.assert_close(layer(x), expected)
+    torch.testing.assert_close(whole_map(layer.maps(x)), whole)
+
+
+@pytest.mark.parametrize("manner", ["decomposed", "shared"])
+def test_all_six_orders_give_the_same_output_and_the_same_gradients(x, manner):
+    layer = attend(manner)
+    results = []
+    for order in permutations(AXES):
+        layer.zero_grad()
+        seen = x.clone().requires_grad_()
+        y = layer.out(mix_in_turn(layer.maps(seen), heads(layer, seen), order).flatten(-2))
+        y.pow(2).sum().backward()
+        results.append([y.detach(), seen.grad, *(p.grad.clone() for p in layer.parameters())])
+    assert len(results) == 6
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0])
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
+def test_every_row_of_every_map_sums_to_one(x, manner, sight):
+    maps = attend(manner, sight).maps(x)
+    whole = whole_map(maps)
+    torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
+    if manner != "joint":
+        for axis in AXES:
+            rows = maps[axis].sum(-1)
+            torch.testing.assert_close(rows, torch.ones_like(rows))
+    assert (whole >= 0).all()
+
+
+def test_shared_is_its_definition_written_out(x):
+    layer = attend("shared")
+    (b, t, l, m), h, d = x.shape[:4], 2, 3  # noqa: E741
+    q, k = (f(x).reshape(b, t, l, m, h, d) for f in (layer.query, layer.key))
+    v = heads(layer, x)
+    expected = torch.zeros(b, t, l, m, h, 4, dtype=torch.float64)
+    for window in range(b):
+        for head in range(h):
+            q_, k_ = q[window, :, :, :, head], k[window, :, :, :, head]  # (T, L, M, d)
+            rows = {
+                "T": lambda z: z.reshape(t, l * m * d),
+                "L": lambda z: z.permute(1, 2, 0, 3).reshape(l, m * t * d),
+                "M": lambda z: z.permute(2, 0, 1, 3).reshape(m, t * l * d),
+            }
+            a_t, a_l, a_m = (
+                torch.softmax(f(q_) @ f(k_).T / math.sqrt(f(q_).shape[1]), dim=1)
+                for f in rows.values()
+            )
+            for p0 in torch.cartesian_prod(*map(torch.arange, (t, l, m))).tolist():
+                weights = (
+                    a_t[p0[0]][:, None, None] * a_l[p0[1]][None, :, None] * a_m[p0[2]][None, None]
+                )
+                expected[window, *p0, head] = (weights[..., None] * v[window, :, :, :, head]).sum(
+                    (0, 1, 2)
+                )
+    torch.testing.assert_close(layer(x), layer.out(expected.flatten(-2)))
+
+
+def test_each_axis_looks_at_itself_through_its_own_flattened_slices(x):
+    layer = attend("decomposed")
+    rows = {
+        "time": x.flatten(2),
+        "location": x.permute(0, 2, 1, 3, 4).flatten(2),
+        "measurement": x.permute(0, 3, 1, 2, 4).flatten(2),
+    }
+    for axis in AXES:
+        q, k = (
+            rows[axis] @ w.flatten(0, 2).flatten(1)
+            for w in (layer.axes[axis].w_q, layer.axes[axis].w_k)
+        )
+        q, k = (z.unflatten(-1, (2, -1)).transpose(1, 2) for z in (q, k))
+        expected = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
+        torch.testing.assert_close(layer.maps(x)[axis], expected)
+
+
+@pytest.mark.parametrize("limit", [attention.PAIRS_AT_ONCE, 0])
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("v", [2, 3, 6])  # narrower than, as wide as and wider than the keys
+def test_the_frugal_joint_path_is_the_plain_one(x, sight, v, limit, monkeypatch):
+    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", limit)
+    results = []
+    for mix in (joint_mix, lambda q, k, v, s: einsum(JOINT_MIX, joint_map(q, k, s), v)):
+        torch.manual_seed(3)
+        q, k = (torch.randn(2, *SIZES, 2, 3).double().requires_grad_() for _ in range(2))
+        values = torch.randn(2, *SIZES, 2, v).double().requires_grad_()
+        y = mix(q, k, values, sight)
+        y.pow(2).sum().backward()
+        results.append((y.detach(), q.grad, k.grad, values.grad))
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_a_frugal_layer_is_the_plain_one(x, sight):
+    layer = attend("joint", sight)
+    plain = einsum(JOINT_MIX, layer.maps(x)["cells"], heads(layer, x))
+    torch.testing.assert_close(layer(x), layer.out(plain.flatten(-2)))
+
+
+@pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
+def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
+    layer = attend(manner, "past")
+    changed = x.clone()
+    changed[:, 3:] += 10
+    torch.testing.assert_close(layer(changed)[:, :3], layer(x)[:, :3], rtol=0, atol=1e-12)
+    assert not torch.allclose(layer(changed)[:, 3:], layer(x)[:, 3:])
+
+
+@pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
+def test_a_step_that_cannot_look_at_itself_does_not(x, manner):
+    layer = attend(manner, "other steps")
+    whole = whole_map(layer.maps(x))
+    own = einsum("bhtlmtkn -> bhtlmkn", whole)
+    assert (own == 0).all() and (whole > 0).any()
+
+
+@pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
+def test_a_single_step_looks_at_itself(manner):
+    layer = attend(manner, "other steps", looks=Sizes(1, 4, 3))
+    assert layer(torch.ones(1, 1, 4, 3, 2).double()).isfinite().all()
+
+
+@pytest.mark.parametrize("manner", ["decomposed", "joint"])
+def test_another_window_may_have_other_steps(x, manner):
+    memory = torch.randn(2, 7, 4, 3, 2, dtype=torch.float64)
+    layer = attend(manner, "past", at=Sizes(7, 4, 3))
+    changed = x.clone()
+    changed[:, 3:] += 10
+    assert layer(x, memory).shape == x.shape
+    torch.testing.assert_close(
+        layer(changed, memory)[:, :3], layer(x, memory)[:, :3], rtol=0, atol=1e-12
+    )
+    last = memory.clone()
+    last[:, -1] += 1  # all of the other window is known from the first step on
+    assert not torch.allclose(layer(x, last)[:, 0], layer(x, memory)[:, 0])
+    whole = whole_map(layer.maps(x, memory)).flatten(-3)
+    torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
+
+
+def test_shared_looks_at_another_window_of_as_many_steps_only(x):
+    layer = attend("shared", "past", at=SIZES)
+    assert layer(x, x.flip(1)).shape == x.shape
+    with pytest.raises(ConfigError, match="there are 5 and 7"):
+        attend("shared", "past", at=Sizes(7, 4, 3))
+
+
+def test_shared_has_weights_that_fit_any_size(x):
+    layer = attend("shared")
+    assert layer(x[:, :3, :2]).shape == (2, 3, 2, 3, 2)
+
+
+def test_the_shared_map_is_scaled_by_the_root_of_all_that_is_summed():
+    ones = torch.ones(1, *SIZES, 1, 4, dtype=torch.float64)
+    half = ones.clone()
+    half[:, 0] = 0
+    # row of a step: the score of others is L M d / sqrt(L M d), of the silent one 0
+    expected = torch.tensor([0.0] + [math.sqrt(4 * 3 * 4)] * 4).double().softmax(0)
+    torch.testing.assert_close(shared_map("time", ones, half)[0, 0, 1], expected)
+
+
+def test_sizes_below_one_and_unknown_manners_are_refused():
+    with pytest.raises(ConfigError, match="heads must be at least 1, but found 0"):
+        AttentionConfig(heads=0)
+    with pytest.raises(ConfigError, match="did you mean 'joint'"):
+        AttentionConfig(manner="jont")

@@ -1,0 +1,157 @@
+"""The paper's two networks."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cdsa.errors import ConfigError
+from cdsa.models.attention import AXES, MANNERS, AxisConfig, Sizes, whole_map
+from cdsa.models.cdsa import CdsaConfig, Forecaster, Imputer
+
+SIZES = Sizes(6, 4, 3)
+NARROW = CdsaConfig(
+    layers=3, heads=2, d=3, v=2, feed_forward=4,
+    time=AxisConfig(d=3, v=3, layers=2, feed_forward=5),
+    location=AxisConfig(d=3, v=3, layers=3, feed_forward=5),
+    measurement=AxisConfig(d=3, v=3, layers=1, feed_forward=5),
+)  # fmt: skip
+WIDE = replace(NARROW, channels=4, positions=True, tell_observed=True, normalise="cell")
+
+
+@pytest.fixture
+def window():
+    rng = torch.Generator().manual_seed(0)
+    observed = torch.rand(2, *SIZES, generator=rng) < 0.7
+    values = torch.randn(2, *SIZES, generator=rng, dtype=torch.float64)
+    return torch.where(observed, values, 0.0), observed
+
+
+def build(kind, config, *size):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return kind(config, *size).double()
+
+
+@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
+@pytest.mark.parametrize("manner", MANNERS)
+def test_both_networks_answer_every_cell_and_learn_with_every_weight(window, manner, config):
+    config = replace(config, manner=manner)
+    for model in (build(Imputer, config, SIZES), build(Forecaster, config, SIZES, 3)):
+        guess = model.teach(*window) if isinstance(model, Forecaster) else model(*window)
+        assert guess.shape == window[0].shape and guess.isfinite().all()
+        guess[:, -3:].pow(2).sum().backward()
+        for name, weight in model.named_parameters():
+            assert weight.grad is not None and weight.grad.isfinite().all(), name
+
+
+def test_the_streams_never_see_each_other_before_they_are_fused(window):
+    model = build(Imputer, replace(WIDE, manner="independent"), SIZES)
+    x = model.embed(*window)
+    parts = model.encode.apart(x)
+    for axis in AXES:
+        for parameter in model.encode.parameters():
+            parameter.grad = None
+        model.encode.apart(x)[axis].pow(2).sum().backward(retain_graph=True)
+        touched = {
+            n.split(".")[1] for n, p in model.encode.named_parameters() if p.grad is not None
+        }
+        assert touched == {axis}
+    fused = sum(model.encode.fusion[axis] * parts[axis] for axis in AXES)
+    torch.testing.assert_close(model.encode(x), fused)
+
+
+def test_each_stream_looks_along_its_own_axis_with_its_own_depth(window):
+    model = build(Imputer, replace(NARROW, manner="independent"), SIZES)
+    maps = model.maps(*window)
+    assert [next(iter(m)) for m in maps] == ["time"] * 2 + ["location"] * 3 + ["measurement"]
+    sizes = dict(zip(AXES, SIZES, strict=True))
+    for found in maps:
+        ((axis, a),) = found.items()
+        assert a.shape[-2:] == (sizes[axis], sizes[axis])
+        torch.testing.assert_close(a.sum(-1), torch.ones_like(a[..., 0]))
+
+
+@pytest.mark.parametrize("manner", ["joint", "decomposed", "shared"])
+def test_every_layer_shows_its_maps(window, manner):
+    config = replace(WIDE, manner=manner)
+    found = build(Imputer, config, SIZES).maps(*window)
+    assert len(found) == config.layers
+    for maps in found:
+        whole = whole_map(maps).flatten(-3)
+        torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
+    both = build(Forecaster, config, SIZES, 3).maps(*window)
+    assert len(both) == 3 * config.layers  # the encoder's; of the decoder two each
+
+
+@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
+@pytest.mark.parametrize("manner", MANNERS)
+def test_the_decoder_sees_nothing_of_the_future(window, manner, config):
+    values, observed = window
+    observed = torch.ones_like(observed)
+    model = build(Forecaster, replace(config, manner=manner), SIZES, 3)
+    before = model.teach(values, observed)
+    changed = values.clone()
+    changed[:, 4:] += 10  # the second and third step ahead
+    after = model.teach(changed, observed)
+    torch.testing.assert_close(after[:, 3:5], before[:, 3:5], rtol=0, atol=1e-12)
+    assert not torch.allclose(after[:, 5], before[:, 5])  # it does build on the step before
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_forecast_goes_on_from_its_own_guesses(window, manner):
+    values, observed = window
+    model = build(Forecaster, replace(WIDE, manner=manner), SIZES, 3)
+    observed[:, 3:] = False
+    guess = model(values, observed)
+    torch.testing.assert_close(guess[:, :3], values[:, :3])
+    told = observed.clone()
+    told[:, 3:] = True  # being told its own guesses, it says the same again
+    torch.testing.assert_close(model.teach(guess, told)[:, 3:], guess[:, 3:])
+
+
+def test_a_forecast_uses_what_is_known_ahead(window):
+    values, observed = window
+    model = build(Forecaster, WIDE, SIZES, 3)
+    observed[:, 3:] = False
+    known = observed.clone()
+    known[:, 3, 0, 0] = True
+    free, told = model(values, observed), model(values, known)
+    torch.testing.assert_close(told[:, 3, 0, 0], values[:, 3, 0, 0])
+    assert not torch.allclose(free[:, 4:], told[:, 4:])
+
+
+@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
+    values, observed = window
+    for kind, size in ((Imputer, (SIZES,)), (Forecaster, (SIZES, 3))):
+        model = build(kind, replace(config, manner=manner), *size)
+        first, second = (
+            model(torch.where(observed, values, behind), observed) for behind in (0.0, 1e6)
+        )
+        assert torch.equal(first, second)
+
+
+def test_one_channel_has_no_embedding_and_the_authors_number_of_variables():
+    model = Imputer(CdsaConfig(), Sizes(432, 186, 1))
+    assert not list(model.embed.parameters())
+    attention = 12 * 2 * (6 * 186 + 14 * 432 + 6 * 432 * 186) + (3 * 12 * 2) + (36 + 1)
+    block = attention + 2 * 2 + (8 + 8 + 8 + 1)
+    assert sum(p.numel() for p in model.parameters()) == 7 * block + attention + (8 + 8 + 8 + 1)
+
+
+def test_what_a_norm_would_wipe_out_is_refused():
+    with pytest.raises(ConfigError, match="normalise=cell needs several channels"):
+        CdsaConfig(normalise="cell")
+    with pytest.raises(ConfigError, match="set channels to 2 or more"):
+        Imputer(CdsaConfig(manner="independent"), Sizes(36, 1, 1))
+    with pytest.raises(ConfigError, match="set channels to 2 or more"):
+        Forecaster(CdsaConfig(), Sizes(24, 1, 1), 12)
+    with pytest.raises(ConfigError, match="positions=true needs several channels"):
+        CdsaConfig(positions=True)
+
+
+def test_a_horizon_leaves_something_to_look_back_on():
+    with pytest.raises(ConfigError, match="between 1 and 5 of them, but horizon=6"):
+        Forecaster(WIDE, SIZES, 6)

@@ -1,0 +1,52 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cdsa.models.attention import MANNERS, Sizes
+from cdsa.models.cdsa import CdsaConfig, Imputer
+from cdsa.models.complexity import PAPER, PAPER_SIZES, WIDTHS, costs, count
+
+COSTS = {cost.manner: cost for cost in costs()}
+
+
+def test_the_order_of_the_papers_table_is_reproduced():
+    for what, place in (("flops", 0), ("variables", 1)):
+        ours = sorted(MANNERS, key=lambda manner: getattr(COSTS[manner], what))
+        theirs = sorted(MANNERS, key=lambda manner: PAPER[manner][place])
+        assert ours == theirs, what
+
+
+@pytest.mark.parametrize("manner", ["joint", "decomposed", "shared"])
+def test_the_manners_that_look_at_cells_come_close_to_the_paper(manner):
+    cost = COSTS[manner]
+    assert cost.flops == pytest.approx(cost.paper_flops, rel=0.1)
+    assert cost.variables == pytest.approx(cost.paper_variables, rel=0.02)
+
+
+def test_the_ratios_come_close_to_the_papers():
+    assert COSTS["joint"].flops / COSTS["decomposed"].flops == pytest.approx(13.4, rel=0.05)
+    assert COSTS["decomposed"].variables / COSTS["shared"].variables == pytest.approx(36, rel=0.05)
+
+
+def test_operations_are_those_the_equations_ask_for():
+    sizes = Sizes(4, 3, 2)
+    config = CdsaConfig(manner="joint", layers=1, bare_last=True, heads=2, d=3, v=3, feed_forward=5)
+    cells = sizes.cells
+    linear = 2 * cells * (2 * 2 * 3 + 2 * 2 * 3)  # queries, keys, values, output: one channel
+    attention = 2 * cells * cells * 2 * (3 + 3)
+    assert count(config, sizes)[0] == linear + attention + 2 * cells * (5 + 5)
+
+
+def test_counting_computes_nothing_and_agrees_with_a_run():
+    sizes, config = Sizes(6, 5, 2), replace(WIDTHS, manner="decomposed")
+    model, values = Imputer(config, sizes), torch.zeros(1, *sizes)
+    with FlopCounterMode(display=False) as counter:
+        model(values, values.bool())
+    assert count(config, sizes)[0] == counter.get_total_flops()
+
+
+def test_only_the_papers_windows_have_the_papers_figures():
+    assert all(cost.paper_flops is None for cost in costs(Sizes(12, 5, 2)))
+    assert PAPER_SIZES == (36, 36, 1)

@@ -1,0 +1,80 @@
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from cdsa.config import differences, from_plain, override, to_plain
+from cdsa.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Inner:
+    layers: int = 8
+    rate: float = 1e-3
+    manner: Literal["joint", "shared"] = "joint"
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    minutes: float | None = None
+    beside: object = field(default=None, compare=False)
+
+
+def test_any_setting_can_be_changed_by_its_path():
+    changed = override(
+        Outer(), ["inner.layers=6", "inner.rate=3e-4", "inner.wide=yes", "minutes=2"]
+    )
+    assert changed == Outer(Inner(layers=6, rate=3e-4, wide=True), minutes=2.0)
+    assert override(changed, ["minutes=none", "inner.manner=shared"]).minutes is None
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ("inner.layer=6", "did you mean 'layers'"),
+        ("iner.layers=6", "did you mean 'inner'"),
+        ("inner.layers=six", "wants a whole number, but found 'six'"),
+        ("inner.rate=x", "wants a number, but found 'x'"),
+        ("inner.wide=perhaps", "wants true or false"),
+        ("inner.manner=jont", "did you mean 'joint'"),
+        ("inner=3", "'inner' has settings of its own: layers, rate, manner, wide"),
+        ("minutes.x=3", "'minutes' is a single value and has no 'x'"),
+        ("inner.layers", "name=value, but found 'inner.layers'"),
+        ("=3", "name=value"),
+        ("beside=3", "no setting of Outer 'beside'"),
+    ],
+)
+def test_a_wrong_change_is_answered(change, answer):
+    with pytest.raises(ConfigError, match=answer):
+        override(Outer(), [change])
+
+
+def test_settings_come_back_from_plain_values():
+    config = Outer(Inner(layers=3), minutes=1.5)
+    assert to_plain(config) == {
+        "inner": {"layers": 3, "rate": 1e-3, "manner": "joint", "wide": False},
+        "minutes": 1.5,
+    }
+    assert from_plain(Outer, to_plain(config)) == config
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"inner": {"layers": "3"}},
+        {"inner": {"layers": True}},
+        {"inner": {"manner": "other"}},
+        {"inner": 3},
+        {"iner": {}},
+        [],
+    ],
+)
+def test_what_does_not_belong_is_refused(plain):
+    with pytest.raises(ConfigError):
+        from_plain(Outer, plain)
+
+
+def test_differences_are_told_in_words():
+    assert differences(Outer(), Outer(Inner(layers=6))) == ["inner.layers 8, now 6"]

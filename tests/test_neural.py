@@ -1,0 +1,296 @@
+"""Networks as methods: from a cube to a filled one, saved and loaded."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import cdsa
+from cdsa.cube import append_times, describe
+from cdsa.errors import ConfigError, OutputError
+from cdsa.method import make_method
+from cdsa.method.network import pick_device
+from cdsa.method.neural import fingerprint
+from cdsa.method.paper import FILLERS, FORECASTERS, preset
+from cdsa.method.saved import load_filler, open_folder, save_filler
+from cdsa.models.attention import MANNERS
+from cdsa.train.checkpoint import CheckpointError
+from cdsa.train.run import Run
+from conftest import network
+
+
+def small(manner="decomposed", forecast=False, **changes):
+    method = preset("small", forecast=forecast).in_manner(manner)
+    return replace(method, **changes)
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return network(steps=100, stations=3, measurements=2)
+
+
+@pytest.fixture(scope="module")
+def filler(cube):
+    return small().fit(cube)
+
+
+@pytest.fixture
+def folder(filler, tmp_path):
+    save_filler(filler, tmp_path / "model", command="cdsa train ...")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("forecast", [False, True], ids=["fill", "forecast"])
+def test_a_saved_network_fills_as_before(cube, manner, forecast, tmp_path):
+    method = small(manner, forecast, train=replace(small().train, epochs=1))
+    filler = method.fit(cube)
+    save_filler(filler, tmp_path / "model")
+    again = load_filler(tmp_path / "model", device="cpu")
+    longer = append_times(cube, 4) if forecast else cube
+    assert again.fill(longer).equals(filler.fill(longer))
+    assert again.method == filler.method and again.axes == filler.axes
+    assert again.errors == filler.errors and len(filler.errors) == 2
+
+
+def test_what_a_checkpoint_says(folder):
+    document = json.loads((folder / "model.json").read_text())
+    assert document["method"] == "cdsa-paper" and document["settings"]["model"]["layers"] == 2
+    assert document["axes"]["locations"] == ["S0", "S1", "S2"]
+    assert document["axes"]["step"] == "1 h" and document["axes"]["places"][0] == [40.0, 116.0]
+    assert document["provenance"]["command"] == "cdsa train ..."
+    assert {error["measurement"] for error in document["errors"]} == {"pm25", "temp"}
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "weights.safetensors"]
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def turn_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def pickled(path):
+    torch.save({"network.x": torch.ones(2)}, path)
+
+
+@pytest.mark.parametrize("damage", [cut_short, turn_a_bit, pickled, lambda p: p.unlink()])
+@pytest.mark.parametrize("name", ["weights.safetensors", "model.json"])
+def test_a_damaged_checkpoint_is_refused(folder, name, damage):
+    damage(folder / name)
+    with pytest.raises(CheckpointError, match=name):
+        load_filler(folder)
+
+
+def test_settings_changed_by_hand_are_refused(folder):
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"layers": 2', '"layers": 3'))
+    with pytest.raises(CheckpointError, match="it was changed"):
+        load_filler(folder)
+
+
+def test_a_folder_without_a_network_is_told(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no folder"):
+        load_filler(tmp_path / "none")
+    with pytest.raises(CheckpointError, match="holds no trained network"):
+        load_filler(tmp_path)
+    (tmp_path / "training.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="not finished"):
+        load_filler(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "knows nothing of X"),
+        (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*nothing of co"),
+        (lambda c: c.isel(time=slice(None, None, 2)), "steps of 1 h, but here they are 2 h"),
+        (lambda c: describe(c, angles=["temp"]), "'temp' was no direction"),
+    ],
+)
+def test_a_network_that_does_not_fit_the_data_is_refused_with_a_reason(cube, filler, change, told):
+    with pytest.raises(ConfigError, match=told):
+        filler.axes.refuse(change(cube))
+
+
+def test_other_units_are_refused(cube):
+    axes = small().fit(describe(cube, units={"temp": "degC"})).axes
+    with pytest.raises(ConfigError, match="'temp' in degC, but here it is in degF"):
+        axes.refuse(describe(cube, units={"temp": "degF"}))
+    axes.refuse(cube)  # a unit that is not told may be the same
+
+
+def test_fewer_stations_and_another_time_fit(cube, filler):
+    other = network(steps=30, stations=2).assign_coords(
+        time=cube["time"].to_numpy()[:30] + np.timedelta64(400, "D")
+    )
+    filler.axes.refuse(other)
+    assert filler.fill(other).notnull().all()
+
+
+def test_a_network_is_not_told_the_order_of_the_file(cube):
+    turned = cube.isel(location=[2, 0, 1], measurement=[1, 0])
+    back = small().fit(turned).fill(turned).isel(location=[1, 2, 0], measurement=[1, 0])
+    assert back.equals(small().fit(cube).fill(cube))
+
+
+def test_the_components_of_a_direction_are_hidden_together(windy):
+    filler = small().fit(windy)
+    assert [error["measurement"] for error in filler.errors] == ["pm25", "wind_dir"]
+    assert next(e for e in filler.errors if e["measurement"] == "wind_dir")["mae"] < 180
+
+
+def test_validation_cells_are_not_in_what_is_learnt_from(cube, monkeypatch):
+    from cdsa.method import neural
+
+    seen = {}
+
+    def spy(model, windows, exam, *args, **kwargs):
+        seen.update(windows=windows, exam=exam)
+        return real(model, windows, exam, *args, **kwargs)
+
+    real = neural.train
+    monkeypatch.setattr(neural, "train", spy)
+    small().fit(cube)
+    asked = seen["exam"].truth[seen["exam"].asked]
+    learnt = seen["windows"].values[seen["windows"].observed]
+    assert len(asked) > 10 and not set(asked.tolist()) & set(learnt.tolist())
+
+
+def test_a_forecaster_is_examined_on_a_time_it_did_not_learn_from(cube, monkeypatch):
+    from cdsa.method import neural
+
+    seen = {}
+
+    def spy(model, windows, exam, *args, **kwargs):
+        seen.update(windows=windows, exam=exam)
+        return real(model, windows, exam, *args, **kwargs)
+
+    real = neural.train
+    monkeypatch.setattr(neural, "train", spy)
+    small(forecast=True).fit(cube)
+    assert seen["windows"].steps.max() < seen["exam"].steps.min()
+    assert len(seen["exam"]) > 0
+
+
+def test_short_data_get_short_windows_and_a_word(caplog):
+    with caplog.at_level(logging.WARNING, "cdsa"):
+        filler = small().fit(network(steps=8))
+    assert filler.network.past == 8 and "longer than the 8 there are" in caplog.text
+
+
+def test_a_forecast_is_a_fill_of_the_steps_behind_the_end(cube):
+    method = small(forecast=True)
+    result = cdsa.forecast(cube, 5, method)
+    assert result.sizes["time"] == 105
+    assert (result["source"][-5:] == "forecast").all() and result["value"][-5:].notnull().all()
+    xr.testing.assert_equal(result["value"][:-5], cube)  # what was there stays, gaps too
+    assert set(np.unique(result["source"][:-5])) == {"observed", "missing"}
+    filled = method.fit(cube).fill(append_times(cube, 5))
+    assert filled[-5:].equals(result["value"][-5:])
+
+
+def test_a_forecast_does_not_look_further_back_than_it_may(cube):
+    filler = small(forecast=True).fit(cube)
+    changed = cube.copy(data=cube.to_numpy())
+    changed[:-6] += 100  # the small preset looks back on six steps
+    first, second = (cdsa.filling.forecast_with(filler, c, 6) for c in (cube, changed))
+    assert first["value"][-6:].equals(second["value"][-6:])
+
+
+def test_a_short_past_is_enough_to_forecast(cube):
+    filler = small(forecast=True).fit(cube)
+    assert cdsa.filling.forecast_with(filler, cube[-3:], 6)["value"][-6:].notnull().all()
+
+
+def test_a_forecaster_can_be_made_for_so_many_steps():
+    for manner in MANNERS:
+        _, made = make_method(f"cdsa-paper-forecast:{manner}", ahead=30)
+        assert made.horizon == 30 == made.steps
+        _, made = make_method(f"cdsa-paper-forecast:{manner}", ahead=3)
+        assert made.steps == 24 and made.horizon == (24 if manner == "shared" else 3)
+    with pytest.raises(ConfigError, match="'linear' fills gaps but cannot forecast"):
+        make_method("linear", ahead=3)
+    with pytest.raises(ConfigError, match="'linear' has no manners"):
+        make_method("linear:joint")
+
+
+def test_every_preset_builds_its_network():
+    for presets in (FILLERS, FORECASTERS):
+        for name, method in presets.items():
+            sizes = (method.steps + method.horizon, 3, 2)
+            with torch.device("meta"):
+                method.model.build(cdsa.models.attention.Sizes(*sizes), method.horizon)
+            assert preset(name, forecast=presets is FORECASTERS) is method
+    with pytest.raises(ConfigError, match="no preset 'papr'; did you mean 'paper'"):
+        preset("papr")
+
+
+def test_the_authors_settings():
+    nyc = preset("paper-nyc")
+    assert (nyc.steps, nyc.stride, nyc.model.heads, nyc.model.v) == (432, 2, 12, 3)
+    assert (nyc.model.time.d, nyc.model.location.d, nyc.model.feed_forward) == (6, 14, 8)
+    assert nyc.model.hide_own_step and nyc.model.channels == 1 and nyc.model.layers == 8
+    train = nyc.train
+    assert (train.batch, train.epochs, train.clip, train.loss) == (19, 100, 5.0, "rmse")
+    assert (train.schedule, train.learn_from, train.rate) == ("steps", "visible", 1e-3)
+    assert preset("paper-metr-la", forecast=True).model.layers == 9
+
+
+def test_a_fingerprint_tells_settings_and_data_apart(cube):
+    method = small()
+    prints = {
+        fingerprint(method, cube),
+        fingerprint(replace(method, seed=1), cube),
+        fingerprint(method, cube + 1),
+        fingerprint(method, cube.assign_coords(location=["A", "B", "C"])),
+    }
+    assert len(prints) == 4
+    watched = replace(method, run=Run(device="cpu"))
+    longer = replace(method, train=replace(method.train, minutes=7.0))
+    assert {fingerprint(m, cube) for m in (watched, longer)} == {fingerprint(method, cube)}
+
+
+def test_devices():
+    assert pick_device("cpu") == torch.device("cpu")
+    with pytest.raises(ConfigError, match="did you mean 'cuda'"):
+        pick_device("cude")
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="there is no device 'cuda' here"):
+            pick_device("cuda")
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match="not empty and holds no network"):
+            open_folder(tmp_path, overwrite=overwrite)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_finished_network_is_not_trained_over(folder):
+    with pytest.raises(OutputError, match="--overwrite"):
+        open_folder(folder, overwrite=False)
+    assert not open_folder(folder, overwrite=True)
+    assert not list(folder.iterdir())
+
+
+def test_too_little_to_learn_from_cannot_be_saved(tmp_path):
+    filler = small().fit(network(steps=1, missing=0.0))
+    with pytest.raises(ConfigError, match="too little to learn from"):
+        save_filler(filler, tmp_path / "model")
+
+
+def test_training_leaves_the_worlds_randomness_alone(cube):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    small().fit(cube)
+    assert torch.equal(torch.rand(3), expected)

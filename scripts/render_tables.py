@@ -20,9 +20,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def latest(name: str) -> pd.DataFrame:
-    """The records of the last run in a results file."""
+def latest(name: str, what: str | None = None) -> pd.DataFrame:
+    """The records of the last run in a results file; of several kinds, of this one."""
     records = pd.DataFrame(read_results(ROOT / "results" / f"{name}.jsonl"))
+    if what is not None:
+        records = records[records["what"] == what]
     return records[records["when"] == records["when"].max()]
 
 
@@ -60,7 +62,91 @@ def spine() -> str:
     return markdown(rows, records)
 
 
-TABLES = {"demo": demo, "spine": spine}
+def complexity() -> str:
+    """Operations and variables of the four manners beside the paper's."""
+    records = latest("attention", "complexity")
+    rows = [["manner", "10^9 operations", "the paper", "10^5 variables", "the paper"]]
+    rows += [
+        [r.manner, f"{r.flops / 1e9:.2f}", f"{r.paper_flops / 1e9:.2f}",
+         f"{r.variables / 1e5:.2f}", f"{r.paper_variables / 1e5:.2f}"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, records)
+
+
+def ratios() -> str:
+    """The two ratios that the paper's table is about."""
+    records = latest("attention", "complexity").set_index("manner")
+    rows = [["ratio", "here", "the paper"]]
+    for what, one, other, words in (
+        ("flops", "joint", "decomposed", "operations, joint / decomposed"),
+        ("variables", "decomposed", "shared", "variables, decomposed / shared"),
+    ):
+        cells = [
+            f"{records.loc[one, f'{prefix}{what}'] / records.loc[other, f'{prefix}{what}']:.1f}"
+            for prefix in ("", "paper_")
+        ]
+        rows.append([words, *cells])
+    return markdown(rows, records)
+
+
+def growth() -> str:
+    """How much each manner grows when an axis doubles."""
+    records = latest("attention", "growth")
+    first = records[records["doubled"] == ""].set_index("manner")
+    rows = [["manner", "doubled", "operations", "variables", "seconds", "memory"]]
+    for r in records[records["doubled"] != ""].itertuples():
+        base = first.loc[r.manner]
+        memory = (r.mib - r.mib_before) / max(base["mib"] - base["mib_before"], 1)
+        cells = [r.flops / base["flops"], r.variables / base["variables"],
+                 r.seconds / base["seconds"], memory]  # fmt: skip
+        rows.append([r.manner, r.doubled, *(f"x {cell:.1f}" for cell in cells)])
+    return markdown(rows, records)
+
+
+def wall() -> str:
+    """One window of 432 x 186 x 1 cells, forward and backward."""
+    records = latest("attention", "wall")
+    rows = [["manner", "layers", "peak GiB", "limit GiB", "seconds", "eight layers"]]
+    rows += [
+        [r.manner, str(r.layers), f"{r.mib / 1024:.2f}", f"{r.limit_mib / 1024:.0f}",
+         f"{r.seconds:.1f}", f"{r.eight_layers_seconds / 60:.1f} min"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, records)
+
+
+def throughput() -> str:
+    """Training speed of the four manners."""
+    records = latest("attention", "throughput")
+    rows = [["window", "manner", "windows a second", "share of the peak", "variables"]]
+    rows += [
+        [r.sizes.replace("x", " x "), r.manner, f"{r.windows_per_second:#.3g}",
+         f"{r.share_of_peak:.1%}", f"{r.variables:,}"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, records)
+
+
+def manners() -> str:
+    """The four manners after two minutes each on the demo data."""
+    records = latest("manners")
+    means = records.pivot_table("mae", "measurement", "method", sort=False)
+    rows = [["measurement", *(name.removeprefix("cdsa-paper:") for name in means.columns)]]
+    rows += [[str(name), *(f"{v:#.3g}" for v in row)] for name, row in means.iterrows()]
+    return markdown(rows, records)
+
+
+TABLES = {
+    "demo": demo,
+    "spine": spine,
+    "complexity": complexity,
+    "ratios": ratios,
+    "growth": growth,
+    "wall": wall,
+    "throughput": throughput,
+    "manners": manners,
+}
 
 
 def rendered(text: str) -> str:

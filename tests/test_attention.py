@@ -205,6 +205,21 @@ def test_another_window_may_have_other_steps(x, manner):
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
 
 
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("manner", ["decomposed", "shared"])
+@pytest.mark.parametrize("sizes", [Sizes(5, 4, 1), Sizes(5, 1, 3), Sizes(5, 1, 1)])
+def test_an_axis_of_one_position_has_nothing_to_choose(manner, sight, sizes):
+    x = torch.randn(2, *sizes, 2, dtype=torch.float64)
+    layer = attend(manner, sight, looks=sizes)
+    whole = whole_map(layer.maps(x))
+    torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
+    expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
+    torch.testing.assert_close(layer(x), expected)
+    if manner == "decomposed":
+        weights = {axis: len(list(layer.axes[axis].parameters())) for axis in AXES}
+        assert weights == {axis: 0 if sizes.along(axis) == 1 else 2 for axis in AXES}
+
+
 def test_shared_looks_at_another_window_of_as_many_steps_only(x):
     layer = attend("shared", "past", at=SIZES)
     assert layer(x, x.flip(1)).shape == x.shape

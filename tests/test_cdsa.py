@@ -136,7 +136,7 @@ def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
 def test_one_channel_has_no_embedding_and_the_authors_number_of_variables():
     model = Imputer(CdsaConfig(), Sizes(432, 186, 1))
     assert not list(model.embed.parameters())
-    attention = 12 * 2 * (6 * 186 + 14 * 432 + 6 * 432 * 186) + (3 * 12 * 2) + (36 + 1)
+    attention = 12 * 2 * (6 * 186 + 14 * 432) + (3 * 12 * 2) + (36 + 1)
     block = attention + 2 * 2 + (8 + 8 + 8 + 1)
     assert sum(p.numel() for p in model.parameters()) == 7 * block + attention + (8 + 8 + 8 + 1)
 

@@ -44,6 +44,9 @@ GENERAL = CdsaConfig(
 """For a user's own table: the paper's equations and depth with several channels per cell, which are
 told what was measured and where they stand. The authors' single channel learns slowly."""
 
+JOINT = replace(GENERAL, manner="joint", heads=2, d=16, v=16)
+"""The same for the joint manner, whose time goes with the heads and hardly with their width."""
+
 SMALL = replace(
     GENERAL,
     layers=2,
@@ -76,7 +79,10 @@ class CdsaPaper(Neural):
 
     def in_manner(self, manner: str) -> Self:
         """The same in another manner."""
-        return override(self, [f"model.manner={manner}"])
+        changed = override(self, [f"model.manner={manner}"])
+        if changed.model == replace(GENERAL, manner="joint"):
+            return replace(changed, model=JOINT)
+        return changed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,10 @@ class Sizes(NamedTuple):
     def cells(self) -> int:
         return math.prod(self)
 
+    def along(self, axis: Axis) -> int:
+        """The size of an axis."""
+        return self[AXES.index(axis)]
+
     def beside(self, axis: Axis) -> tuple[int, int]:
         """The sizes of the two other axes."""
         first, second = (size for size, name in zip(self, AXES, strict=True) if name != axis)
@@ -169,7 +173,8 @@ def may_look(sight: Sight, steps: int, like: Tensor) -> Tensor:
 class AxisMap(nn.Module):
     """The map of one axis from flattened slices: (b, t, l, m, c) -> (b, h, N, N).
 
-    With a sight of the past, maps of location and measurement are (b, h, t, N, N).
+    With a sight of the past, maps of location and measurement are (b, h, t, N, N). An axis of one
+    position has nothing to choose: its map is a single one, and it has no weights.
     """
 
     def __init__(
@@ -180,6 +185,10 @@ class AxisMap(nn.Module):
         self.sight: Sight = sight
         self.at_another = at is not None
         self.masked = axis == "time" and at is None and sight != "all"
+        self.heads = config.heads
+        self.alone = looks.along(axis) == 1 == (at or looks).along(axis)
+        if self.alone:
+            return
         rest = (config.channels, config.heads, config.of(axis).d)
         self.w_q = _weight(*looks.beside(axis), *rest)
         self.w_k = _weight(*(at or looks).beside(axis), *rest)
@@ -187,6 +196,8 @@ class AxisMap(nn.Module):
             self.w_k.data.copy_(self.w_q.data)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        if self.alone:
+            return x.new_ones(len(x), self.heads, 1, 1)
         if self.sight == "past" and self.axis != "time":
             return self._so_far(x, y)
         q = einsum(PROJECT[self.axis], x, self.w_q)  # (b, h, N, d)
@@ -221,8 +232,10 @@ def shared_map(
 
     q, k: (b, t, l, m, h, d). Out: (b, h, N, N), or (b, h, t, N, N) with a sight of the past.
     """
-    steps, locations, measurements, _, d = q.shape[1:]
-    summed = math.prod(Sizes(steps, locations, measurements).beside(axis)) * d
+    sizes, (heads, d) = Sizes(*q.shape[1:4]), q.shape[4:]
+    if sizes.along(axis) == 1 == k.shape[1 + AXES.index(axis)]:
+        return q.new_ones(len(q), heads, 1, 1)
+    steps, summed = sizes.steps, math.prod(sizes.beside(axis)) * d
     if sight == "past" and axis != "time":
         terms = torch.arange(1, steps + 1, device=q.device, dtype=q.dtype) * (summed // steps)
         scores = einsum(SEEN_SO_FAR[axis], q, k).cumsum(dim=2)
@@ -283,7 +296,8 @@ def mix_in_turn(maps: Maps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
     """
     for axis in order:
         a = maps[axis]
-        v = einsum(MIX[axis] if a.ndim == 4 else MIX_SO_FAR[axis], a, v)
+        if a.shape[-2:] != (1, 1):
+            v = einsum(MIX[axis] if a.ndim == 4 else MIX_SO_FAR[axis], a, v)
     return v
 
 
@@ -291,8 +305,15 @@ def whole_map(maps: Maps) -> Tensor:
     """The map between all cells that a layer's maps amount to: (b, h, t, l, m, s, k, n)."""
     if "cells" in maps:
         return maps["cells"]
-    parts = [maps[axis] for axis in AXES]
-    return einsum(WHOLE if parts[1].ndim == 4 else WHOLE_SO_FAR, *parts)
+    time, *others = (maps[axis] for axis in AXES)
+    if all(part.ndim == 4 for part in others):
+        return einsum(WHOLE, time, *others)
+    steps = time.shape[2]
+    others = [
+        part if part.ndim == 5 else part.unsqueeze(2).expand(-1, -1, steps, -1, -1)
+        for part in others
+    ]
+    return einsum(WHOLE_SO_FAR, time, *others)
 
 
 class CrossDimensionalAttention(nn.Module):

@@ -31,8 +31,8 @@ WIDTHS = CdsaConfig(
     v=5,
     feed_forward=208,
     own_scales=True,
-    time=AxisConfig(d=96, v=72, layers=8, feed_forward=8),
-    location=AxisConfig(d=96, v=72, layers=8, feed_forward=8),
+    time=AxisConfig(d=106, v=70, layers=8, feed_forward=8),
+    location=AxisConfig(d=106, v=70, layers=8, feed_forward=8),
     measurement=AxisConfig(d=1, v=1, layers=1, feed_forward=8),
 )
 

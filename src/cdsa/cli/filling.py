@@ -70,6 +70,7 @@ def fill(
             made = make_trained(given, training, run=Run(watch=log(bar.watch)))
             network = work.trains(given)
             given = str(getattr(made, "label", given))
+            work.say_training(made)
             if check and source.cube.isnull().any():
                 try:
                     with show.busy("hiding a tenth in bursts to measure the error", quiet=network):
@@ -133,6 +134,7 @@ def forecast(
             run = Run(watch=log(bar.watch))
             made = make_trained(given, training, ahead=steps, run=run)
             given = str(getattr(made, "label", given))
+            work.say_training(made)
             filler = made.fit(source.cube)
             errors = work.forecast_errors(filler, made, source.cube, steps)
     with show.busy(f"foreseeing with {given}"):
@@ -187,6 +189,7 @@ def train(
     with work.interruptible() as stop, work.Bar() as bar, work.logged(training) as log:
         run = Run(folder=output, watch=log(bar.watch), stop=stop)
         made = make_trained(name, training, ahead=forecast or 0, run=run)
+        work.say_training(made)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
         save_filler(filler, output, command=work.command_line())
         stopped = stop()

@@ -1,12 +1,13 @@
 """What commands do besides parsing and printing: choose methods, show progress, make records."""
 
+import math
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pandas as pd
 import xarray as xr
@@ -55,6 +56,27 @@ def fill_records(
             record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
         records.append(record)
     return records
+
+
+def say_training(method: object) -> None:
+    """Say that a network is trained, and for how long, before it starts."""
+    if not isinstance(method, Trained):
+        return
+    told = method.train
+    spans = [f"{told.minutes:g} minutes (--minutes)"] if told.minutes else []
+    spans += [f"{told.passes:,} passes (--epochs)"] if told.passes < math.inf else []
+    show.note(f"training {method.label} for {' or '.join(spans)} at most")
+
+
+@runtime_checkable
+class Trained(Protocol):
+    """A method that trains, as far as one has to know of it here."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def train(self) -> Any: ...
 
 
 def forecast_errors(

@@ -70,11 +70,15 @@ class Neural:
     run: Run = field(default_factory=Run, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        least = {"steps": 1, "horizon": 0, "seed": 0} | ({"stride": 1} if self.stride else {})
-        for name, smallest in least.items():
+        for name, smallest in (("steps", 1), ("horizon", 0), ("seed", 0)):
             found = getattr(self, name)
             if found < smallest:
                 raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
+        length = self.steps + self.horizon
+        if self.stride is not None and not 1 <= self.stride <= length:
+            raise ConfigError(
+                f"stride lies between 1 and the {length} steps of a window, but found {self.stride}"
+            )
 
     @property
     def label(self) -> str:

@@ -272,5 +272,5 @@ def answers(model: nn.Module, exam: Windows, batch: int) -> Iterator[tuple[Tenso
 def exam_error(model: nn.Module, exam: Windows, config: TrainConfig) -> float:
     """The loss over all asked cells of the exam, as a ratio of sums."""
     cells = [(g[asked], w.truth[asked]) for g, w, asked in answers(model, exam, config.batch)]
-    guess, truth = (torch.cat(parts).double() for parts in zip(*cells, strict=True))
+    guess, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
     return loss_of(config.loss, guess, truth, torch.ones_like(truth, dtype=torch.bool)).item()

@@ -7,6 +7,7 @@ from itertools import permutations
 import pytest
 import torch
 from torch import einsum
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdsa.errors import ConfigError
 from cdsa.models import attention
@@ -156,6 +157,36 @@ def test_the_frugal_joint_path_is_the_plain_one(x, sight, v, limit, monkeypatch)
         y.pow(2).sum().backward()
         results.append((y.detach(), q.grad, k.grad, values.grad))
     torch.testing.assert_close(*results)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the size of the largest tensor that comes into being, views left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for part in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(part, torch.Tensor):
+                self.numbers = max(self.numbers, part.untyped_storage().nbytes() // 8)
+        return out
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_the_joint_manner_never_builds_its_map(sight, monkeypatch):
+    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", 0)
+    sizes = Sizes(30, 20, 2)
+    layer = attend("joint", sight, looks=sizes)
+    x = torch.randn(1, *sizes, 2, dtype=torch.float64, requires_grad=True)
+    with Largest() as largest:
+        layer(x).sum().backward()
+    # a row per step says what its cells may look at: steps x cells; nothing is cells x cells
+    assert largest.numbers <= sizes.steps * sizes.cells
+    with Largest() as whole:
+        layer.maps(x)
+    assert whole.numbers >= 2 * sizes.cells**2
 
 
 @pytest.mark.parametrize("sight", SIGHTS)

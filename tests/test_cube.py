@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cdsa.cube import angle_difference, check_cube, describe
+from cdsa.cube import angle_difference, append_times, check_cube, describe
 from cdsa.errors import CubeError
 
 
@@ -12,6 +12,16 @@ def refused(cube, match):
 
 def test_a_good_cube_passes(cube):
     check_cube(cube)
+
+
+def test_empty_steps_can_be_put_behind_the_end(cube):
+    longer = append_times(cube, 3)
+    check_cube(longer)
+    assert longer[:-3].equals(cube) and longer[-3:].isnull().all()
+    with pytest.raises(CubeError, match="at least one step"):
+        append_times(cube, 0)
+    with pytest.raises(CubeError, match="nothing to go on with"):
+        append_times(cube[:1], 2)
 
 
 def test_axes_in_another_order_are_refused(cube):

@@ -233,6 +233,17 @@ def test_every_preset_builds_its_network():
         preset("papr")
 
 
+def test_the_general_preset_has_widths_and_a_rate_for_each_manner():
+    for forecast in (False, True):
+        general = preset("paper", forecast=forecast)
+        joint = general.in_manner("joint")
+        assert (joint.model.heads, joint.train.rate) == (2, 1e-3)
+        assert joint.model.layers == general.model.layers and joint.train.minutes == 5
+        assert joint.in_manner("decomposed") == general
+        own = replace(general, model=replace(general.model, heads=7))
+        assert own.in_manner("joint").model == replace(own.model, manner="joint")
+
+
 def test_the_authors_settings():
     nyc = preset("paper-nyc")
     assert (nyc.steps, nyc.stride, nyc.model.heads, nyc.model.v) == (432, 2, 12, 3)

@@ -4,7 +4,7 @@ import pytest
 
 from cdsa.errors import TableError
 from cdsa.sources.stamps import read_times
-from cdsa.times import describe_step, is_regular, read_step, regular_grid
+from cdsa.times import describe_step, is_regular, next_times, read_step, regular_grid
 
 
 def line(row: int) -> str:
@@ -146,3 +146,20 @@ def test_a_step_reads_and_is_told_in_words(text, words):
 def test_a_step_of_nothing_is_refused():
     with pytest.raises(TableError, match="longer than nothing"):
         read_step("0h")
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected"),
+    [
+        (["2020-01-01T00", "2020-01-01T01"], ["2020-01-01T02", "2020-01-01T03"]),
+        (["2020-02-28", "2020-02-29"], ["2020-03-01", "2020-03-02"]),
+        (["2020-01-15", "2020-02-15"], ["2020-03-15", "2020-04-15"]),
+        (["2019-12-31", "2020-01-31", "2020-02-29"], ["2020-03-31", "2020-04-30"]),
+        (["2020-04-30", "2020-06-30"], ["2020-08-31", "2020-10-31"]),
+        (["2020-01-01", "2020-04-01"], ["2020-07-01", "2020-10-01"]),
+    ],
+    ids=["hours", "days", "months", "ends of months", "every second end", "quarters"],
+)
+def test_time_goes_on_as_it_went(stamps, expected):
+    found = next_times(np.array(stamps, dtype="datetime64[ns]"), 2)
+    assert list(found) == list(np.array(expected, dtype="datetime64[ns]"))

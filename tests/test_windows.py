@@ -76,3 +76,15 @@ def test_labels_come_back(cube):
     windows = cut(cube, 12, 6)
     stitched = stitch(((w.truth, w.steps) for w in windows.batches(2)), cube)
     xr.testing.assert_equal(stitched["location"], cube["location"])
+
+
+def test_some_windows_can_be_kept(cube):
+    windows = cut(cube, 12, 6)
+    few = windows.keep(torch.tensor([3, 1]))
+    assert len(few) == 2 and torch.equal(few.steps[1], windows.steps[1])
+    assert torch.equal(few.take(torch.tensor([0])).values, windows.take(torch.tensor([3])).values)
+
+
+def test_windows_can_be_brought_to_another_device(cube):
+    windows = cut(cube, 12, 6).to(torch.device("meta"))
+    assert windows.values.is_meta and windows.steps.is_meta and len(windows) == 9

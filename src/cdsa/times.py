@@ -245,7 +245,7 @@ def next_times(times: Times, count: int) -> Times:
     numbers = range(1, count + 1)
     if not isinstance(span, int):
         return np.array([last + number * span for number in numbers], dtype="datetime64[ns]")
-    to_the_end = len(set(pd.DatetimeIndex(times).day)) > 1  # of the month, whichever day that is
+    to_the_end = pd.DatetimeIndex(times).day.max() > 28  # of the month, whichever day that is
     later = pd.offsets.MonthEnd if to_the_end else lambda months: pd.DateOffset(months=months)
     return np.array([last + later(span * number) for number in numbers], dtype="datetime64[ns]")
 

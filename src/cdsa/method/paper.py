@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from cdsa.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
-from cdsa.models.attention import AxisConfig
+from cdsa.models.attention import AxisConfig, Manner
 from cdsa.models.cdsa import CdsaConfig
 from cdsa.train.loop import TrainConfig
 
@@ -27,7 +27,8 @@ AUTHORS_TRAINING = TrainConfig(
 )
 """As in the authors' code: all visible cells are asked for; what is hidden is never trained on."""
 
-GENERAL = CdsaConfig(
+CELLS = CdsaConfig(
+    manner="shared",
     channels=16,
     heads=4,
     d=8,
@@ -41,14 +42,33 @@ GENERAL = CdsaConfig(
     location=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
     measurement=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
 )
+GENERAL: dict[Manner, CdsaConfig] = {
+    "shared": CELLS,
+    # its time goes with the heads and hardly with their width
+    "joint": replace(CELLS, manner="joint", heads=2, d=16, v=16),
+    "decomposed": replace(CELLS, manner="decomposed", bare_last=False),
+    "independent": replace(CELLS, manner="independent", bare_last=False),
+}
 """For a user's own table: the paper's equations and depth with several channels per cell, which are
 told what was measured and where they stand. The authors' single channel learns slowly."""
 
-JOINT = replace(GENERAL, manner="joint", heads=2, d=16, v=16)
-"""The same for the joint manner, whose time goes with the heads and hardly with their width."""
+RATES: dict[Manner, float] = {
+    "shared": 1e-3,
+    "joint": 1e-3,
+    "decomposed": 3e-4,
+    "independent": 3e-4,
+}
+"""Learning rates for these: what is projected from whole slices wants shorter steps. (Both chosen
+on the demo data.)"""
+
+
+def training(manner: Manner) -> TrainConfig:
+    """How those are trained."""
+    return TrainConfig(minutes=5, batch=8, rate=RATES[manner])
+
 
 SMALL = replace(
-    GENERAL,
+    GENERAL["decomposed"],
     layers=2,
     channels=4,
     heads=2,
@@ -67,8 +87,8 @@ class CdsaPaper(Neural):
 
     name: ClassVar[str] = "cdsa-paper"
 
-    model: CdsaConfig = GENERAL
-    train: TrainConfig = field(default_factory=lambda: TrainConfig(minutes=5, batch=8))
+    model: CdsaConfig = GENERAL["decomposed"]
+    train: TrainConfig = field(default_factory=lambda: training("decomposed"))
     steps: int = 24
 
     @property
@@ -78,11 +98,17 @@ class CdsaPaper(Neural):
         return self.name if manner == "decomposed" else f"{self.name}:{manner}"
 
     def in_manner(self, manner: str) -> Self:
-        """The same in another manner."""
+        """The same in another manner; the general preset has widths and a rate for each."""
         changed = override(self, [f"model.manner={manner}"])
-        if changed.model == replace(GENERAL, manner="joint"):
-            return replace(changed, model=JOINT)
-        return changed
+        before, after = self.model.manner, changed.model.manner
+        if replace(self.model, layers=CELLS.layers) != GENERAL[before]:
+            return changed
+        rate = RATES[after] if self.train.rate == RATES[before] else self.train.rate
+        return replace(
+            changed,
+            model=replace(GENERAL[after], layers=self.model.layers),
+            train=replace(self.train, rate=rate),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +117,7 @@ class CdsaPaperForecast(CdsaPaper):
 
     name: ClassVar[str] = "cdsa-paper-forecast"
 
-    model: CdsaConfig = field(default_factory=lambda: replace(GENERAL, layers=9))
+    model: CdsaConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], layers=9))
     steps: int = 12
     horizon: int = 12
     stride: int | None = 1

@@ -167,6 +167,7 @@ def test_complexity_prints_the_papers_table():
         (("--model", "MODEL", "--method", "linear"), "either --method or --model"),
         (("--model", "MODEL", "--minutes", "3"), "--minutes is for training"),
         (("--model", "SEER"), "Use it with cdsa forecast"),
+        (("--method", "cdsa-paper-forecast"), "forecasts and does not fill"),
         (("--model", "NONE"), "there is no folder"),
     ],
 )

@@ -56,6 +56,8 @@ def fill(
     given = _one_of(method, model, training, defaults.METHOD)
     if model is None:
         make_trained(given, training)
+        if not work.can(given, "fill"):
+            raise ConfigError(f"'{given}' forecasts and does not fill. Use it with cdsa forecast")
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     show.print_notes(source, show.err if json else show.out)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pandas as pd
 import xarray as xr
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from cdsa.cli import show
 from cdsa.cli.training import Training, make_trained
@@ -37,6 +38,11 @@ def trains(name: str) -> bool:
     """Whether a method of this name is a network."""
     info = REGISTRY.get(name.partition(":")[0])
     return info is not None and info.trains
+
+
+def can(name: str, task: str) -> bool:
+    """Whether a method of this name is for this task."""
+    return task in REGISTRY[name.partition(":")[0]].task
 
 
 def fill_records(
@@ -179,9 +185,10 @@ class Bar:
     """A progress bar on a terminal, with a second line while a network trains."""
 
     def __init__(self) -> None:
+        name = Column(max_width=24, no_wrap=True, overflow="ellipsis")
         columns = (
-            TextColumn("{task.description:<14}"),
-            BarColumn(bar_width=20),
+            TextColumn("{task.description:<14}", table_column=name),
+            BarColumn(bar_width=14),
             TextColumn("{task.fields[told]}"),
             TimeElapsedColumn(),
         )
@@ -221,9 +228,9 @@ class Bar:
         """Show how far a training is."""
         if self.inner is None:
             self.inner = self.progress.add_task("training", total=1.0, told="")
-        told = f"epoch {report.epoch + 1} loss {report.loss:.3f}"
+        told = f"loss {report.loss:.3f}"
         if report.validation is not None:
-            told += f" validation {report.validation:.3f} best {report.best:.3f}"
+            told += f" validation {report.validation:.3f}"
         self.progress.update(self.inner, completed=report.done, told=told)
 
 

@@ -27,12 +27,12 @@ PAPER: dict[Manner, tuple[float, float]] = {
 
 WIDTHS = CdsaConfig(
     heads=12,
-    d=5,
-    v=5,
+    d=6,
+    v=4,
     feed_forward=208,
     own_scales=True,
-    time=AxisConfig(d=106, v=70, layers=8, feed_forward=8),
-    location=AxisConfig(d=106, v=70, layers=8, feed_forward=8),
+    time=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
+    location=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
     measurement=AxisConfig(d=1, v=1, layers=1, feed_forward=8),
 )
 

@@ -115,7 +115,8 @@ def growth() -> list[dict[str, Value]]:
     for manner in MANNERS:
         for axis, sizes in doubled.items():
             text = "x".join(map(str, sizes))
-            one = in_a_process(sizes=text, config="table", manner=manner, batch=2, repeats=5)
+            repeats = 1 if manner == "joint" else 5
+            one = in_a_process(sizes=text, config="table", manner=manner, batch=8, repeats=repeats)
             flops, variables = count(replace(WIDTHS, manner=manner), sizes)
             one |= {"doubled": axis, "flops": flops, "variables": variables}
             found.append(one)

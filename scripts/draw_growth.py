@@ -25,7 +25,7 @@ def main() -> None:
     records = records[records["when"] == records["when"].max()].set_index(["manner", "doubled"])
     records["memory"] = records["mib"] - records["mib_before"]
     base = str(records.loc[("joint", ""), "sizes"]).replace("x", " x ")
-    fig, panels = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    fig, panels = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True, layout="constrained")
     whats = (("flops", "operations"), ("seconds", "time of a training step"), ("memory", "memory"))
     for panel, (column, title) in zip(panels, whats, strict=True):
         for number, (manner, colour) in enumerate(zip(MANNERS, COLOURS, strict=True)):
@@ -36,12 +36,13 @@ def main() -> None:
             ]
             panel.bar(at, times, width=0.18, color=colour, label=manner)
         panel.set_title(title)
-        panel.set_xticks(range(3), [f"{axis} doubled" for axis in AXES], fontsize=8)
+        panel.set_xticks(range(3), [f"{axis}\ndoubled" for axis in AXES])
         for height in (2, 4):
             panel.axhline(height, color="black", linewidth=0.5, linestyle=":")
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(f"times that of {base}")
-    panels[0].legend(frameon=False, fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    fig.legend(handles, labels, frameon=False, ncols=4, loc="outside lower center")
     target = ROOT / "docs" / "pictures" / "growth.png"
     target.parent.mkdir(exist_ok=True)
     fig.savefig(target, dpi=150, metadata={"Software": None})

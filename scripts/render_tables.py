@@ -109,8 +109,8 @@ def wall() -> str:
     records = latest("attention", "wall")
     rows = [["manner", "layers", "peak GiB", "limit GiB", "seconds", "eight layers"]]
     rows += [
-        [r.manner, str(r.layers), f"{r.mib / 1024:.2f}", f"{r.limit_mib / 1024:.0f}",
-         f"{r.seconds:.1f}", f"{r.eight_layers_seconds / 60:.1f} min"]
+        [r.manner, f"{r.layers:.0f}", f"{r.mib / 1024:.2f}", f"{r.limit_mib / 1024:.0f}",
+         f"{r.seconds:.1f}", f"{r.eight_layers_seconds:,.0f} s"]
         for r in records.itertuples()
     ]  # fmt: skip
     return markdown(rows, records)
@@ -121,8 +121,8 @@ def throughput() -> str:
     records = latest("attention", "throughput")
     rows = [["window", "manner", "windows a second", "share of the peak", "variables"]]
     rows += [
-        [r.sizes.replace("x", " x "), r.manner, f"{r.windows_per_second:#.3g}",
-         f"{r.share_of_peak:.1%}", f"{r.variables:,}"]
+        [r.sizes.replace("x", " x "), r.manner, f"{r.windows_per_second:.3g}",
+         f"{r.share_of_peak:.1%}", f"{r.variables:,.0f}"]
         for r in records.itertuples()
     ]  # fmt: skip
     return markdown(rows, records)

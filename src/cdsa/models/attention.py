@@ -77,8 +77,8 @@ longer by themselves.)"""
 CPU_WIDTH = 16
 """On a CPU torch's frugal attention wants queries, keys and values of one width, and is fastest if
 that is a multiple of this."""
-PAIRS_AT_ONCE = 1 << 24
-"""Up to so many pairs of cells, what may be looked at is written down pair by pair (64 MiB)."""
+PAIRS_AT_ONCE = 1 << 20
+"""Up to so many pairs of cells, what may be looked at is written down pair by pair (4 MiB)."""
 
 
 class Sizes(NamedTuple):

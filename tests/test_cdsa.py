@@ -35,7 +35,7 @@ def build(kind, config, *size):
 
 @pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
 @pytest.mark.parametrize("manner", MANNERS)
-def test_both_networks_answer_every_cell_and_learn_with_every_weight(window, manner, config):
+def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, manner, config):
     config = replace(config, manner=manner)
     for model in (build(Imputer, config, SIZES), build(Forecaster, config, SIZES, 3)):
         guess = model.teach(*window) if isinstance(model, Forecaster) else model(*window)
@@ -133,7 +133,7 @@ def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
         assert torch.equal(first, second)
 
 
-def test_one_channel_has_no_embedding_and_the_authors_number_of_variables():
+def test_one_channel_has_no_embedding_and_weights_for_two_maps():
     model = Imputer(CdsaConfig(), Sizes(432, 186, 1))
     assert not list(model.embed.parameters())
     attention = 12 * 2 * (6 * 186 + 14 * 432) + (3 * 12 * 2) + (36 + 1)
@@ -148,6 +148,8 @@ def test_what_a_norm_would_wipe_out_is_refused():
         Imputer(CdsaConfig(manner="independent"), Sizes(36, 1, 1))
     with pytest.raises(ConfigError, match="set channels to 2 or more"):
         Forecaster(CdsaConfig(), Sizes(24, 1, 1), 12)
+    with pytest.raises(ConfigError, match="set channels to 2 or more"):  # one step ahead
+        Forecaster(CdsaConfig(manner="independent"), Sizes(13, 3, 1), 1)
     with pytest.raises(ConfigError, match="positions=true needs several channels"):
         CdsaConfig(positions=True)
 

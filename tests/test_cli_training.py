@@ -142,6 +142,28 @@ def test_score_trains_nothing_unless_asked_to(table):
     assert not any(r["method"].startswith("cdsa") for r in records)
 
 
+def test_options_of_training_without_a_network_are_refused(table):
+    told = refused("score", table, "--methods", "linear", "--minutes", 3)
+    assert "--minutes is for methods that train" in told
+
+
+def test_a_trained_network_stays_where_it_is_if_the_new_one_cannot_be_trained(table, tmp_path):
+    folder = tmp_path / "m"
+    run("train", table, "-o", folder, *SMALL)
+    before = (folder / "weights.safetensors").read_bytes()
+    for words in ((tmp_path / "typo.csv",), (table, "--set", "model.layer=3")):
+        refused("train", *words, "-o", folder, "--overwrite", *SMALL)
+    assert (folder / "weights.safetensors").read_bytes() == before
+
+
+def test_windows_that_had_to_be_shortened_are_told(tmp_path):
+    short = tmp_path / "short.csv"
+    panel(network(steps=8)).to_csv(short, index=False)
+    words = [str(w) for w in ("fill", short, "-o", tmp_path / "o.csv", "--method", "cdsa-paper")]
+    done = runner.invoke(app, [*words, *SMALL])
+    assert done.exit_code == 0 and "shortened to the 8" in " ".join(done.stderr.split())
+
+
 def test_complexity_prints_the_papers_table():
     text = run("complexity")
     assert "the paper: 13.4" in text and "independent" in text
@@ -229,10 +251,8 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(table, tmp_pa
     process = subprocess.Popen(
         [sys.executable, "-m", "cdsa", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    time.sleep(4)  # long enough to have started
-    while process.poll() is None and not folder.exists():
-        time.sleep(0.1)
-    time.sleep(1.5)
+    assert "training cdsa-paper for 100,000 passes" in process.stderr.readline().decode()
+    time.sleep(0.5)  # to have something to keep
     os.kill(process.pid, signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=60))
     assert process.returncode == 0, err

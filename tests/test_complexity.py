@@ -39,8 +39,9 @@ def test_operations_are_those_the_equations_ask_for():
     assert count(config, sizes)[0] == linear + attention + 2 * cells * (5 + 5)
 
 
-def test_counting_computes_nothing_and_agrees_with_a_run():
-    sizes, config = Sizes(6, 5, 2), replace(WIDTHS, manner="decomposed")
+@pytest.mark.parametrize("manner", ["independent", "decomposed", "shared"])  # joint is padded
+def test_counting_computes_nothing_and_agrees_with_a_run(manner):
+    sizes, config = Sizes(6, 5, 2), replace(WIDTHS, manner=manner)
     model, values = Imputer(config, sizes), torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, values.bool())

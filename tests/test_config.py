@@ -3,7 +3,7 @@ from typing import Literal
 
 import pytest
 
-from cdsa.config import differences, from_plain, override, to_plain
+from cdsa.config import from_plain, override, to_plain
 from cdsa.errors import ConfigError
 
 
@@ -74,7 +74,3 @@ def test_settings_come_back_from_plain_values():
 def test_what_does_not_belong_is_refused(plain):
     with pytest.raises(ConfigError):
         from_plain(Outer, plain)
-
-
-def test_differences_are_told_in_words():
-    assert differences(Outer(), Outer(Inner(layers=6))) == ["inner.layers 8, now 6"]

@@ -1,5 +1,6 @@
 """The docs say what is so."""
 
+import dataclasses
 import importlib.util
 import re
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cdsa.cli.reading import OPTIONS
+from cdsa.config import to_plain
 from cdsa.masks import KINDS
+from cdsa.method.paper import FILLERS, FORECASTERS, preset
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(
@@ -47,6 +50,25 @@ def test_every_reading_option_is_explained():
     for name in OPTIONS:
         option = "--no-coordinates" if name == "coordinates" else f"--{name.replace('_', '-')}"
         assert option in text, option
+
+
+def names_of(config, prefix=""):
+    for name in to_plain(config):
+        value = getattr(config, name)
+        if dataclasses.is_dataclass(value):
+            yield from names_of(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_setting_of_a_network_is_explained():
+    text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
+    for name in names_of(preset("paper")):
+        own = re.sub(r"model\.(location|measurement)\.", "model.time.", name)
+        short = re.sub(r"model\.time", "", own) if own != "model.time.d" else own
+        assert f"`{short}`" in text, name
+    for name in {**FILLERS, **FORECASTERS}:
+        assert f"`{name}`" in text, name
 
 
 def test_every_way_of_hiding_is_explained():

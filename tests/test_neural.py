@@ -12,7 +12,8 @@ import xarray as xr
 import cdsa
 from cdsa.cube import append_times, describe
 from cdsa.errors import ConfigError, OutputError
-from cdsa.method import make_method
+from cdsa.filling import forecast_with
+from cdsa.method import make_method, neural
 from cdsa.method.network import pick_device
 from cdsa.method.neural import fingerprint
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
@@ -77,11 +78,17 @@ def turn_a_bit(path):
     path.write_bytes(bytes(content))
 
 
+def no_object(path):
+    path.write_text("[]")
+
+
 def pickled(path):
     torch.save({"network.x": torch.ones(2)}, path)
 
 
-@pytest.mark.parametrize("damage", [cut_short, turn_a_bit, pickled, lambda p: p.unlink()])
+@pytest.mark.parametrize(
+    "damage", [cut_short, turn_a_bit, no_object, pickled, lambda p: p.unlink()]
+)
 @pytest.mark.parametrize("name", ["weights.safetensors", "model.json"])
 def test_a_damaged_checkpoint_is_refused(folder, name, damage):
     damage(folder / name)
@@ -147,9 +154,9 @@ def test_the_components_of_a_direction_are_hidden_together(windy):
     assert next(e for e in filler.errors if e["measurement"] == "wind_dir")["mae"] < 180
 
 
-def test_validation_cells_are_not_in_what_is_learnt_from(cube, monkeypatch):
-    from cdsa.method import neural
-
+@pytest.fixture
+def spied(monkeypatch):
+    """What a network was trained and examined on."""
     seen = {}
 
     def spy(model, windows, exam, *args, **kwargs):
@@ -158,26 +165,20 @@ def test_validation_cells_are_not_in_what_is_learnt_from(cube, monkeypatch):
 
     real = neural.train
     monkeypatch.setattr(neural, "train", spy)
+    return seen
+
+
+def test_validation_cells_are_not_in_what_is_learnt_from(cube, spied):
     small().fit(cube)
-    asked = seen["exam"].truth[seen["exam"].asked]
-    learnt = seen["windows"].values[seen["windows"].observed]
+    asked = spied["exam"].truth[spied["exam"].asked]
+    learnt = spied["windows"].values[spied["windows"].observed]
     assert len(asked) > 10 and not set(asked.tolist()) & set(learnt.tolist())
 
 
-def test_a_forecaster_is_examined_on_a_time_it_did_not_learn_from(cube, monkeypatch):
-    from cdsa.method import neural
-
-    seen = {}
-
-    def spy(model, windows, exam, *args, **kwargs):
-        seen.update(windows=windows, exam=exam)
-        return real(model, windows, exam, *args, **kwargs)
-
-    real = neural.train
-    monkeypatch.setattr(neural, "train", spy)
+def test_a_forecaster_is_examined_on_a_time_it_did_not_learn_from(cube, spied):
     small(forecast=True).fit(cube)
-    assert seen["windows"].steps.max() < seen["exam"].steps.min()
-    assert len(seen["exam"]) > 0
+    assert spied["windows"].steps.max() < spied["exam"].steps.min()
+    assert len(spied["exam"]) > 0
 
 
 def test_short_data_get_short_windows_and_a_word(caplog):
@@ -193,21 +194,51 @@ def test_a_forecast_is_a_fill_of_the_steps_behind_the_end(cube):
     assert (result["source"][-5:] == "forecast").all() and result["value"][-5:].notnull().all()
     xr.testing.assert_equal(result["value"][:-5], cube)  # what was there stays, gaps too
     assert set(np.unique(result["source"][:-5])) == {"observed", "missing"}
-    filled = method.fit(cube).fill(append_times(cube, 5))
-    assert filled[-5:].equals(result["value"][-5:])
+    filled = method.fit(cube).fill(append_times(cube, 6))  # the small preset foresees six steps
+    assert filled[-6:-1].equals(result["value"][-5:])
 
 
 def test_a_forecast_does_not_look_further_back_than_it_may(cube):
     filler = small(forecast=True).fit(cube)
-    changed = cube.copy(data=cube.to_numpy())
+    changed = cube.copy(data=cube.to_numpy().copy())
     changed[:-6] += 100  # the small preset looks back on six steps
-    first, second = (cdsa.filling.forecast_with(filler, c, 6) for c in (cube, changed))
-    assert first["value"][-6:].equals(second["value"][-6:])
+    for steps in (6, 4):
+        first, second = (forecast_with(filler, c, steps)["value"][-steps:] for c in (cube, changed))
+        assert first.equals(second)
+    changed[-6:] += 100
+    assert not forecast_with(filler, changed, 4)["value"][-4:].equals(first)
+
+
+def test_a_forecast_looks_at_no_more_than_it_must(cube):
+    filler = small(forecast=True).fit(cube)
+    result = forecast_with(filler, cube, 6)
+    assert result["value"][-6:].equals(filler.fill(append_times(cube, 6))[-6:])
+
+
+def test_more_steps_than_were_learnt_are_refused(cube):
+    with pytest.raises(ConfigError, match="can foresee 6 steps"):
+        cdsa.forecast(cube, 7, small(forecast=True))
+    with pytest.raises(ConfigError, match="has not learnt to foresee"):
+        cdsa.forecast(cube, 2, small())
+    with pytest.raises(ConfigError, match="can foresee 3 steps"):  # as its windows were shortened
+        cdsa.forecast(cube[:6], 5, small(forecast=True))
+
+
+def test_an_exam_that_asks_nothing_is_none(cube, spied):
+    late = cube["time"] > cube["time"][60]
+    filler = small(forecast=True).fit(cube.where(~late))  # the end is empty
+    assert len(spied["exam"]) > 0 and filler.network.place.best > 0.01
+    assert spied["exam"].steps.max() <= 60
+
+
+def test_other_data_are_refused_when_filling_too(cube, filler):
+    with pytest.raises(ConfigError, match="steps of 1 h"):
+        filler.fill(cube[::2])
 
 
 def test_a_short_past_is_enough_to_forecast(cube):
     filler = small(forecast=True).fit(cube)
-    assert cdsa.filling.forecast_with(filler, cube[-3:], 6)["value"][-6:].notnull().all()
+    assert forecast_with(filler, cube[-3:], 6)["value"][-6:].notnull().all()
 
 
 def test_a_forecaster_can_be_made_for_so_many_steps():

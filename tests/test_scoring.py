@@ -7,7 +7,7 @@ import xarray as xr
 from cdsa.errors import ConfigError
 from cdsa.masks import Given
 from cdsa.method import make_method
-from cdsa.scoring import compare, expected_error, hidden_cells, score, summarise
+from cdsa.scoring import compare, hidden_cells, score, summarise
 from conftest import network
 
 
@@ -123,14 +123,14 @@ def test_the_best_is_marked_once_per_measurement(cube):
 
 
 def test_expected_error_hides_a_tenth_of_what_is_there(cube):
-    expected = expected_error(cube, "linear")
+    expected = score("linear", cube)
     assert expected.hidden == pytest.approx(0.1 * int(cube.notnull().sum()), abs=1)
 
 
 def test_too_little_to_hide_is_said():
     cube = network(steps=2, stations=1, measurements=1, missing=0.0)
     with pytest.raises(ConfigError, match="too few measured cells"):
-        expected_error(cube, "linear")
+        score("linear", cube)
 
 
 def test_no_repeats_are_refused(cube):

@@ -213,7 +213,16 @@ def test_a_run_about_something_else_is_not_gone_on_with(windows, exam, tmp_path)
         train(Mean(), windows, exam, CONFIG, seed=0, store=replace(store, fingerprint="that"))
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-40], lambda b: b[:10], lambda b: b"\x80" * 50])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b[:-40],
+        lambda b: b[:10],
+        lambda b: b"\x80" * 50,
+        lambda b: b[:-1] + bytes([b[-1] ^ 1]),
+    ],
+    ids=["cut", "cut in the head", "something else", "a bit turned"],
+)
 def test_a_damaged_run_is_refused(windows, exam, tmp_path, damage):
     path = tmp_path / "run"
     train(Mean(), windows, exam, CONFIG, seed=0, store=Store(path, "this", every=0))
@@ -277,6 +286,10 @@ def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windo
         ({"minutes": -1.0}, "minutes must be greater than 0"),
         ({"most": 1.5}, "most is a share between 0 and 1"),
         ({"patience": -1}, "patience must not be negative"),
+        ({"loss": "huber"}, "no loss 'huber'"),
+        ({"hide": "burst"}, "did you mean 'bursts'"),
+        ({"learn_from": "hiden"}, "did you mean 'hidden'"),
+        ({"schedule": "cosin"}, "did you mean 'cosine'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, told):

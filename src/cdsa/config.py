@@ -118,16 +118,3 @@ def _check(name: str, value: object, kind: Any, where: str) -> None:
         fits = type(value) in kinds or (float in kinds and type(value) is int)
     if not fits:
         raise ConfigError(f"setting '{name}' cannot be {json.dumps(value)}{where}")
-
-
-def differences(first: object, second: object, path: str = "") -> list[str]:
-    """What differs between two settings, in words: 'model.layers 8, now 6'."""
-    found = []
-    for name in _fields(first):
-        one, other = getattr(first, name), getattr(second, name)
-        here = f"{path}{name}"
-        if dataclasses.is_dataclass(one) and type(one) is type(other):
-            found += differences(one, other, f"{here}.")
-        elif one != other:
-            found.append(f"{here} {one}, now {other}")
-    return found

@@ -5,5 +5,3 @@ HIDE = "bursts:+0.1"
 INTERVAL = 0.9
 FORECAST = "cdsa-paper-forecast"
 TRAIN = "cdsa-paper"
-STEPS_BACK = 24
-"""Least steps that a forecaster looks back on."""

@@ -80,14 +80,28 @@ def forecast_with(
     filler: Filler, cube: xr.DataArray, steps: int, *, interval: float = defaults.INTERVAL
 ) -> xr.Dataset:
     """The cube carried forward by something that has learnt already."""
-    result = fill_with(filler, append_times(cube, steps), interval=interval)
-    before = np.arange(result.sizes["time"])[:, None, None] < cube.sizes["time"]
-    source = result["source"].to_numpy()
-    gap = before & (source != "observed")
-    source = np.where(gap, "missing", np.where(source == "filled", "forecast", source))
-    kept = xr.DataArray(~gap, dims=result["value"].dims)
-    parts = {str(name): result[name].where(kept) for name in result if name != "source"}
-    return result.assign(parts).assign(source=(result["value"].dims, source.astype(object)))
+    foresees = getattr(filler, "foresees", steps)
+    if foresees < steps:
+        can = f"can foresee {foresees} steps" if foresees else "has not learnt to foresee"
+        raise ConfigError(
+            f"{steps} steps are to be foreseen, but what was trained {can}. Train a forecaster "
+            "with that horizon, on a table that is longer than it"
+        )
+    longer = append_times(cube, steps)
+    # a network starts its horizon where the cube ends, and needs nothing before what it looks at
+    back = min(getattr(filler, "looks_back", cube.sizes["time"]), cube.sizes["time"])
+    seen = append_times(cube, foresees).isel(time=slice(-(back + foresees), None))
+    ahead = fill_with(filler, seen, interval=interval).isel(time=slice(back, back + steps))
+    before = {name: cube.to_numpy() for name in ahead if name != "source"}
+    before["source"] = np.where(cube.isnull(), "missing", "observed").astype(object)
+    told = ahead["source"].to_numpy()
+    parts = {name: ahead[name].to_numpy() for name in before}
+    parts["source"] = np.where(told == "filled", "forecast", told).astype(object)
+    return xr.Dataset(
+        {name: (cube.dims, np.concatenate([old, parts[name]])) for name, old in before.items()},
+        coords=longer.coords,
+        attrs=ahead.attrs,
+    )
 
 
 def count_sources(result: xr.Dataset) -> dict[str, dict[str, int]]:

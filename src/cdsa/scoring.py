@@ -187,11 +187,6 @@ def compare(
             yield replace(scored, method=name, repeat=repeat)
 
 
-def expected_error(cube: xr.DataArray, method: str | Method, *, seed: int = 0) -> Score:
-    """The error to expect of filling `cube`: a tenth of what is there hidden in bursts."""
-    return score(method, cube, defaults.HIDE, seed=seed)
-
-
 def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
     """One row per method and measurement (or location, or gap class), and per method over all: the
     mean of each figure over repeats, the standard deviation of the MAE as `spread`, and whether it

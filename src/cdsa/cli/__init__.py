@@ -27,6 +27,12 @@ def main() -> None:
             2,
         )
     except Exception as error:  # our own mistake; the user gets a sentence, not a traceback
+        if "allocate memory" in str(error) or "out of memory" in str(error):
+            _stop(
+                "there is not enough memory for this network on these data. Take shorter windows "
+                "or fewer at once: --set steps=12, --set train.batch=2",
+                2,
+            )
         if os.environ.get("CDSA_DEBUG"):
             raise
         _stop(

@@ -9,7 +9,6 @@ from cdsa import defaults
 from cdsa.cli.options import Detail, File, Json, Model, Output, Overwrite
 from cdsa.cli.reading import Reading, reads_a_file
 from cdsa.cli.training import Training, make_trained, trains
-from cdsa.train.run import Run
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,21 +67,19 @@ def fill(
         filler = _load(model, training, source.cube)
         given, errors = filler.method.label, list(filler.errors)
     else:
-        with work.Bar() as bar, work.logged(training) as log:
-            made = make_trained(given, training, run=Run(watch=log(bar.watch)))
-            network = work.trains(given)
+        network = work.trains(given)
+        hidden = work.cells_to_check_on(source.cube) if check else None
+        with work.training(training, active=network) as run:
+            made = make_trained(given, training, run=run)
             given = str(getattr(made, "label", given))
-            work.say_training(made)
-            if check and source.cube.isnull().any():
-                try:
-                    with show.busy("hiding a tenth in bursts to measure the error", quiet=network):
-                        expected, filler = score_and_keep(made, source.cube)
-                except ConfigError as reason:
-                    show.note(f"no error could be measured: {reason}")
+            if hidden is not None:
+                with show.busy("hiding a tenth in bursts to measure the error", quiet=network):
+                    expected, filler = score_and_keep(made, source.cube, hidden)
             # a network that was trained for the check fills too: it never saw what was hidden
-            if expected is None or not network:
+            if hidden is None or not network:
                 with show.busy(f"filling with {given}", quiet=network):
                     filler = made.fit(source.cube)
+        work.note_short_windows(filler)
     with show.busy(f"filling with {given}"):
         result = fill_with(filler, source.cube)
     with show.busy("writing"):
@@ -132,13 +129,12 @@ def forecast(
         filler = _load(model, training, source.cube, steps)
         given, errors = filler.method.label, list(filler.errors)
     else:
-        with work.Bar() as bar, work.logged(training) as log:
-            run = Run(watch=log(bar.watch))
+        with work.training(training, active=work.trains(given)) as run:
             made = make_trained(given, training, ahead=steps, run=run)
             given = str(getattr(made, "label", given))
-            work.say_training(made)
             filler = made.fit(source.cube)
             errors = work.forecast_errors(filler, made, source.cube, steps)
+        work.note_short_windows(filler)
     with show.busy(f"foreseeing with {given}"):
         result = forecast_with(filler, source.cube, steps)
     with show.busy("writing"):
@@ -147,7 +143,7 @@ def forecast(
     if json:
         show.print_json(records)
     else:
-        show.print_forecast(longer, steps, records, outputs)
+        show.print_forecast(longer, steps, records, outputs, network=work.trains(given))
 
 
 @reads_a_file
@@ -175,6 +171,7 @@ def train(
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
     from cdsa.cli import show, work
     from cdsa.errors import ConfigError
+    from cdsa.method.network import pick_device
     from cdsa.method.saved import finish_training, open_folder, save_filler
     from cdsa.sources.files import open_source
 
@@ -182,19 +179,18 @@ def train(
     if not work.trains(name):
         raise ConfigError(f"'{name}' has nothing to train; use it with cdsa fill --method {name}")
     make_trained(name, training, ahead=forecast or 0)  # refuses before any work is done
-    goes_on = open_folder(output, overwrite=overwrite)
+    pick_device(str(training.get("device", "auto")))
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     show.print_notes(source, show.err if json else show.out)
-    if goes_on:
+    if open_folder(output, overwrite=overwrite):
         show.note(f"going on with the training in {output}")
-    with work.interruptible() as stop, work.Bar() as bar, work.logged(training) as log:
-        run = Run(folder=output, watch=log(bar.watch), stop=stop)
+    with work.training(training, active=True, folder=output) as run:
         made = make_trained(name, training, ahead=forecast or 0, run=run)
-        work.say_training(made)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
-        save_filler(filler, output, command=work.command_line())
-        stopped = stop()
+    work.note_short_windows(filler)
+    save_filler(filler, output, command=work.command_line())
+    stopped = filler.network is not None and not filler.network.place.over
     if not stopped:
         finish_training(output)
     records = work.training_records(filler)

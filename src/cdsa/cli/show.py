@@ -231,7 +231,10 @@ def print_filled(
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
     elif told:
-        out.print("expected error: mean absolute error on cells kept from the network's training")
+        out.print(
+            "expected error: mean absolute error on cells kept from the network's training, which "
+            "told it when to stop"
+        )
     left_out = outputs and format_of(outputs[0]) in ("netcdf", "zarr") and source.carried
     if left_out:
         out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.carried))}")
@@ -273,9 +276,11 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
 
 def print_best(method: str) -> None:
     """What to do next."""
+    foresees = method.startswith("cdsa-paper-forecast")
+    command = "forecast FILE --steps N" if foresees else "fill FILE"
     out.print(
-        f"\nto fill with the best: cdsa fill FILE -o OUT --method {method}, with the same options "
-        "for reading FILE as here"
+        f"\nto use the best: cdsa {command} -o OUT --method {method}, with the same options for "
+        "reading FILE as here"
     )
 
 
@@ -362,7 +367,8 @@ def print_trained(
             f"{first['method']}: {first['variables']:,} variables, {first['steps']:,} steps in "
             f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
         )
-        _print_errors(records, "error on cells kept from training")
+        if first["measurement"] is not None:
+            _print_errors(records, "error on cells kept from training")
     out.print(f"wrote [bold]{escape(str(folder))}[/]", soft_wrap=True)
     if stopped:
         out.print("stopped before the end: give the same command again to go on")
@@ -393,6 +399,8 @@ def print_forecast(
     steps: int,
     records: Sequence[Mapping[str, Value]],
     outputs: Sequence[Path],
+    *,
+    network: bool,
 ) -> None:
     """What was foreseen, what error to expect, and where it was written."""
     stamp = Stamps(source)
@@ -416,9 +424,13 @@ def print_forecast(
             number(float(error)) if error is not None else "-",
         )
     out.print(table)
-    out.print(
-        "expected error: mean absolute error over these steps, measured at the end of the table"
-    )
+    if any(record["expected_mae"] is not None for record in records):
+        where = (
+            "on steps kept from the network's training, which told it when to stop"
+            if network
+            else f"of foreseeing the last {several(steps, 'step')} there are"
+        )
+        out.print(f"expected error: mean absolute error {where}")
     for path in outputs:
         out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
 

@@ -14,6 +14,7 @@ import xarray as xr
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cli.training import Training, make_trained
 from cdsa.errors import ConfigError, unknown
@@ -22,7 +23,7 @@ from cdsa.method import REGISTRY, Filler, Method, make_method
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
-from cdsa.scoring import Score, compare, score
+from cdsa.scoring import Score, compare, hidden_cells, score
 from cdsa.train.run import Report, Run, Watch
 
 if TYPE_CHECKING:
@@ -62,6 +63,42 @@ def fill_records(
             record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
         records.append(record)
     return records
+
+
+@contextmanager
+def training(options: Training, *, active: bool, folder: Path | None = None) -> Iterator[Run]:
+    """All that accompanies a training: a bar, a log if wanted, Ctrl-C as a wish to stop; nothing
+    of it if no network is trained."""
+    if not active:
+        yield Run()
+        return
+    with interruptible() as stop, Bar() as bar, logged(options) as log:
+        yield Run(folder=folder, watch=log(bar.watch), stop=stop, start=say_training)
+
+
+def cells_to_check_on(cube: xr.DataArray) -> xr.DataArray | None:
+    """A tenth of what is there in bursts; None, with a word, if that cannot be had."""
+    if not cube.isnull().any():
+        return None
+    try:
+        return hidden_cells(cube, defaults.HIDE, seed=0)
+    except ConfigError as reason:
+        show.note(f"no error could be measured: {reason}")
+        return None
+
+
+def note_short_windows(filler: object) -> None:
+    """Say so if there were fewer steps than a window was to have."""
+    method, network = getattr(filler, "method", None), getattr(filler, "network", None)
+    if method is None:
+        return
+    if network is None:
+        show.note("there is too little to learn from; gaps get means")
+    elif network.past + network.ahead < method.steps + method.horizon:
+        show.note(
+            f"windows of {method.steps + method.horizon} steps were shortened to the "
+            f"{network.past + network.ahead} that the table allows"
+        )
 
 
 def say_training(method: object) -> None:
@@ -133,7 +170,8 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
         "seconds": round(place.seconds, 1),
         "validation": plain(place.best) if place.best is not None else None,
     }
-    return [error | common for error in filler.errors]
+    nothing: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
+    return [error | common for error in filler.errors or nothing]
 
 
 def usable_methods() -> list[str]:
@@ -156,6 +194,10 @@ def score_with_progress(
 ) -> list[Score]:
     """Score the methods under a progress bar."""
     options = dict(training or {})
+    if options and not any(trains(name.strip()) for name in names):
+        raise ConfigError(
+            f"--{next(iter(options))} is for methods that train a network, and none is scored here"
+        )
     with Bar() as bar:
         bar.start("scoring", len(names) * repeats)
         with logged(options) as log:

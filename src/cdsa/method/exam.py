@@ -30,8 +30,10 @@ def choose_exam(
     number, share = np.arange(steps), config.validation
     nothing = xr.zeros_like(own, dtype=bool)
     if ahead:
-        late = max(length, round(share * steps))
-        return number >= (steps - late if steps >= 3 * length else steps), nothing
+        there = np.flatnonzero(own.notnull().any(("location", "measurement")).to_numpy())
+        end = int(there[-1]) + 1 if len(there) else 0
+        late = max(length, round(share * end))
+        return (number >= end - late) & (number < end) & (end >= 3 * length), nothing
     if own.notnull().sum() * share < 1:
         return number < 0, nothing
     windows = max(1, steps // length)

@@ -52,8 +52,10 @@ class Network:
         """The network's answer for every cell it knows of, NaN elsewhere."""
         known = cube.reindex(location=self.locations, measurement=self.measurements)
         scaled = self.scaler.normalise(known)
-        length = self.past + self.ahead
-        before = max(0, length - cube.sizes["time"]) if self.ahead else 0
+        length, there = self.past + self.ahead, cube.sizes["time"]
+        before = 0
+        if self.ahead:  # so that the last window ends with the cube, and horizons never overlap
+            before = length - there if there < length else (length - there) % self.ahead
         windows = cut(_after_empty_steps(scaled, before), length, self.ahead or -(-length // 2))
         told = stitch(self._pieces(windows.to(self.device), before), scaled)
         return self.scaler.denormalise(told).reindex(
@@ -126,8 +128,9 @@ class Axes:
             last=str(times[-1]),
         )
 
-    def refuse(self, cube: xr.DataArray) -> None:
-        """Say why a network trained on these axes does not fit a cube, if it does not."""
+    def refuse(self, cube: xr.DataArray, *, strangers: bool = True) -> None:
+        """Say why a network trained on these axes does not fit a cube, if it does not; with
+        `strangers`, stations and measurements it was not trained for are a reason."""
         other = Axes.of(cube)
         if other.step != self.step and "-" not in (other.step, self.step):
             raise ConfigError(
@@ -139,13 +142,15 @@ class Axes:
             ("station", self.locations, other.locations),
         ):
             strange = [name for name in theirs if name not in mine]
-            if strange:
+            if strange and strangers:
                 raise ConfigError(
                     f"the network was trained for the {kind}s {_some(mine)}, and knows nothing of "
                     f"{_some(strange)}. Train one on these data"
                     + (", or leave others out with --measurements" if kind == "measurement" else "")
                 )
         for name, unit, angle in zip(other.measurements, other.units, other.angles, strict=True):
+            if name not in self.measurements:
+                continue
             number = self.measurements.index(name)
             if unit and self.units[number] and unit != self.units[number]:
                 raise ConfigError(

@@ -14,7 +14,6 @@ import torch
 import xarray as xr
 from torch import nn
 
-from cdsa import defaults
 from cdsa.config import to_plain
 from cdsa.cube import check_cube, fillable
 from cdsa.errors import ConfigError
@@ -104,8 +103,8 @@ class Neural:
         )
 
     def foreseeing(self, steps: int) -> Self:
-        """The same for so many steps ahead, looking back on at least a day of hours."""
-        return replace(self, horizon=steps, steps=max(steps, defaults.STEPS_BACK))
+        """The same for so many steps ahead, looking back on at least as many."""
+        return replace(self, horizon=steps, steps=max(steps, self.steps))
 
     def _lengths(self, there: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""
@@ -125,6 +124,21 @@ class NeuralFiller(GuardedFiller):
     """None if there was not enough to learn from; then means are all there is."""
 
     axes: Axes
+
+    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube filled; data of another kind are refused, other stations get means."""
+        self.axes.refuse(cube, strangers=False)
+        return super().fill(cube)
+
+    @property
+    def looks_back(self) -> int:
+        """Steps before the first one foreseen that matter to it."""
+        return self.network.past if self.network else 1
+
+    @property
+    def foresees(self) -> int:
+        """Steps ahead that it can foresee; none if it fills, or had too little to learn from."""
+        return self.network.ahead if self.network else 0
 
     @property
     def errors(self) -> tuple[dict[str, Value], ...]:
@@ -154,8 +168,9 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
         cut(scaled.where(~asked), length, stride, part=learnt_steps), ahead or length
     )
     exam = cut(scaled, length, ahead or length, asked=asked, part=exam_steps)
-    exam = _spaced(exam, EXAM_WINDOWS)
+    exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
     model = build(method, Sizes(length, whole.sizes["location"], len(names)), ahead)
+    run.start(method)
     place = train(
         model.to(device),
         windows.to(device),
@@ -186,6 +201,11 @@ def _with_something(windows: Windows, last: int) -> Windows:
     return windows.keep(there[windows.steps[:, -last:]].any(dim=1))
 
 
+def _asking(windows: Windows) -> Windows:
+    """Those windows with a cell that is asked for."""
+    return windows.keep(windows.asked.flatten(1).any(dim=1)[windows.steps].any(dim=1))
+
+
 def _spaced(windows: Windows, most: int) -> Windows:
     """At most so many windows, over all the time."""
     if len(windows) <= most:
@@ -196,12 +216,13 @@ def _spaced(windows: Windows, most: int) -> Windows:
 def build(method: Neural, sizes: Sizes, ahead: int) -> nn.Module:
     """The network with its first weights, which depend on the seed only."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(method.seed)
+        torch.default_generator.manual_seed(method.seed)  # the world's generators stay as they are
         return method.model.build(sizes, ahead)
 
 
 def fingerprint(method: Neural, cube: xr.DataArray) -> str:
     """Of what a training is about, settings and data; its minutes may be changed on the way."""
+    cube = to_components(cube)
     timeless = replace(method, train=replace(method.train, minutes=None))
     digest = hashlib.sha256(json.dumps(to_plain(timeless), sort_keys=True).encode())
     digest.update(cube.to_numpy().tobytes())

@@ -118,7 +118,7 @@ class CdsaPaperForecast(CdsaPaper):
     name: ClassVar[str] = "cdsa-paper-forecast"
 
     model: CdsaConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], layers=9))
-    steps: int = 12
+    steps: int = 24
     horizon: int = 12
     stride: int | None = 1
 
@@ -147,7 +147,15 @@ FILLERS: dict[str, CdsaPaper] = {
 FORECASTERS: dict[str, CdsaPaperForecast] = {
     "paper": CdsaPaperForecast(),
     "paper-metr-la": CdsaPaperForecast(
-        model=CdsaConfig(layers=9), train=AUTHORS_TRAINING, steps=12, horizon=12
+        model=CdsaConfig(
+            layers=9,
+            time=AxisConfig(d=6, layers=9),
+            location=AxisConfig(d=14, layers=9),
+            measurement=AxisConfig(d=6, layers=9),
+        ),
+        train=AUTHORS_TRAINING,
+        steps=12,
+        horizon=12,
     ),
     "small": CdsaPaperForecast(
         model=SMALL,

@@ -200,6 +200,7 @@ class Forecaster(nn.Module):
             )
         past, ahead = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
         refuse_lonely(config, past, causal=True)
+        refuse_lonely(config, ahead, causal=True)
         self.horizon = horizon
         self.embed = Embedding(config, past)
         self.embed_ahead = Embedding(config, ahead)

@@ -73,7 +73,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
         digest = document.pop("sha256")
         intact = digest == _digest(document)
-    except (OSError, ValueError, KeyError, AttributeError) as bad:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as bad:
         raise CheckpointError(
             f"{path} cannot be read: it was cut short or changed. Copy the folder again, or train "
             "anew"

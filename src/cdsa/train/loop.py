@@ -10,12 +10,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
+from cdsa.errors import ConfigError, unknown
 from cdsa.train.hiding import Hiding, hide_cells, random_source
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at
@@ -23,6 +23,9 @@ from cdsa.train.run import Report, Watch
 from cdsa.train.state import Place, Store
 from cdsa.windows import Window, Windows
 
+LearnFrom = Literal["visible", "hidden", "both"]
+VISIBLE_WEIGHT = 1 / 3
+"""Of the visible cells where both they and the hidden ones are learnt from."""
 ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
 
 
@@ -51,7 +54,7 @@ class TrainConfig:
     loss: Loss = "mae"
     """What is minimised over the asked cells: rmse (the paper's), mse, mae or rmse+mae."""
 
-    learn_from: Literal["visible", "hidden", "both"] = "hidden"
+    learn_from: LearnFrom = "hidden"
     """The cells asked for: those that are visible (the authors'), those hidden for the purpose
     (masked imputation), or both."""
 
@@ -71,6 +74,14 @@ class TrainConfig:
     """Looks without a gain after which to stop; 0 never stops early."""
 
     def __post_init__(self) -> None:
+        for name, kind in (
+            ("loss", Loss),
+            ("schedule", Schedule),
+            ("hide", Hiding),
+            ("learn_from", LearnFrom),
+        ):
+            if getattr(self, name) not in get_args(kind):
+                raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
         for name in ("batch", "validate_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, but found {getattr(self, name)}")
@@ -129,6 +140,7 @@ def train(
     clock = time.perf_counter() - place.seconds
     saved = time.perf_counter()
     steps = max(1, math.ceil(len(windows) / config.batch))
+    place.over = True
     while len(windows) and not run.finished(steps):
         epoch, batch = divmod(place.step, steps)
         order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
@@ -138,11 +150,12 @@ def train(
         if place.step % config.validate_every == 0 or run.over(steps):
             run.look(exam)
         watch(run.report(epoch, steps))
-        stopped = stop()
+        stopped = stop() and not run.finished(steps)
         if store and (stopped or time.perf_counter() - saved > store.every):
             store.save(place, model, run.optimiser, run.best)
             saved = time.perf_counter()
         if stopped:
+            place.over = False
             break
     if place.best is None and place.step:
         run.look(exam)
@@ -247,7 +260,7 @@ def lesson_loss(
         return loss_of(config.loss, guess, window.truth, shown)
     loss = loss_of(config.loss, guess, window.truth, hidden)
     if config.learn_from == "both":
-        loss = loss + loss_of(config.loss, guess, window.truth, shown) / 3
+        loss = loss + loss_of(config.loss, guess, window.truth, shown) * VISIBLE_WEIGHT
     return loss
 
 

@@ -40,3 +40,5 @@ class Run:
 
     watch: Watch = lambda report: None
     stop: Callable[[], bool] = lambda: False
+    start: Callable[[object], None] = lambda method: None
+    """Told of the method when its training begins."""

@@ -1,5 +1,6 @@
 """A run written down: one file that is replaced whole, so that a killed run can go on from it."""
 
+import hashlib
 import json
 import math
 import os
@@ -35,6 +36,9 @@ class Place:
     idle: int = 0
     """Looks at the validation cells since the best one."""
 
+    over: bool = True
+    """Whether the run came to its end; not if it was asked to stop."""
+
     @property
     def loss(self) -> float:
         """Mean loss since the last look, or up to it."""
@@ -67,8 +71,12 @@ class Store:
         for name, parameter in model.named_parameters():
             for kind, part in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{kind}.{name}"] = part
-        told = {"place": json.dumps(asdict(place)), "fingerprint": self.fingerprint}
         plain = {name: part.detach().cpu().contiguous() for name, part in tensors.items()}
+        told = {
+            "place": json.dumps(asdict(place)),
+            "fingerprint": self.fingerprint,
+            "sha256": _digest(plain),
+        }
         write_whole(self.path, save(plain, metadata=told))
 
     def load(
@@ -83,6 +91,8 @@ class Store:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             place = Place(**json.loads(told["place"]))
             known = told["fingerprint"]
+            if told["sha256"] != _digest(tensors):
+                raise ValueError("it was changed")
         except (SafetensorError, OSError, KeyError, ValueError, TypeError) as bad:
             raise StateError(
                 f"{self.path} is not a training that can be gone on with ({bad}). Remove it to "
@@ -111,10 +121,28 @@ class Store:
         return place
 
 
+def _digest(tensors: Weights) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()
+
+
 def _part(tensors: Weights, prefix: str) -> Weights:
     return {
         name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
     }
+
+
+def _settle(folder: Path) -> None:
+    """Have a change of names in a folder outlast a power cut, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        number = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -126,6 +154,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        _settle(path.parent)
     except OSError as bad:
         part.unlink(missing_ok=True)
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

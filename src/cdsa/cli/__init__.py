@@ -7,6 +7,8 @@ import sys
 
 def main() -> None:
     """Run a command; whatever goes wrong ends in one readable message."""
+    # torch's threads else spin while they wait, and a busy machine comes to a standstill
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cdsa.cli.app import app
     from cdsa.errors import CdsaError
 

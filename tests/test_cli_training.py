@@ -207,7 +207,7 @@ def test_forecasts_that_cannot_be_are_answered(table, model, seer, tmp_path):
     assert "These can: mean, last" in refused(
         "forecast", table, "--steps", 2, "--method", "linear", *out
     )
-    assert "foresees 4 steps, but 9" in refused(
+    assert "foresees 4 steps, but 9 steps" in refused(
         "forecast", table, "--steps", 9, "--model", seer, *out
     )
     assert "foresees nothing" in refused("forecast", table, "--steps", 2, "--model", model, *out)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from cdsa.errors import ConfigError
 from cdsa.models.attention import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import PAPER, PAPER_SIZES, WIDTHS, costs, count
@@ -46,6 +47,12 @@ def test_counting_computes_nothing_and_agrees_with_a_run(manner):
     with FlopCounterMode(display=False) as counter:
         model(values, values.bool())
     assert count(config, sizes)[0] == counter.get_total_flops()
+
+
+def test_windows_that_nobody_has_are_refused():
+    assert costs(Sizes(1000, 1000, 10))[1].flops > 1e15
+    with pytest.raises(ConfigError, match="are 10,000,000,000"):
+        costs(Sizes(100_000, 1000, 100))
 
 
 def test_only_the_papers_windows_have_the_papers_figures():

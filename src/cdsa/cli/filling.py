@@ -227,7 +227,7 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
     if steps > ahead:
         can = f"foresees {ahead} steps" if ahead else "fills gaps and foresees nothing"
         raise ConfigError(
-            f"the network in {folder} {can}, but {steps} were asked for. Train one with "
+            f"the network in {folder} {can}, but {steps} steps were asked for. Train one with "
             f"cdsa train --forecast {steps}"
         )
     if ahead and not steps:

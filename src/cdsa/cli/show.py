@@ -363,8 +363,9 @@ def print_trained(
     """How a training went and where the network is."""
     if records:
         first = records[0]
+        steps = several(int(first["steps"] or 0), "step")
         out.print(
-            f"{first['method']}: {first['variables']:,} variables, {first['steps']:,} steps in "
+            f"{first['method']}: {first['variables']:,} variables, {steps} in "
             f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
         )
         if first["measurement"] is not None:

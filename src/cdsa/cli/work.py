@@ -108,7 +108,7 @@ def say_training(method: object) -> None:
     told = method.train
     spans = [f"{told.minutes:g} minutes (--minutes)"] if told.minutes else []
     spans += [f"{told.passes:,} passes (--epochs)"] if told.passes < math.inf else []
-    show.note(f"training {method.label} for {' or '.join(spans)} at most")
+    show.note(f"training {method.label} for {' or '.join(spans)}")
 
 
 @runtime_checkable
@@ -201,7 +201,7 @@ def score_with_progress(
     with Bar() as bar:
         bar.start("scoring", len(names) * repeats)
         with logged(options) as log:
-            run = Run(watch=log(bar.watch))
+            run = Run(watch=log(bar.watch), start=say_training)
             methods = [_for_score(name.strip(), options, run, hide, seed) for name in names]
             scores = []
             for scored in compare(

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from cdsa.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
-from cdsa.models.attention import AxisConfig, Manner
+from cdsa.models.attention import MANNERS, AxisConfig, Manner
 from cdsa.models.cdsa import CdsaConfig
 from cdsa.train.loop import TrainConfig
 
@@ -99,6 +99,8 @@ class CdsaPaper(Neural):
 
     def in_manner(self, manner: str) -> Self:
         """The same in another manner; the general preset has widths and a rate for each."""
+        if manner not in MANNERS:
+            raise ConfigError(unknown("manner", manner, MANNERS))
         changed = override(self, [f"model.manner={manner}"])
         before, after = self.model.manner, changed.model.manner
         if replace(self.model, layers=CELLS.layers) != GENERAL[before]:

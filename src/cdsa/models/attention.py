@@ -272,7 +272,7 @@ def joint_mix(q: Tensor, k: Tensor, v: Tensor, sight: Sight = "all") -> Tensor:
     cells, pairs = q.shape[2] // steps, q.shape[2] * k.shape[2]
     if sight == "all":
         y = F.scaled_dot_product_attention(q, k, v, scale=scale)
-    elif pairs <= PAIRS_AT_ONCE:
+    elif pairs <= PAIRS_AT_ONCE or q.device.type == "meta":
         seen = may_look(sight, steps, q).repeat_interleave(cells, 0).repeat_interleave(cells, 1)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
     else:  # step by step: all cells of a step see the same, so one row says it for all of them

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from cdsa.errors import ConfigError
 from cdsa.models.attention import MANNERS, AxisConfig, Manner, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 
@@ -24,6 +25,8 @@ PAPER: dict[Manner, tuple[float, float]] = {
     "decomposed": (0.24e9, 16.09e5),
 }
 """The paper's table 1: operations and variables."""
+
+MOST_CELLS = 10_000_000
 
 WIDTHS = CdsaConfig(
     heads=12,
@@ -65,6 +68,11 @@ def count(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
 
 def costs(sizes: Sizes = PAPER_SIZES, config: CdsaConfig = WIDTHS) -> list[Cost]:
     """The four manners side by side; the paper's figures where they are for the same windows."""
+    if sizes.cells > MOST_CELLS:
+        raise ConfigError(
+            f"windows of up to {MOST_CELLS:,} cells can be counted, but "
+            f"{' x '.join(map(str, sizes))} are {sizes.cells:,}. Count smaller ones"
+        )
     found = []
     for manner in MANNERS:
         flops, variables = count(replace(config, manner=manner), sizes)

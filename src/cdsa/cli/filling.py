@@ -46,6 +46,7 @@ def fill(
     from cdsa.cli import show, work
     from cdsa.errors import ConfigError
     from cdsa.filling import fill_with
+    from cdsa.method import info_of
     from cdsa.scoring import score_and_keep
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs
@@ -55,7 +56,7 @@ def fill(
     given = _one_of(method, model, training, defaults.METHOD)
     if model is None:
         make_trained(given, training)
-        if not work.can(given, "fill"):
+        if "fill" not in info_of(given).task:
             raise ConfigError(f"'{given}' forecasts and does not fill. Use it with cdsa forecast")
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
@@ -67,7 +68,7 @@ def fill(
         filler = _load(model, training, source.cube)
         given, errors = filler.method.label, list(filler.errors)
     else:
-        network = work.trains(given)
+        network = info_of(given).trains
         hidden = work.cells_to_check_on(source.cube) if check else None
         with work.training(training, active=network) as run:
             made = make_trained(given, training, run=run)
@@ -112,6 +113,7 @@ def forecast(
     """Carry a table forward: the same table with the steps after its end."""
     from cdsa.cli import show, work
     from cdsa.filling import forecast_with
+    from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs
 
@@ -129,7 +131,7 @@ def forecast(
         filler = _load(model, training, source.cube, steps)
         given, errors = filler.method.label, list(filler.errors)
     else:
-        with work.training(training, active=work.trains(given)) as run:
+        with work.training(training, active=info_of(given).trains) as run:
             made = make_trained(given, training, ahead=steps, run=run)
             given = str(getattr(made, "label", given))
             filler = made.fit(source.cube)
@@ -143,7 +145,7 @@ def forecast(
     if json:
         show.print_json(records)
     else:
-        show.print_forecast(longer, steps, records, outputs, network=work.trains(given))
+        show.print_forecast(longer, steps, records, outputs, network=info_of(given).trains)
 
 
 @reads_a_file
@@ -171,12 +173,13 @@ def train(
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
     from cdsa.cli import show, work
     from cdsa.errors import ConfigError
+    from cdsa.method import info_of
     from cdsa.method.network import pick_device
     from cdsa.method.saved import finish_training, open_folder, save_filler
     from cdsa.sources.files import open_source
 
     name = method or (defaults.FORECAST if forecast else defaults.TRAIN)
-    if not work.trains(name):
+    if not info_of(name).trains:
         raise ConfigError(f"'{name}' has nothing to train; use it with cdsa fill --method {name}")
     make_trained(name, training, ahead=forecast or 0)  # refuses before any work is done
     pick_device(str(training.get("device", "auto")))

@@ -41,6 +41,11 @@ Given = dict[str, object]
 Command = Callable[..., None]
 
 
+def option(panel: str, *names: str, help: str, metavar: str | None = None) -> object:
+    """An option that the help shows in this panel."""
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+
+
 def takes(
     name: str,
     options: Options,

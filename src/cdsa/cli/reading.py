@@ -1,17 +1,15 @@
 """The options of reading a file, the same for every command that reads one."""
 
+from functools import partial
 from pathlib import Path
 
-import typer
-
-from cdsa.cli.options import Options, takes
+from cdsa.cli.options import Options, option, takes
 from cdsa.errors import ConfigError
 
 PANEL = "Reading the file (recognised if not given)"
 
 
-def _option(*names: str, help: str, metavar: str | None = None) -> object:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=PANEL)
+_option = partial(option, PANEL)
 
 
 Reading = dict[str, object]

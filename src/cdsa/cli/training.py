@@ -1,12 +1,11 @@
 """The options of training a network, the same for every command that may train one."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import typer
-
-from cdsa.cli.options import Options, takes
+from cdsa.cli.options import Options, option, takes
 from cdsa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ Training = dict[str, object]
 """The options that were given, by their names."""
 
 
-def _option(*names: str, help: str, metavar: str | None = None) -> object:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=PANEL)
+_option = partial(option, PANEL)
 
 
 OPTIONS: Options = {
@@ -65,10 +63,9 @@ def make_trained(
     name: str, training: Training, *, ahead: int = 0, run: "Run | None" = None
 ) -> "Method":
     """The method of this name with the given options; those of training are for networks only."""
-    from cdsa.method import REGISTRY, make_method
+    from cdsa.method import REGISTRY, info_of, make_method
 
-    label, made = make_method(name)
-    info = REGISTRY[label.partition(":")[0]]
+    info, (_, made) = info_of(name), make_method(name)
     if not info.trains:
         if training:
             first = next(iter(training))

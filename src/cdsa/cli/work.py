@@ -19,7 +19,7 @@ from cdsa.cli import show
 from cdsa.cli.training import Training, make_trained
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
-from cdsa.method import REGISTRY, Filler, Method, make_method
+from cdsa.method import Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 def command_line() -> str:
     """The command as it was typed."""
     return shlex.join(["cdsa", *sys.argv[1:]])
-
-
-def trains(name: str) -> bool:
-    """Whether a method of this name is a network."""
-    info = REGISTRY.get(name.partition(":")[0])
-    return info is not None and info.trains
-
-
-def can(name: str, task: str) -> bool:
-    """Whether a method of this name is for this task."""
-    return task in REGISTRY[name.partition(":")[0]].task
 
 
 def fill_records(
@@ -194,7 +183,7 @@ def score_with_progress(
 ) -> list[Score]:
     """Score the methods under a progress bar."""
     options = dict(training or {})
-    if options and not any(trains(name.strip()) for name in names):
+    if options and not any(info_of(name.strip()).trains for name in names):
         raise ConfigError(
             f"--{next(iter(options))} is for methods that train a network, and none is scored here"
         )
@@ -214,10 +203,10 @@ def score_with_progress(
 
 def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) -> Method:
     """A method to be scored: a network's own options, what it is asked for, and its seed."""
-    info = REGISTRY.get(name.partition(":")[0])
+    info = info_of(name)
     kind, _, count = hide.partition(":")
     ahead = int(count) if kind == "last" and count.isdecimal() else 0
-    if info is None or not info.trains:
+    if not info.trains:
         return make_method(name)[1]
     foresees = ahead if info.task == "forecast" else 0
     return make_trained(name, {**training, "seed": seed}, ahead=foresees, run=run)

@@ -149,6 +149,14 @@ REGISTRY: dict[str, MethodInfo] = {
 }
 
 
+def info_of(name: str) -> MethodInfo:
+    """What is known of the method of this name; a manner may stand behind it."""
+    plain = name.partition(":")[0]
+    if plain not in REGISTRY:
+        raise ConfigError(unknown("method", plain, REGISTRY))
+    return REGISTRY[plain]
+
+
 def methods() -> list[MethodInfo]:
     """All methods there are."""
     return list(REGISTRY.values())
@@ -167,9 +175,7 @@ def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
             )
         return str(getattr(method, "label", type(method).__name__.lower())), method
     name, _, manner = method.partition(":")
-    if name not in REGISTRY:
-        raise ConfigError(unknown("method", name, REGISTRY))
-    info = REGISTRY[name]
+    info = info_of(name)
     if ahead and "forecast" not in info.task:
         can = ", ".join(other.name for other in REGISTRY.values() if "forecast" in other.task)
         raise ConfigError(f"'{name}' fills gaps but cannot forecast. These can: {can}")

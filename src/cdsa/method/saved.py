@@ -16,6 +16,7 @@ from cdsa.method.neural import Neural, NeuralFiller, build
 from cdsa.models.attention import Sizes
 from cdsa.results import provenance
 from cdsa.scale import Scaler
+from cdsa.sources.write import make_folder
 from cdsa.train.checkpoint import (
     DOCUMENT,
     TRAINING,
@@ -35,10 +36,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
     folder, network = Path(folder), filler.network
     if network is None:
         raise ConfigError("there was too little to learn from, so there is no network to save")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as bad:
-        raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
+    make_folder(folder)
     arrays = {
         "mean": network.scaler.mean,
         "spread": network.scaler.spread,
@@ -79,11 +77,8 @@ def open_folder(folder: Path, *, overwrite: bool) -> bool:
     and `overwrite`, emptied.
     """
     ours = [folder / name for name in (DOCUMENT, WEIGHTS, TRAINING)]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        others = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    except OSError as bad:
-        raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
+    make_folder(folder)
+    others = [path for path in folder.iterdir() if not path.name.startswith(".")]
     if others and not any(path in ours for path in others):
         raise OutputError(f"{folder} is not empty and holds no network. Choose another folder")
     if overwrite:

@@ -111,7 +111,7 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
-    from cdsa.cli import show, work
+    from cdsa.cli import networks, show, work
     from cdsa.filling import forecast_with
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
@@ -145,7 +145,7 @@ def forecast(
     if json:
         show.print_json(records)
     else:
-        show.print_forecast(longer, steps, records, outputs, network=info_of(given).trains)
+        networks.print_forecast(longer, steps, records, outputs, network=info_of(given).trains)
 
 
 @reads_a_file
@@ -171,7 +171,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
-    from cdsa.cli import show, work
+    from cdsa.cli import networks, show, work
     from cdsa.errors import ConfigError
     from cdsa.method import info_of
     from cdsa.method.network import pick_device
@@ -200,7 +200,7 @@ def train(
     if json:
         show.print_json(records)
     else:
-        show.print_trained(filler, output, records, stopped=stopped)
+        networks.print_trained(filler, output, records, stopped=stopped)
 
 
 def _one_of(method: str | None, model: Path | None, training: Training, default: str) -> str:

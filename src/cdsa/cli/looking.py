@@ -56,7 +56,7 @@ def complexity(
     json: Json = False,
 ) -> None:
     """What the four manners of attention cost: operations and variables, beside the paper's."""
-    from cdsa.cli import show
+    from cdsa.cli import networks, show
     from cdsa.models.attention import Sizes
     from cdsa.models.complexity import costs
 
@@ -64,4 +64,4 @@ def complexity(
     if json:
         show.print_json([asdict(cost) for cost in found])
     else:
-        show.print_costs(found, (steps, stations, measurements))
+        networks.print_costs(found, (steps, stations, measurements))

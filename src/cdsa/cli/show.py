@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,6 @@ from cdsa.results import Value
 from cdsa.scoring import MIXED, Score, summarise
 from cdsa.sources.files import Source
 from cdsa.sources.formats import format_of
-
-if TYPE_CHECKING:
-    from cdsa.method.neural import NeuralFiller
-    from cdsa.models.complexity import Cost
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
@@ -322,118 +318,6 @@ def _print_one_by_one(
             cells = [texts[name] for name in names[start : start + beside]]
             table.add_row(escape(str(label)), f"{rows['cells'].iloc[0]:,.0f}", *cells)
         out.print(table)
-
-
-def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
-    """The four manners side by side, the paper's figures beside ours."""
-    paper = costs[0].paper_flops is not None
-    out.print(f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("manner")
-    for name in ("10^9 operations", "10^5 variables"):
-        table.add_column(name, justify="right")
-        if paper:
-            table.add_column("the paper", justify="right")
-    for cost in costs:
-        row: list[str] = [cost.manner]
-        for ours, theirs, unit in (
-            (cost.flops, cost.paper_flops, 1e9),
-            (cost.variables, cost.paper_variables, 1e5),
-        ):
-            row.append(f"{ours / unit:,.2f}")
-            row += [f"{theirs / unit:.2f}"] if theirs is not None else []
-        table.add_row(*row)
-    out.print(table)
-    by: dict[str, Cost] = {cost.manner: cost for cost in costs}
-    for what, one, other in (
-        ("flops", "joint", "decomposed"),
-        ("variables", "decomposed", "shared"),
-    ):
-        ratio = getattr(by[one], what) / getattr(by[other], what)
-        told = f"{one} / {other} in {what.replace('flops', 'operations')}: {ratio:.1f}"
-        if paper:
-            theirs = getattr(by[one], f"paper_{what}") / getattr(by[other], f"paper_{what}")
-            told += f" (the paper: {theirs:.1f})"
-        out.print(told)
-
-
-def print_trained(
-    filler: "NeuralFiller", folder: Path, records: Sequence[Mapping[str, Value]], *, stopped: bool
-) -> None:
-    """How a training went and where the network is."""
-    if records:
-        first = records[0]
-        steps = several(int(first["steps"] or 0), "step")
-        out.print(
-            f"{first['method']}: {first['variables']:,} variables, {steps} in "
-            f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
-        )
-        if first["measurement"] is not None:
-            _print_errors(records, "error on cells kept from training")
-    out.print(f"wrote [bold]{escape(str(folder))}[/]", soft_wrap=True)
-    if stopped:
-        out.print("stopped before the end: give the same command again to go on")
-    command = "forecast FILE --steps N" if filler.method.horizon else "fill FILE"
-    out.print(f"to use it: cdsa {command} --model {escape(str(folder))} -o OUT", soft_wrap=True)
-
-
-def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    units = any(record.get("unit") for record in records)
-    table.add_column("measurement")
-    table.add_column("unit" if units else "")
-    table.add_column("cells", justify="right")
-    table.add_column(title, justify="right")
-    for record in records:
-        error = record["mae"]
-        table.add_row(
-            escape(str(record["measurement"])),
-            escape(str(record.get("unit") or "")),
-            f"{record['cells']:,}",
-            number(float(error)) if error is not None else "-",
-        )
-    out.print(table)
-
-
-def print_forecast(
-    source: Source,
-    steps: int,
-    records: Sequence[Mapping[str, Value]],
-    outputs: Sequence[Path],
-    *,
-    network: bool,
-) -> None:
-    """What was foreseen, what error to expect, and where it was written."""
-    stamp = Stamps(source)
-    times = source.cube["time"].to_numpy()
-    out.print(
-        f"{several(steps, 'step')} ahead: {stamp(times[-steps])} to {stamp(times[-1])}{stamp.zone}"
-    )
-    units = unit_of(source.cube)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("measurement")
-    table.add_column("unit" if any(units.values()) else "")
-    for name in ("forecast", "unfillable", "expected error"):
-        table.add_column(name, justify="right")
-    for record in records:
-        error = record["expected_mae"]
-        table.add_row(
-            escape(str(record["measurement"])),
-            escape(units[str(record["measurement"])]),
-            f"{record['forecast']:,}",
-            f"{record['unfillable']:,}",
-            number(float(error)) if error is not None else "-",
-        )
-    out.print(table)
-    if any(record["expected_mae"] is not None for record in records):
-        where = (
-            "on steps kept from the network's training, which told it when to stop"
-            if network
-            else f"of foreseeing the last {several(steps, 'step')} there are"
-        )
-        out.print(f"expected error: mean absolute error {where}")
-    for path in outputs:
-        out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
 def print_methods(infos: Sequence[MethodInfo]) -> None:

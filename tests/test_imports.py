@@ -13,10 +13,11 @@ LAYERS = [
     {"times", "results", "config"},
     {"cube", "models"},
     {"metrics", "masks", "splits", "scale", "sources"},
-    {"windows"},
+    {"windows", "datasets"},
     {"train"},
     {"method"},
     {"filling", "scoring", "inspection"},
+    {"experiments"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,7 +1,10 @@
 """Fill a cube, or carry it forward: the library's main functions."""
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa import defaults
 from cdsa.cube import append_times, check_cube
@@ -102,6 +105,31 @@ def forecast_with(
         coords=longer.coords,
         attrs=ahead.attrs,
     )
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A filler that can tell many forecasts at once."""
+
+    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]: ...
+
+
+def forecasts_from(
+    filler: Filler, cube: xr.DataArray, origins: NDArray[np.int64], *, past: int, ahead: int
+) -> list[xr.DataArray]:
+    """Forecasts from many moments: what the steps `origin`, `origin + 1` ... will be, told from the
+    `past` steps before each origin and nothing else. One cube per step ahead, with a time for every
+    origin."""
+    if isinstance(filler, Foreseeing) and (
+        (getattr(filler, "looks_back", past), getattr(filler, "foresees", ahead)) == (past, ahead)
+    ):
+        return filler.foresee(cube, origins)
+    told = np.empty((len(origins), ahead, *cube.shape[1:]), dtype=cube.dtype)
+    for number, origin in enumerate(origins):
+        piece = cube.isel(time=slice(origin - past, origin + ahead))
+        shown = piece.where(xr.DataArray(np.arange(past + ahead) < past, dims="time"))
+        told[number] = filler.fill(shown.transpose(*cube.dims)).to_numpy()[past:]
+    return [cube.isel(time=origins + step).copy(data=told[:, step]) for step in range(ahead)]
 
 
 def count_sources(result: xr.Dataset) -> dict[str, dict[str, int]]:

@@ -9,8 +9,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 from cdsa.errors import ConfigError, OutputError
+
+try:
+    import fcntl
+except ImportError:  # not a system with locks of this kind
+    fcntl = None  # type: ignore[assignment]
 
 Value = str | int | float | bool | None
 Record = Mapping[str, Value]
@@ -54,19 +60,37 @@ def plain(value: object) -> Value:
 
 
 def append_results(path: str | Path, records: Iterable[Record]) -> None:
-    """Add records to a results file, one JSON object a line."""
-    lines = "".join(json.dumps(dict(record)) + "\n" for record in records)
+    """Add records to a results file, one JSON object a line, in one go.
+
+    A line that a killed writer left unfinished at the end is taken off first. Writers take turns,
+    where the system can see to it.
+    """
+    lines = "".join(json.dumps(dict(record)) + "\n" for record in records).encode()
     try:
-        with Path(path).open("a", encoding="utf-8") as file:
+        with Path(path).open("ab+") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            whole = _whole_lines(file)
+            if whole < file.seek(0, os.SEEK_END):
+                file.truncate(whole)
             file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as bad:
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad
 
 
+def _whole_lines(file: IO[bytes]) -> int:
+    """Where the last whole line ends."""
+    file.seek(0)
+    return file.read().rfind(b"\n") + 1
+
+
 def read_results(path: str | Path) -> list[dict[str, Value]]:
-    """All records of a results file."""
+    """All records of a results file, without a last line that is not finished."""
     records = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    *lines, _ = Path(path).read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, start=1):
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError as bad:

@@ -2,8 +2,10 @@
 
 import typer
 
+from cdsa.cli.data import data
 from cdsa.cli.filling import fill, forecast, train
 from cdsa.cli.looking import complexity, info, methods
+from cdsa.cli.paper import reproduce, tables
 from cdsa.cli.scoring import demo, score
 
 app = typer.Typer(
@@ -14,8 +16,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, info, fill, forecast, score, train, methods, complexity):
+for command in (demo, info, fill, forecast, score, train, methods, complexity, reproduce, tables):
     app.command()(command)
+app.add_typer(data, name="data")
 
 
 def _version(wanted: bool) -> None:

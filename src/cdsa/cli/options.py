@@ -35,6 +35,13 @@ Model = Annotated[
     typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR"),
 ]
 
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="Folder with data sets; $CDSA_DATA or the user's cache if not given."
+    ),
+]
+
 Options = dict[str, tuple[object, object]]
 """For each option its type and what typer is told about it."""
 Given = dict[str, object]

@@ -5,6 +5,7 @@ A method is a frozen dataclass of settings with `fit(cube) -> Filler`; a filler 
 `tests/test_every_method.py` then hold it to the contract.
 """
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -150,8 +151,8 @@ REGISTRY: dict[str, MethodInfo] = {
 
 
 def info_of(name: str) -> MethodInfo:
-    """What is known of the method of this name; a manner may stand behind it."""
-    plain = name.partition(":")[0]
+    """What is known of the method of this name; a manner or a preset may stand behind it."""
+    plain = re.split("[:@]", name, maxsplit=1)[0]
     if plain not in REGISTRY:
         raise ConfigError(unknown("method", plain, REGISTRY))
     return REGISTRY[plain]
@@ -165,7 +166,8 @@ def methods() -> list[MethodInfo]:
 def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
     """A method and its name, from either; with `ahead`, one that can foresee so many steps.
 
-    The manner of a network of the paper may stand behind its name, as in 'cdsa-paper:joint'.
+    The manner of a network of the paper may stand behind its name, and one of its presets, as in
+    'cdsa-paper:joint' or 'cdsa-paper@paper-nyc'.
     """
     if not isinstance(method, str):
         if not hasattr(method, "fit"):
@@ -174,12 +176,17 @@ def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
                 "To compare several, call cdsa.score once for each"
             )
         return str(getattr(method, "label", type(method).__name__.lower())), method
-    name, _, manner = method.partition(":")
+    whole, _, preset = method.partition("@")
+    name, _, manner = whole.partition(":")
     info = info_of(name)
     if ahead and "forecast" not in info.task:
         can = ", ".join(other.name for other in REGISTRY.values() if "forecast" in other.task)
         raise ConfigError(f"'{name}' fills gaps but cannot forecast. These can: {can}")
     made: Any = info.make()
+    if preset:
+        if not hasattr(made, "by_preset"):
+            raise ConfigError(f"'{name}' has no presets, but found '{method}'")
+        made = made.by_preset(preset)
     if manner:
         if not hasattr(made, "in_manner"):
             raise ConfigError(f"'{name}' has no manners, but found '{method}'")

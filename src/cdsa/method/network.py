@@ -5,7 +5,7 @@ open, to the means that stand behind every method (`guard.py`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.cube import AXES, angle_flags, has_places, unit_of
 from cdsa.errors import ConfigError, unknown
 from cdsa.results import Value
 from cdsa.scale import Scaler
@@ -48,6 +48,11 @@ class Network:
     errors: tuple[dict[str, Value], ...] = ()
     """Errors on the validation cells, one record per measurement."""
 
+    @property
+    def threads(self) -> int:
+        """Threads that it computes with on a CPU."""
+        return torch.get_num_threads()
+
     def guess(self, cube: xr.DataArray) -> xr.DataArray:
         """The network's answer for every cell it knows of, NaN elsewhere."""
         known = cube.reindex(location=self.locations, measurement=self.measurements)
@@ -63,11 +68,38 @@ class Network:
         )
 
     @torch.no_grad()
+    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
+        """What each of these steps and those behind it will be, told from the steps before: a cube
+        over all origins for every step ahead, in the order of the network's own axes."""
+        scaled = self.scaler.normalise(
+            cube.reindex(location=self.locations, measurement=self.measurements)
+        )
+        steps = origins[:, None] + np.arange(-self.past, self.ahead)
+        there = (steps >= 0) & (steps < cube.sizes["time"]) & (steps < origins[:, None])
+        whole = cut(scaled, 1, 1)
+        windows = replace(whole, steps=torch.as_tensor(np.where(there, steps, -1)))
+        self.model.eval()
+        told = torch.cat(
+            [
+                self.model(window.values, window.observed)[:, self.past :].cpu()
+                for window in windows.to(self.device).batches(self._at_once(windows))
+            ]
+        ).double()
+        axes = {"location": self.locations, "measurement": self.measurements}
+        return [
+            self.scaler.denormalise(xr.DataArray(told[:, h].numpy(), dims=AXES, coords=axes))
+            for h in range(self.ahead)
+        ]
+
+    def _at_once(self, windows: Windows) -> int:
+        """Windows that fit into memory together."""
+        return max(1, CELLS_AT_ONCE // (windows.steps.shape[1] * windows.values[0].numel()))
+
+    @torch.no_grad()
     def _pieces(self, windows: Windows, before: int) -> Iterator[tuple[Tensor, Tensor]]:
         self.model.eval()
-        cells = windows.steps.shape[1] * windows.values[0].numel()
         answered = slice(self.past if self.ahead else 0, None)
-        for window in windows.batches(max(1, CELLS_AT_ONCE // cells)):
+        for window in windows.batches(self._at_once(windows)):
             guess = self.model(window.values, window.observed)
             steps = torch.where(window.steps < before, -1, window.steps - before)
             yield guess[:, answered], steps[:, answered]

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import NDArray
 from torch import nn
 
 from cdsa.config import to_plain
@@ -129,6 +130,21 @@ class NeuralFiller(GuardedFiller):
         """The cube filled; data of another kind are refused, other stations get means."""
         self.axes.refuse(cube, strangers=False)
         return super().fill(cube)
+
+    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
+        """What each origin and the steps behind it will be, told from the steps before it: one cube
+        per step ahead, with a time for every origin. All windows go through the network at once."""
+        self.axes.refuse(cube, strangers=False)
+        if self.network is None or not self.network.ahead:
+            raise ConfigError("this network has not learnt to foresee. Train a forecaster")
+        told = self.network.foresee(to_components(cube), origins)
+        cubes = []
+        for ahead, guess in enumerate(told):
+            nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
+            guess = guess.assign_coords(time=nothing["time"])
+            plain = to_components(nothing)
+            cubes.append(self.kept(nothing, guess.reindex_like(plain)))
+        return cubes
 
     @property
     def looks_back(self) -> int:

@@ -97,6 +97,10 @@ class CdsaPaper(Neural):
         manner = self.model.manner
         return self.name if manner == "decomposed" else f"{self.name}:{manner}"
 
+    def by_preset(self, name: str) -> "CdsaPaper":
+        """The settings of this name, for the same task."""
+        return preset(name, forecast=self.horizon > 0)
+
     def in_manner(self, manner: str) -> Self:
         """The same in another manner; the general preset has widths and a rate for each."""
         if manner not in MANNERS:

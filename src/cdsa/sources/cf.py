@@ -16,6 +16,8 @@ MEANINGS = " ".join(SOURCES)
 
 def parts_of(result: xr.Dataset, variable: str) -> dict[str, xr.DataArray]:
     """A filled variable and what stands beside it in a file: source flags, lower and upper ends."""
+    if "source" not in result:
+        return {"value": result["value"]}
     flags = xr.zeros_like(result["source"], dtype=np.int8)
     for flag, word in enumerate(SOURCES):
         flags = flags.where(result["source"] != word, np.int8(flag))
@@ -61,11 +63,13 @@ def link(data: xr.Dataset, variable: str, names: dict[tuple[str, str], str]) -> 
     """Name what stands beside a variable in its attributes, as CF wants."""
     beside = str(data[variable].attrs.get("ancillary_variables", "")).split()
     beside += [n for (v, kind), n in names.items() if v == variable and kind != "value"]
-    data[variable].attrs["ancillary_variables"] = " ".join(dict.fromkeys(beside))
+    if beside:
+        data[variable].attrs["ancillary_variables"] = " ".join(dict.fromkeys(beside))
 
 
 def to_arrays(result: xr.Dataset) -> xr.Dataset:
-    """A filled cube as a CF data set with one variable per measurement, stations before times."""
+    """A cube, filled or as it is, as a CF data set with one variable per measurement, stations
+    before times."""
     cube = result["value"]
     keep = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
     data = xr.Dataset({name: (cube[name].dims, cube[name].to_numpy()) for name in keep})
@@ -84,12 +88,14 @@ def to_arrays(result: xr.Dataset) -> xr.Dataset:
         told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
         data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
         link(data, variable, names)
-    data.attrs["title"] = f"{cube.sizes['location']} stations, gaps filled"
-    return with_cf(data, {"time": "time", "location": "location"})
+    filled = "source" in result
+    data.attrs["title"] = f"{cube.sizes['location']} stations" + (", gaps filled" if filled else "")
+    axes = {"time": "time", "location": "location"}
+    return with_cf(data, axes, done="gaps filled" if filled else "written")
 
 
-def with_cf(data: xr.Dataset, axes: dict[str, str]) -> xr.Dataset:
-    """The data set with the CF attributes it lacks; those it has stay."""
+def with_cf(data: xr.Dataset, axes: dict[str, str], done: str = "gaps filled") -> xr.Dataset:
+    """The data set with the CF attributes it lacks, and a word on what was done; the rest stays."""
     known: dict[str, dict[str, str]] = {axes["time"]: {"standard_name": "time", "axis": "T"}}
     if "location" in axes and not any("cf_role" in v.attrs for v in data.variables.values()):
         known[axes["location"]] = {"cf_role": "timeseries_id", "long_name": "station"}
@@ -107,7 +113,7 @@ def with_cf(data: xr.Dataset, axes: dict[str, str]) -> xr.Dataset:
     conventions = str(data.attrs.get("Conventions", ""))
     if "CF-" not in conventions:
         conventions = ", ".join(word for word in (CONVENTIONS, conventions) if word)
-    history = [str(data.attrs.get("history", "")), f"gaps filled by cdsa {version('cdsa')}"]
+    history = [str(data.attrs.get("history", "")), f"{done} by cdsa {version('cdsa')}"]
     data.attrs = {"featureType": "timeSeries"} | data.attrs
     data.attrs |= {"Conventions": conventions, "history": "\n".join(filter(None, history))}
     return data

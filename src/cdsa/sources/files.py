@@ -138,6 +138,17 @@ def save_all(
             write_frame(source.detail(result), parts[1], format_of(detail), style)
 
 
+def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a cube as it is, gaps and all, in the format that `path` ends with."""
+    form = format_of(path)
+    only = xr.Dataset({"value": cube})
+    with staged([Path(path)], overwrite=overwrite) as (part,):
+        if form in ("netcdf", "zarr"):
+            write_arrays(to_arrays(only), part, form)
+        else:
+            write_frame(to_panel(only), part, form)
+
+
 def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
     settled = make_options(options)

@@ -5,7 +5,7 @@ import gzip
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -148,6 +148,12 @@ def _encoding(variable: xr.DataArray) -> dict[str, Any]:
 def staged(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
     """Places beside the targets to write to; they become the targets only if all went well."""
     check_outputs(targets, overwrite=overwrite)
+    with _staged(targets) as parts:
+        yield parts
+
+
+@contextlib.contextmanager
+def _staged(targets: Sequence[Path]) -> Iterator[list[Path]]:
     parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
     shown = " and ".join(str(target) for target in targets)
     try:
@@ -170,6 +176,15 @@ def staged(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list
             _remove(part)
 
 
+def staged_text(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
+    """Write pages of text, all of them or none."""
+    for target in pages:
+        _check_output(target, overwrite=overwrite)
+    with _staged(list(pages)) as parts:
+        for part, text in zip(parts, pages.values(), strict=True):
+            part.write_text(text, encoding="utf-8")
+
+
 def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
     """Refuse outputs that could not be written, before any work is done for them."""
     for number, target in enumerate(targets):
@@ -178,18 +193,22 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
             raise OutputError(
                 f"{target} can be written as CSV or Parquet only. Choose another ending"
             )
-        if target.exists() and not overwrite:
-            raise OutputError(
-                f"{target} exists already. Choose another name, or replace it with --overwrite"
-            )
-        if not target.absolute().parent.is_dir():
-            raise OutputError(
-                f"there is no folder {target.parent} to write {target.name} into. Make it first"
-            )
+        _check_output(target, overwrite=overwrite)
         if target.is_dir() and form != "zarr":
             raise OutputError(f"{target} is a folder. Choose another name")
         if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")
+
+
+def _check_output(target: Path, *, overwrite: bool) -> None:
+    if target.exists() and not overwrite:
+        raise OutputError(
+            f"{target} exists already. Choose another name, or replace it with --overwrite"
+        )
+    if not target.absolute().parent.is_dir():
+        raise OutputError(
+            f"there is no folder {target.parent} to write {target.name} into. Make it first"
+        )
 
 
 def make_folder(folder: Path) -> None:

@@ -1,0 +1,147 @@
+"""Commands about public data sets: data list, info, get, show."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdsa.cli.options import DataFolder, Json, Overwrite
+
+if TYPE_CHECKING:
+    from cdsa.datasets import Opened
+    from cdsa.datasets.kinds import DataSet
+    from cdsa.results import Value
+
+Name = Annotated[str, typer.Argument(help="As in 'cdsa data list'.", metavar="NAME")]
+data = typer.Typer(
+    help="The public data sets of the paper: what they are, how to get and read them.",
+    no_args_is_help=True,
+)
+
+
+@data.command("list")
+def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
+    """All data sets, and which are there."""
+    from cdsa.cli import show, tables
+    from cdsa.datasets import datasets
+
+    records = [_record(one, folder) for one in datasets()]
+    if json:
+        show.print_json(records)
+    else:
+        tables.print_datasets(records)
+
+
+@data.command()
+def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
+    """Where a data set comes from, its licence, what it must come to, and what is there of it."""
+    from cdsa.cli import show, tables
+    from cdsa.datasets import dataset
+
+    one = dataset(name)
+    record = _record(one, folder)
+    if json:
+        show.print_json([record])
+        return
+    tables.print_dataset(one, record)
+    opened = _opened(name, folder)
+    if opened is not None:
+        tables.print_opened(opened)
+
+
+@data.command()
+def get(
+    name: Name,
+    *,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where to put it; the user's cache if not given."),
+    ] = None,
+) -> None:
+    """Download a data set where a public address exists; else say what to get where."""
+    from cdsa.cli import show
+    from cdsa.datasets import dataset
+    from cdsa.datasets.download import download
+    from cdsa.datasets.folders import cache_folder
+
+    one = dataset(name)
+    place = (folder or cache_folder()) / name
+    if not one.addresses:
+        show.out.print(f"{name} has no public address to download it from.")
+        show.out.print(f"by hand: {one.by_hand}")
+        if any(form.files for form in one.forms):
+            show.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
+        return
+    paths = download(one, place, lambda address: show.note(f"downloading {address}"))
+    for path in paths:
+        show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+    if not paths:
+        show.out.print(f"all of it is in {place} already")
+
+
+@data.command("show")
+def show_one(
+    name: Name,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the cube: .nc, .zarr, .csv ...")
+    ] = None,
+    folder: DataFolder = None,
+    form: Annotated[
+        str | None, typer.Option("--form", help="Which of its forms to read, as in 'data info'.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Read a data set, show what is in it, and write it as a cube if wanted."""
+    from dataclasses import replace
+
+    from cdsa.cli import show, tables
+    from cdsa.datasets import open_dataset
+    from cdsa.inspection import inspect_cube
+    from cdsa.sources.files import open_source, save_cube
+    from cdsa.sources.write import check_outputs
+
+    if output is not None:
+        check_outputs([output], overwrite=overwrite)
+    with show.busy(f"reading {name}"):
+        opened = open_dataset(name, folder, form=form)
+        source = replace(open_source(opened.cube), name=name)
+    tables.print_opened(opened)
+    show.print_inspection(source, inspect_cube(opened.cube))
+    if output is not None:
+        save_cube(opened.cube, output, overwrite=overwrite)
+        show.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+
+
+def _opened(name: str, folder: Path | None) -> "Opened | None":
+    from cdsa.cli import show
+    from cdsa.datasets import open_dataset
+    from cdsa.errors import ConfigError
+
+    try:
+        with show.busy(f"reading {name}"):
+            return open_dataset(name, folder)
+    except ConfigError as reason:
+        show.note(str(reason))
+        return None
+
+
+def _record(one: "DataSet", folder: Path | None) -> "dict[str, Value]":
+    """A data set as a flat record, with the form that is there."""
+    from cdsa.datasets.folders import data_folders, find_form
+
+    folders = data_folders(folder)
+    there = next((form for form in one.forms if find_form(form, folders) is not None), None)
+    facts = one.facts
+    return {
+        "name": one.name,
+        "title": one.title,
+        "steps": facts.steps,
+        "stations": facts.stations,
+        "measurements": facts.measurements,
+        "missing": facts.missing,
+        "form": there.name if there else None,
+        "differs": there.differs if there else None,
+        "licence": one.licence,
+        "download": bool(one.addresses),
+    }

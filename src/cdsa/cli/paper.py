@@ -1,0 +1,160 @@
+"""Commands about the paper's tables: reproduce, tables."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from cdsa.cli.options import DataFolder, Json, Overwrite
+from cdsa.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    from cdsa.experiments.recipes import Cell
+    from cdsa.results import Value
+
+T = TypeVar("T")
+
+Results = Annotated[
+    Path,
+    typer.Option("--results", help="Records are kept here, one JSON object a line."),
+]
+DEFAULT = Path("cdsa-results.jsonl")
+
+
+def reproduce(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="complexity, nyc, kdd2015, kdd2018, metr-la, losses, ablation-nyc, "
+            "ablation-kdd2015, ablation-kdd2018, ablation-metr-la.",
+            metavar="TABLE",
+        ),
+    ],
+    *,
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", help="Rows of the table; all there are.", metavar="A,B"),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option("--on", help="Data sets of the table; all it has.", metavar="A,B"),
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option("--rates", help="Missing rates; those of the paper.", metavar="0.2,0.5"),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", help="Seeds: 0,1,2 or 0-4; as many as the paper's trials."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", help="Training of a network, for each cell.  [default: 10]"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small networks, few rates, one seed: does it run?")
+    ] = False,
+    folder: DataFolder = None,
+    results: Results = DEFAULT,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure anew what is written down already.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Measure a table of the paper on the real data; what is written down is not run again."""
+    from cdsa.cli import show
+    from cdsa.cli import tables as printed
+    from cdsa.experiments.recipes import cells_of, table_of
+
+    cells = list(
+        cells_of(
+            table_of(table),
+            methods=_words(methods),
+            data=_words(on),
+            rates=_numbers(rates, float, "--rates", "0.2,0.5"),
+            seeds=_seeds(seeds),
+            minutes=minutes,
+            quick=quick,
+        )
+    )
+    records = _measure(table, cells, results, folder, again=again)
+    if json:
+        show.print_json(records)
+    else:
+        printed.print_table(table, records)
+        show.out.print(f"\nrecords are in [bold]{results}[/]; 'cdsa tables' makes a page of them")
+
+
+def tables(
+    *,
+    results: Results = DEFAULT,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="Name of the pages, without .md and .html."),
+    ] = Path("cdsa-tables"),
+    overwrite: Overwrite = False,
+) -> None:
+    """All measured tables beside the paper's, as Markdown and HTML."""
+    from cdsa.cli import show
+    from cdsa.experiments.tables import write_pages
+
+    for path in write_pages(results, output, overwrite=overwrite):
+        show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+
+
+def _measure(
+    table: str, cells: "list[Cell]", results: Path, folder: Path | None, *, again: bool
+) -> "list[dict[str, Value]]":
+    """Measure the cells under a progress bar, and collect their records."""
+    from cdsa.cli import show, work
+    from cdsa.experiments.running import Lab, run_cells
+    from cdsa.results import provenance
+    from cdsa.train.run import Run
+
+    if not results.absolute().parent.is_dir():
+        raise OutputError(f"there is no folder {results.parent} to keep records in. Make it first")
+    records: list[dict[str, Value]] = []
+    with work.Bar() as bar:
+        bar.start(table, len(cells))
+
+        def told(cell: "Cell") -> None:
+            bar.name(cell.method)
+            show.note(cell.label)
+
+        lab = Lab(
+            results=results,
+            data=folder,
+            origin=provenance(work.command_line()),
+            run=Run(watch=bar.watch),
+            told=told,
+            again=again,
+        )
+        for measured in run_cells(table, cells, lab):
+            records += measured
+            bar.advance()
+    return records
+
+
+def _words(text: str | None) -> list[str] | None:
+    return [word.strip() for word in text.split(",")] if text else None
+
+
+def _seeds(text: str | None) -> list[int] | None:
+    """Seeds from '0,1,2' or '0-4'."""
+    first, dash, last = (text or "").partition("-")
+    if dash and first.strip().isdecimal() and last.strip().isdecimal():
+        return list(range(int(first), int(last) + 1))
+    return _numbers(text, int, "--seeds", "0,1,2 or 0-4")
+
+
+def _numbers(
+    text: str | None, kind: "Callable[[str], T]", name: str, example: str
+) -> "list[T] | None":
+    """Numbers from a list with commas."""
+    if text is None:
+        return None
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError as bad:
+        raise ConfigError(f"{name} wants numbers, as in {example}, but found '{text}'") from bad

@@ -1,0 +1,84 @@
+"""Public data sets by name: where each comes from, how to get it, and how to read it.
+
+A data set is one small module with a `DataSet` in it. It says which files make it up, in the
+publisher's own form first, then in others that it may be had in. What its shape and missing rate
+must be is written down too; a cube that comes to something else is handed over with remarks.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import xarray as xr
+
+from cdsa.datasets.folders import data_folders, find_form
+from cdsa.datasets.kinds import DataSet, Form
+from cdsa.errors import ConfigError, unknown
+
+MODULES = {
+    "kdd2015-pm25": "cdsa.datasets.kdd2015:PM25",
+    "kdd2015-temp": "cdsa.datasets.kdd2015_weather:TEMP",
+    "kdd2015-hum": "cdsa.datasets.kdd2015_weather:HUM",
+    "kdd2018": "cdsa.datasets.kdd2018:KDD2018",
+    "metr-la": "cdsa.datasets.metr_la:METR_LA",
+    "nyc-traffic": "cdsa.datasets.nyc_traffic:NYC_TRAFFIC",
+    "nyc-weather": "cdsa.datasets.nyc_weather:NYC_WEATHER",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A data set that was read."""
+
+    data: DataSet
+    form: Form
+    cube: xr.DataArray
+    beside: dict[str, xr.DataArray]
+    """What comes with it, such as the cells removed on purpose or a road graph."""
+
+    remarks: tuple[str, ...]
+    """How it differs from what it should be."""
+
+    files: tuple[Path, ...]
+
+
+def dataset(name: str) -> DataSet:
+    """The data set of this name."""
+    if name not in MODULES:
+        raise ConfigError(unknown("data set", name, MODULES))
+    module, _, constant = MODULES[name].partition(":")
+    found: DataSet = getattr(import_module(module), constant)
+    return found
+
+
+def datasets() -> list[DataSet]:
+    """All data sets there are."""
+    return [dataset(name) for name in MODULES]
+
+
+def open_dataset(name: str, folder: Path | None = None, *, form: str | None = None) -> Opened:
+    """Read a data set from `folder`, or from $CDSA_DATA, or from the user's cache.
+
+    The first of its forms that is there is read, or the one named `form`.
+    """
+    data = dataset(name)
+    forms = data.forms
+    if form is not None:
+        known = [one.name for one in forms]
+        if form not in known:
+            raise ConfigError(unknown(f"form of {name}", form, known))
+        forms = tuple(one for one in forms if one.name == form)
+    folders = data_folders(folder)
+    for one in forms:
+        files = find_form(one, folders)
+        if files is not None:
+            loaded = one.load(files)
+            remarks = (*((one.differs,) if one.differs else ()), *data.facts.remarks(loaded))
+            paths = tuple(path for some in files.values() for path in some)
+            return Opened(data, one, loaded.cube, dict(loaded.beside), remarks, paths)
+    places = " or ".join(str(place) for place in folders)
+    wanted = "; or ".join(", ".join(one.files) for one in forms)
+    raise ConfigError(
+        f"{name} is not under {places}: looked for {wanted}. 'cdsa data get {name}' says how to "
+        "get it; then give its folder with --data DIR or CDSA_DATA"
+    )

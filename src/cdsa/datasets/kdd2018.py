@@ -1,0 +1,186 @@
+"""KDD Cup 2018, Beijing: hourly air quality and weather at the 11 stations that have both.
+
+The publisher's tables come in two conventions: the station's column is `stationId` or `station_id`,
+and stations have the suffixes `_aq` and `_meo` or none. Stamps are UTC. Rows are repeated here and
+there, and 999999 and 999017 stand for missing. The weather in words becomes a number for each word.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from cdsa.cube import DIRECTION, describe, make_cube
+from cdsa.datasets.cubes import read_npz
+from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
+from cdsa.errors import TableError
+
+STATIONS = (
+    "daxing", "fangshan", "fengtaihuayuan", "huairou", "mentougou", "miyun", "pingchang",
+    "pinggu", "shunyi", "tongzhou", "yanqing",
+)  # fmt: skip
+TWINS = {"fengtai": "fengtaihuayuan"}
+"""Where the two networks name one place differently: weather -> air quality."""
+
+UNITS = {
+    "PM2.5": "ug/m3", "PM10": "ug/m3", "NO2": "ug/m3", "CO": "mg/m3", "O3": "ug/m3", "SO2": "ug/m3",
+    "temperature": "degC", "pressure": "hPa", "humidity": "percent", "wind_direction": DIRECTION,
+    "wind_speed": "m/s", "weather": "code",
+}  # fmt: skip
+MEASUREMENTS = tuple(UNITS)
+AIR, WEATHER = MEASUREMENTS[:6], MEASUREMENTS[6:]
+CODES = (999999.0, 999017.0)
+WORDS = (
+    "Cloudy", "Dust", "Fog", "Hail", "Haze", "Heavy Rain", "Light Rain", "Light Snow", "Overcast",
+    "Rain", "Rain with Hail", "Rain/Snow with Hail", "Sand", "Sleet", "Snow", "Sunny/clear",
+    "Thundershower",
+)  # fmt: skip
+"""Weather in words; its number is the place in this list. Words met besides follow by alphabet."""
+
+PLACES = "Beijing_AirQuality_Stations*.csv"
+FULL = ("beijing_17_18_aq.csv", "beijing_17_18_meo.csv")
+LATE = ("beijing_201802_201803_aq.csv", "beijing_201802_201803_me*.csv")
+CUBE = "common11_paperperiod*.npz"
+PERIOD = slice("2017-01-01 00:00", "2017-04-30 23:00")
+"""The paper's."""
+
+
+def _load_tables(air: str, weather: str, period: slice) -> Callable[[Files], Loaded]:
+    def load(files: Files) -> Loaded:
+        cube = join(files[air], files[weather], next(iter(files.get(PLACES, ())), None))
+        return Loaded(cube.sel(time=period))
+
+    return load
+
+
+def join(air: Sequence[Path], weather: Sequence[Path], places: Path | None) -> xr.DataArray:
+    """Air quality and weather of the 11 stations on one hourly grid, UTC."""
+    tables = [_read(path, AIR) for path in air] + [_read(path, WEATHER) for path in weather]
+    both = pd.concat(tables)
+    both = both[both["station"].isin(STATIONS)]
+    if both.empty:
+        raise TableError(
+            f"{', '.join(path.name for path in (*air, *weather))} must have some of the stations "
+            f"{', '.join(STATIONS)}, but have none of them"
+        )
+    both["weather"] = _numbered(both["weather"])
+    hours = pd.date_range(both["time"].min(), both["time"].max(), freq="h")
+    rows = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
+    # where rows repeat, each measurement's first value counts
+    whole = both.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(rows)
+    lat, lon = _places(places, both)
+    cube = make_cube(
+        whole.to_numpy(dtype=float).reshape(len(hours), len(STATIONS), len(MEASUREMENTS)),
+        hours.to_numpy(),
+        STATIONS,
+        MEASUREMENTS,
+        lat=lat,
+        lon=lon,
+    )
+    return _described(cube)
+
+
+def _read(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    """Station, time and measurements of one of the publisher's tables."""
+    table = pd.read_csv(path, encoding="utf-8-sig", low_memory=False)
+    table = table.rename(
+        columns={"stationId": "station", "station_id": "station", "utc_time": "time"}
+    )
+    absent = {"station", "time", *names} - set(table)
+    if absent:
+        raise TableError(
+            f"{path.name} needs the columns stationId (or station_id), utc_time and "
+            f"{', '.join(names)}, but has no {', '.join(sorted(absent))}"
+        )
+    try:
+        table["time"] = pd.to_datetime(table["time"])
+        numbers = table[[name for name in names if name != "weather"]].astype(float)
+    except ValueError as bad:
+        raise TableError(f"{path.name} cannot be read as stamps and numbers: {bad}") from bad
+    table[numbers.columns] = numbers.mask(numbers.isin(CODES))
+    table["station"] = table["station"].astype(str).map(_plain)
+    beside = [name for name in ("latitude", "longitude") if name in table]
+    return table[["station", "time", *names, *beside]].reindex(
+        columns=["station", "time", *MEASUREMENTS, "latitude", "longitude"]
+    )
+
+
+def _plain(name: str) -> str:
+    """A station's name without the suffix of its network, as the air quality network has it."""
+    short = name.strip().removesuffix("_aq").removesuffix("_meo")
+    return TWINS.get(short, short)
+
+
+def _numbered(words: pd.Series) -> pd.Series:
+    """Weather as numbers; a code in place of a word is missing."""
+    met = set(words.dropna().astype(str)) - {f"{code:.0f}" for code in CODES}
+    known = {word: number for number, word in enumerate([*WORDS, *sorted(met - set(WORDS))])}
+    return words.map(known).astype(float)
+
+
+def _places(
+    path: Path | None, rows: pd.DataFrame
+) -> tuple[list[float], list[float]] | tuple[None, None]:
+    """Coordinates from the table of stations, else from the weather's own columns."""
+    if path is not None:
+        table = pd.read_csv(path, encoding="utf-8-sig").rename(
+            columns={"stationId": "station", "station_id": "station"}
+        )
+        table["station"] = table["station"].astype(str).map(_plain)
+    else:
+        table = rows
+    known = table.groupby("station")[["latitude", "longitude"]].first().reindex(STATIONS)
+    if known.isna().any(axis=None):
+        return None, None
+    return known["latitude"].tolist(), known["longitude"].tolist()
+
+
+def _load_cube(files: Files) -> Loaded:
+    return Loaded(_described(read_npz(files[CUBE][0])))
+
+
+def _described(cube: xr.DataArray) -> xr.DataArray:
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    above: Mapping[str, tuple[float, float]] = {
+        name: (0.0, 100.0 if name == "humidity" else np.inf)
+        for name in (*AIR, "humidity", "wind_speed")
+        if name in names
+    }
+    return describe(cube, units={name: UNITS[name] for name in names}, bounds=above)
+
+
+KDD2018 = DataSet(
+    name="kdd2018",
+    title="Air quality and weather in Beijing, hourly, 11 stations, January to April 2017",
+    origin="KDD Cup of Fresh Air 2018 (Biendata)",
+    licence="for research and the competition; no licence stated",
+    by_hand=f"sign in at biendata.xyz, open KDD Cup 2018, download the Beijing data and keep "
+    f"{FULL[0]} and {FULL[1]}; of the list of stations a CSV {PLACES.replace('*', '')}, if you "
+    "have it",
+    missing_codes="empty entries, 999999, 999017",
+    facts=Facts(steps=2880, stations=11, measurements=12, missing=0.0683),
+    forms=(
+        Form(
+            name="publisher",
+            files=FULL,
+            optional=(PLACES,),
+            load=_load_tables(*FULL, PERIOD),
+        ),
+        Form(
+            name="cube",
+            files=(CUBE,),
+            load=_load_cube,
+            differs="reconstructed: the paper's stations from 2017-01-30 on, without the weather "
+            "in words",
+        ),
+        Form(
+            name="publisher-2018",
+            files=LATE,
+            optional=(PLACES,),
+            load=_load_tables(*LATE, slice(None)),
+            differs="of another time: February and March 2018",
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""What is said of a data set."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import xarray as xr
+
+Files = Mapping[str, Sequence[Path]]
+"""The files of a form: its pattern -> the paths found, an optional one that is absent left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A cube and what comes with it."""
+
+    cube: xr.DataArray
+    beside: Mapping[str, xr.DataArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """Files that a data set can be read from."""
+
+    name: str
+    files: tuple[str, ...]
+    """Names that must be there; * stands for anything, capitals do not matter."""
+
+    load: Callable[[Files], Loaded]
+    optional: tuple[str, ...] = ()
+    differs: str = ""
+    """How this is another thing than the data set proper; a stand-in says so here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """A stable public address."""
+
+    url: str
+    files: tuple[str, ...]
+    """What it brings: the file, or members of a zip archive by their last names."""
+
+    sha256: str = ""
+    """Of what is downloaded, where it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a data set must come to."""
+
+    steps: int
+    stations: int
+    measurements: int
+    missing: float
+    """Share of cells missing, as published; a twentieth of a percent more or less is the same."""
+
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Number of cells of what comes with it."""
+
+    def remarks(self, loaded: Loaded) -> list[str]:
+        """In which ways what was read is something else."""
+        cube = loaded.cube
+        told = [
+            f"{cube.sizes[axis]:,} {word}, not {wanted:,}"
+            for axis, word, wanted in (
+                ("time", "time steps", self.steps),
+                ("location", "stations", self.stations),
+                ("measurement", "measurements", self.measurements),
+            )
+            if cube.sizes[axis] != wanted
+        ]
+        missing = float(cube.isnull().mean())
+        if abs(missing - self.missing) > 0.0005:
+            told.append(f"{missing:.2%} missing, not {self.missing:.2%}")
+        counts = {name: int(loaded.beside[name].sum()) for name in self.beside}
+        return told + [
+            f"{counts[name]:,} cells {name}, not {wanted:,}"
+            for name, wanted in self.beside.items()
+            if counts[name] != wanted
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A public data set."""
+
+    name: str
+    title: str
+    origin: str
+    """Who published it, and with what."""
+
+    licence: str
+    by_hand: str
+    """What to download where, and under which name to keep it."""
+
+    missing_codes: str
+    """What stands for a missing value in the publisher's files."""
+
+    facts: Facts
+    forms: tuple[Form, ...]
+    addresses: tuple[Address, ...] = ()

@@ -1,0 +1,82 @@
+"""NYC-Traffic: vehicles seen by 186 cameras of Manhattan, 2015-12-03 to 12-26; never published.
+
+What the paper did with its snapshots can be done with anybody's counts: `camera_counts.csv` with
+the columns time, camera and vehicles, one row per snapshot, and lat and lon if they are known.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from cdsa.cube import describe, make_cube
+from cdsa.datasets.cubes import read_npz
+from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
+from cdsa.errors import TableError
+
+COUNTS, STANDIN = "camera_counts.csv", "all207_week1_2016_interpolated.npz"
+WINDOW = "5min"
+
+
+def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
+    """The cube of single snapshots (time, camera, vehicles): means over windows that do not
+    overlap, each at its start; a window without a snapshot is missing."""
+    absent = {"time", "camera", "vehicles"} - set(counts)
+    if absent:
+        raise TableError(
+            "counts of snapshots need the columns time, camera and vehicles, but have no "
+            f"{', '.join(sorted(absent))}"
+        )
+    when = pd.to_datetime(counts["time"])
+    if when.isna().any():
+        raise TableError("every snapshot needs a time, but some have none")
+    rows = counts.assign(time=when.dt.floor(window), camera=counts["camera"].astype(str))
+    means = rows.groupby(["time", "camera"])["vehicles"].mean().unstack("camera")
+    grid = pd.date_range(means.index[0], means.index[-1], freq=window)
+    placed = {"lat", "lon"} <= set(counts)
+    places = rows.groupby("camera")[["lat", "lon"]].first() if placed else None
+    cube = make_cube(
+        means.reindex(grid).to_numpy(dtype=float)[:, :, None],
+        grid.to_numpy(),
+        list(means.columns),
+        ["vehicles"],
+        lat=places["lat"].tolist() if places is not None else None,
+        lon=places["lon"].tolist() if places is not None else None,
+    )
+    return describe(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
+
+
+def _load_counts(files: Files) -> Loaded:
+    path: Path = files[COUNTS][0]
+    try:
+        return Loaded(mean_counts(pd.read_csv(path, dtype={"camera": str})))
+    except ValueError as bad:
+        raise TableError(f"{path.name} cannot be read as stamps and counts: {bad}") from bad
+
+
+def _load_standin(files: Files) -> Loaded:
+    cube = read_npz(files[STANDIN][0]).assign_coords(measurement=["speed"])
+    return Loaded(describe(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)}))
+
+
+NYC_TRAFFIC = DataSet(
+    name="nyc-traffic",
+    title="Vehicles before the cameras of Manhattan, every 5 minutes, 186 cameras, December 2015",
+    origin="the paper's own, never published",
+    licence="-",
+    by_hand=f"the data were never published; put counts of your own into {COUNTS} (columns time, "
+    "camera, vehicles, a row per snapshot; lat and lon if known)",
+    missing_codes="no snapshot in a window",
+    facts=Facts(steps=6624, stations=186, measurements=1, missing=0.0843),
+    forms=(
+        Form(name="counts", files=(COUNTS,), load=_load_counts),
+        Form(
+            name="stand-in",
+            files=(STANDIN,),
+            load=_load_standin,
+            differs="a stand-in: speed of traffic (mph) at METR-LA's 207 sensors in its first "
+            "week, gaps interpolated",
+        ),
+    ),
+)

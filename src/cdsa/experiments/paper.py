@@ -1,0 +1,52 @@
+"""The paper's own numbers, kept as data with the table they stand in."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper."""
+
+    label: str
+    """What it is called in the paper's source."""
+
+    caption: str
+    metrics: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: dict[str, dict[str, Figures | None]]
+    """Method -> column -> figures by metric; None where the paper has none."""
+
+    def figure(self, method: str, column: str, metric: str) -> float | None:
+        """A number of the paper, or None."""
+        found = self.rows.get(method, {}).get(column)
+        return None if found is None else found.get(metric)
+
+
+@cache
+def paper_tables() -> dict[str, PaperTable]:
+    """All tables of the paper by name."""
+    text = (files("cdsa") / "experiments" / "paper.json").read_text(encoding="utf-8")
+    return {name: _table(told) for name, told in json.loads(text)["tables"].items()}
+
+
+def _table(told: dict[str, object]) -> PaperTable:
+    metrics, columns, rows = told["metrics"], told["columns"], told["rows"]
+    assert isinstance(metrics, list) and isinstance(columns, list) and isinstance(rows, dict)
+    return PaperTable(
+        label=str(told["label"]),
+        caption=str(told["caption"]),
+        metrics=tuple(metrics),
+        columns=tuple(columns),
+        rows={
+            method: {
+                column: None if cell is None else dict(zip(metrics, cell, strict=True))
+                for column, cell in zip(columns, cells, strict=True)
+            }
+            for method, cells in rows.items()
+        },
+    )

@@ -1,0 +1,269 @@
+"""What each table of the paper is made of: data, protocols, rates, seeds, methods and settings.
+
+A cell is one thing to measure: a method on one trial. It says all that is needed to measure it
+again, so two tables that share a cell share its record.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from cdsa.datasets import Opened
+from cdsa.datasets.kdd2015 import REMOVED
+from cdsa.errors import ConfigError, unknown
+from cdsa.experiments import protocols
+from cdsa.experiments.protocols import (
+    ALL,
+    DIVISIONS,
+    SAMPLES,
+    TEST_MONTHS,
+    Filling,
+    Foresight,
+)
+from cdsa.method import info_of
+
+RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+QUICK_RATES = (0.2, 0.5, 0.9)
+HORIZONS = {"15": 3, "30": 6, "60": 12}
+"""Minutes ahead -> steps ahead."""
+MEAN = "mean"
+"""The horizon over all steps ahead."""
+
+NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
+MANNERS = ("independent", "joint", "shared")
+LOSSES = ("rmse", "mse", "mae", "rmse+mae")
+MINUTES, QUICK_MINUTES = 10.0, 0.04
+COMPLEXITY_SIZES = "36x36x1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A method on one trial."""
+
+    method: str
+    data: str
+    protocol: str
+    rate: float | None = None
+    seed: int = 0
+    loss: str | None = None
+    """The training loss, where that is what is compared."""
+
+    minutes: float | None = None
+    """Training budget, of networks."""
+
+    quick: bool = False
+    """With a small network and few forecasts, to see that all runs."""
+
+    settings: tuple[str, ...] = ()
+    """What is set differently from the method of this name."""
+
+    @property
+    def parts(self) -> tuple[tuple[str, str | None], ...]:
+        """The records it gives: which cells were scored, and how many minutes ahead."""
+        if self.data == "metr-la":
+            return tuple((ALL, horizon) for horizon in (*HORIZONS, MEAN))
+        if self.data.startswith("kdd2015"):
+            return ((ALL, None), (TEST_MONTHS, None))
+        return ((ALL, None),)
+
+    @property
+    def label(self) -> str:
+        """What is under way, for people."""
+        words = [self.method, self.data, self.protocol]
+        words += [f"loss {self.loss}"] if self.loss else []
+        words += [f"{self.rate:.0%} missing"] if self.rate is not None else []
+        return ", ".join([*words, f"seed {self.seed}"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What a table of the paper consists of."""
+
+    name: str
+    data: tuple[str, ...]
+    protocols: tuple[str, ...]
+    methods: tuple[str, ...]
+    """In the order of the table; those of the paper that do not exist yet are not among them."""
+
+    rates: tuple[float | None, ...] = (None,)
+    trials: int = 1
+    """Seeds it is repeated with, if nothing else is said."""
+
+    losses: tuple[str | None, ...] = (None,)
+
+
+_FILL = ("mean", "linear", "knn")
+_ABLATION = (*(f"{NETWORK}:{manner}" for manner in MANNERS), NETWORK)
+_KDD2015 = ("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum")
+TABLES = {
+    table.name: table
+    for table in (
+        Table(
+            name="complexity", data=(COMPLEXITY_SIZES,), protocols=("profile",), methods=_ABLATION
+        ),
+        Table(
+            name="nyc",
+            data=("nyc-traffic",),
+            protocols=("in-sample",),
+            methods=(*_FILL, f"{NETWORK}@paper-nyc", NETWORK),
+            rates=RATES,
+            trials=5,
+        ),
+        Table(
+            name="kdd2015",
+            data=_KDD2015,
+            protocols=SAMPLES,
+            methods=("mean", "linear", "knn", "mice", f"{NETWORK}@paper-kdd2015", NETWORK),
+        ),
+        Table(
+            name="kdd2018",
+            data=("kdd2018",),
+            protocols=("in-sample",),
+            methods=(*_FILL, f"{NETWORK}@paper-kdd2018", NETWORK),
+            rates=RATES,
+        ),
+        Table(
+            name="metr-la",
+            data=("metr-la",),
+            protocols=DIVISIONS,
+            methods=("last", "climatology", f"{FORECASTER}@paper-metr-la", FORECASTER),
+        ),
+        Table(
+            name="losses",
+            data=("metr-la",),
+            protocols=("80/20",),
+            methods=("last", FORECASTER),
+            losses=LOSSES,
+        ),
+        Table(
+            name="ablation-nyc",
+            data=("nyc-traffic",),
+            protocols=("in-sample",),
+            methods=("linear", *_ABLATION),
+            rates=RATES,
+            trials=5,
+        ),
+        Table(
+            name="ablation-kdd2015",
+            data=_KDD2015,
+            protocols=SAMPLES,
+            methods=("linear", *_ABLATION),
+        ),
+        Table(
+            name="ablation-kdd2018",
+            data=("kdd2018",),
+            protocols=("in-sample",),
+            methods=("linear", *_ABLATION),
+            rates=RATES,
+        ),
+        Table(
+            name="ablation-metr-la",
+            data=("metr-la",),
+            protocols=DIVISIONS,
+            methods=("last", *(f"{FORECASTER}:{manner}" for manner in MANNERS), FORECASTER),
+        ),
+    )
+}
+SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("kdd2015", ""): ("steps=36",),
+    ("kdd2018", ""): ("steps=48", "stride=12"),
+    ("nyc-traffic", ""): ("steps=48",),
+    ("metr-la", ""): ("steps=12",),
+    # a map over all cells of a longer window does not fit into the minutes there are
+    ("kdd2018", "joint"): ("steps=12", "stride=12", "train.batch=4"),
+    ("nyc-traffic", "joint"): ("steps=12", "train.batch=2"),
+}
+"""Windows by data set and manner, of networks without a preset of their own for the data."""
+
+
+def table_of(name: str) -> Table:
+    """The table of this name."""
+    if name not in TABLES:
+        raise ConfigError(unknown("table", name, TABLES))
+    return TABLES[name]
+
+
+def cells_of(
+    table: Table,
+    *,
+    methods: Sequence[str] | None = None,
+    data: Sequence[str] | None = None,
+    rates: Sequence[float] | None = None,
+    seeds: Sequence[int] | None = None,
+    minutes: float | None = None,
+    quick: bool = False,
+) -> Iterator[Cell]:
+    """All cells of a table, or those that are wanted of it."""
+    names = _methods(table, methods, quick)
+    chosen = _rates(table, rates, quick)
+    trials = seeds or range(1 if quick else table.trials)
+    for seed, name, kind, protocol, rate in product(
+        trials, names, _data(table, data), table.protocols, chosen
+    ):
+        cell = Cell(method=name, data=kind, protocol=protocol, rate=rate, seed=seed)
+        for loss in table.losses if info_of(name).trains else (None,):
+            yield _with_settings(replace(cell, loss=loss), minutes, quick)
+
+
+def _methods(table: Table, wanted: Sequence[str] | None, quick: bool) -> list[str]:
+    if wanted is None:  # a small network is none of the authors'
+        return [name for name in table.methods if not (quick and "@" in name)]
+    for name in wanted:
+        info = info_of(name)
+        foresees = table.data == ("metr-la",)
+        if ("forecast" if foresees else "fill") not in info.task:
+            task = "forecasts" if foresees else "fills gaps"
+            raise ConfigError(f"the table '{table.name}' is of what {task}, but {name} is not")
+    return list(wanted)
+
+
+def _data(table: Table, wanted: Sequence[str] | None) -> Sequence[str]:
+    for name in wanted or ():
+        if name not in table.data:
+            raise ConfigError(unknown(f"data set of the table '{table.name}'", name, table.data))
+    return wanted or table.data
+
+
+def _rates(table: Table, wanted: Sequence[float] | None, quick: bool) -> tuple[float | None, ...]:
+    if wanted is not None:
+        if table.rates == (None,):
+            raise ConfigError(f"the table '{table.name}' has no missing rates to choose from")
+        for rate in wanted:
+            if not 0 < rate < 1:
+                raise ConfigError(f"a missing rate lies between 0 and 1, but found {rate:g}")
+        return tuple(wanted)
+    return QUICK_RATES if quick and len(table.rates) > 1 else table.rates
+
+
+def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
+    """The cell with what a network is set to for it."""
+    info = info_of(cell.method)
+    if not info.trains or cell.protocol == "profile":
+        return replace(cell, quick=quick and cell.data == "metr-la")
+    plain, _, preset = cell.method.partition("@")
+    manner = plain.partition(":")[2]
+    kind = "kdd2015" if cell.data.startswith("kdd2015") else cell.data
+    own = SETTINGS.get((kind, manner), SETTINGS[kind, ""])
+    settings = () if preset else own
+    if cell.loss:
+        settings = (*settings, f"train.loss={cell.loss}")
+    budget = minutes or (QUICK_MINUTES if quick else MINUTES)
+    return replace(cell, minutes=budget, quick=quick, settings=settings)
+
+
+def trial_of(cell: Cell, opened: Opened) -> Filling | Foresight:
+    """The trial that a cell is measured on."""
+    cube, rate = opened.cube, cell.rate or 0.0
+    match cell.data:
+        case "kdd2015-pm25":
+            return protocols.kdd2015_pm25(cube, opened.beside[REMOVED], cell.protocol)
+        case "kdd2015-temp" | "kdd2015-hum":
+            missing = opened.data.facts.missing
+            return protocols.kdd2015_weather(cube, cell.protocol, cell.seed, missing=missing)
+        case "kdd2018":
+            return protocols.kdd2018(cube, rate, cell.seed)
+        case "nyc-traffic":
+            return protocols.nyc_traffic(cube, rate, cell.seed)
+        case "metr-la":
+            return protocols.metr_la(cube, cell.protocol)
+    raise ConfigError(f"there is no protocol for the data set '{cell.data}'")

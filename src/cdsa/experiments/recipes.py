@@ -167,7 +167,7 @@ TABLES = {
 SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("kdd2015", ""): ("steps=36",),
     ("kdd2018", ""): ("steps=48", "stride=12"),
-    ("nyc-traffic", ""): ("steps=48",),
+    ("nyc-traffic", ""): ("steps=48", "train.batch=2"),
     ("metr-la", ""): ("steps=12",),
     # a map over all cells of a longer window does not fit into the minutes there are
     ("kdd2018", "joint"): ("steps=12", "stride=12", "train.batch=4"),

@@ -13,7 +13,7 @@ import xarray as xr
 from cdsa.config import override
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
-from cdsa.experiments.protocols import ALL, Filling, Foresight
+from cdsa.experiments.protocols import ALL, Filling, Foresight, without
 from cdsa.experiments.recipes import HORIZONS, MEAN, Cell, trial_of
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, make_method
@@ -171,7 +171,7 @@ def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str
     """Errors by what is scored: (cells, horizon)."""
     if isinstance(trial, Filling):
         filled = _filled(filler, trial.test, trial.piece)
-        visible = trial.truth.where(trial.test.notnull())
+        visible = without(trial.truth, trial.test.isnull())
         return {
             (name, None): measure(filled, trial.truth, asked, visible)
             for name, asked in trial.asked.items()

@@ -1,0 +1,375 @@
+"""Public data sets: found, read in their publishers' formats, and checked against what they must be."""
+
+import hashlib
+import threading
+import zipfile
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from publishers import (
+    traffic,
+    write_cube,
+    write_kdd2018,
+    write_pm25,
+    write_stations,
+    write_traffic,
+    write_urban_air,
+)
+
+from cdsa.cube import angle_flags, unit_of
+from cdsa.datasets import MODULES, dataset, datasets, open_dataset
+from cdsa.datasets.download import download
+from cdsa.datasets.folders import cache_folder, data_folders
+from cdsa.datasets.kinds import Address
+from cdsa.datasets.nyc_traffic import mean_counts
+from cdsa.errors import ConfigError, TableError
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch, tmp_path_factory):
+    """No data of this machine."""
+    monkeypatch.delenv("CDSA_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_data_set_says_where_it_comes_from(name):
+    data = dataset(name)
+    assert data.name == name
+    for told in (data.title, data.origin, data.licence, data.by_hand, data.missing_codes):
+        assert told
+    names = [form.name for form in data.forms]
+    assert len(set(names)) == len(names) >= 1
+
+
+def test_a_misspelt_data_set_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'kdd2018'"):
+        open_dataset("kdd-2018")
+
+
+def test_an_absent_data_set_says_what_was_looked_for_and_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match=r"pm25_ground.txt.*cdsa data get kdd2015-pm25.*--data"):
+        open_dataset("kdd2015-pm25", tmp_path)
+
+
+def test_the_demo_ships_with_the_package():
+    opened = open_dataset("nyc-weather")
+    assert opened.cube.sizes == {"time": 8730, "location": 3, "measurement": 8}
+    assert opened.remarks == ()
+
+
+# ------------------------------------------------------------------ where files are looked for
+
+
+def test_the_given_folder_comes_before_the_variable_and_that_before_the_cache(
+    tmp_path, monkeypatch
+):
+    given, named = tmp_path / "given", tmp_path / "named"
+    given.mkdir()
+    named.mkdir()
+    assert data_folders() == [cache_folder()]
+    monkeypatch.setenv("CDSA_DATA", str(named))
+    assert data_folders() == [named, cache_folder()]
+    assert data_folders(given) == [given]
+
+
+def test_files_are_found_in_a_folder_or_right_below_it(tmp_path):
+    (tmp_path / "kdd2015").mkdir()
+    write_pm25(tmp_path / "kdd2015")
+    assert open_dataset("kdd2015-pm25", tmp_path).cube.sizes["location"] == 3
+    assert open_dataset("kdd2015-pm25", tmp_path / "kdd2015").cube.sizes["location"] == 3
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="--data must be a folder"):
+        data_folders(tmp_path / "no")
+    monkeypatch.setenv("CDSA_DATA", str(tmp_path / "no"))
+    with pytest.raises(ConfigError, match="CDSA_DATA must name a folder"):
+        data_folders()
+
+
+# ------------------------------------------------------------------ the publishers' formats
+
+
+def test_pm25_is_what_was_measured_and_knows_what_was_removed_on_purpose(tmp_path):
+    write_pm25(tmp_path)
+    opened = open_dataset("kdd2015-pm25", tmp_path)
+    ground = pd.read_csv(tmp_path / "pm25_ground.txt").iloc[:, 1:].to_numpy()
+    left = pd.read_csv(tmp_path / "pm25_missing.txt").iloc[:, 1:].to_numpy()
+    np.testing.assert_array_equal(opened.cube.to_numpy()[:, :, 0], ground)
+    removed = opened.beside["removed"].to_numpy()[:, :, 0]
+    np.testing.assert_array_equal(removed, ~np.isnan(ground) & np.isnan(left))
+    assert opened.cube["location"].to_numpy().tolist() == ["001001", "001002", "001003"]
+    assert opened.cube["lat"].to_numpy().tolist() == [40.0, 40.1, 40.2]
+    assert str(opened.cube["time"].to_numpy()[0])[:13] == "2015-02-01T01"
+    assert unit_of(opened.cube) == {"pm25": "ug/m3"}
+
+
+def test_a_data_set_of_another_size_is_read_and_told_about(tmp_path):
+    write_pm25(tmp_path)
+    remarks = open_dataset("kdd2015-pm25", tmp_path).remarks
+    assert "960 time steps, not 8,759" in remarks
+    assert "3 stations, not 36" in remarks
+    assert any("missing, not 13.25%" in remark for remark in remarks)
+    assert any("cells removed, not 35,737" in remark for remark in remarks)
+
+
+def test_pm25_files_of_two_releases_are_refused(tmp_path):
+    write_pm25(tmp_path)
+    path = tmp_path / "pm25_missing.txt"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(TableError, match="rows and columns"):
+        open_dataset("kdd2015-pm25", tmp_path)
+    changed = lines[1].split(",")
+    kept = next(n for n, entry in enumerate(changed) if n and entry)
+    changed[kept] = "999"
+    path.write_text("\n".join([lines[0], ",".join(changed), *lines[2:]]) + "\n")
+    with pytest.raises(TableError, match="differs at 2015-02-01 01:00:00, 00100"):
+        open_dataset("kdd2015-pm25", tmp_path)
+
+
+def test_pm25_that_is_no_table_is_refused(tmp_path):
+    write_pm25(tmp_path)
+    (tmp_path / "pm25_ground.txt").write_text("datetime,001001\nyesterday,3\n")
+    with pytest.raises(TableError, match="pm25_ground.txt must have a column datetime"):
+        open_dataset("kdd2015-pm25", tmp_path)
+
+
+def test_urban_air_has_the_districts_of_beijing_on_the_hours_of_the_paper(tmp_path):
+    write_urban_air(tmp_path)
+    temperature = open_dataset("kdd2015-temp", tmp_path).cube
+    humidity = open_dataset("kdd2015-hum", tmp_path).cube
+    assert temperature.sizes == {"time": 8759, "location": 2, "measurement": 1}
+    assert temperature["location"].to_numpy().tolist() == ["101", "102"]
+    # the later of two rows of an hour counts; an empty entry is missing
+    np.testing.assert_array_equal(temperature.to_numpy()[:2, :, 0], [[21.5, 19], [np.nan, np.nan]])
+    np.testing.assert_array_equal(humidity.to_numpy()[:2, 0, 0], [45, 50])
+    np.testing.assert_allclose(temperature["lat"], [40.1, 39.5])
+    assert humidity["at_most"].item() == 100
+
+
+def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
+    write_cube(tmp_path / "standin_temp_hum_12stations.npz", steps=30, stations=2, measurements=2)
+    with np.load(tmp_path / "standin_temp_hum_12stations.npz") as old:
+        parts = dict(old)
+    parts["measurements"] = np.array(["temperature", "humidity_derived"])
+    np.savez(tmp_path / "standin_temp_hum_12stations.npz", **parts)
+    opened = open_dataset("kdd2015-hum", tmp_path)
+    assert opened.form.name == "stand-in" and "stand-in" in opened.remarks[0]
+    assert opened.cube["measurement"].to_numpy().tolist() == ["humidity"]
+    np.testing.assert_array_equal(opened.cube.to_numpy()[..., 0], parts["X"][..., 1])
+
+
+@pytest.mark.parametrize("suffixes", [True, False])
+def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
+    write_kdd2018(tmp_path, suffixes=suffixes)
+    opened = open_dataset("kdd2018", tmp_path)
+    assert opened.form.name == ("publisher" if suffixes else "publisher-2018")
+    day = "2017-01-01" if suffixes else "2018-02-01"
+    assert opened.cube.sizes == {"time": 3, "location": 11, "measurement": 12}
+
+    def cell(hour, station, name):
+        return opened.cube.sel(time=f"{day}T{hour}", location=station, measurement=name).item()
+
+    assert cell(14, "shunyi", "PM2.5") == 10  # of repeated rows the first
+    assert cell(14, "shunyi", "temperature") == -1.5
+    assert np.isnan(cell(16, "shunyi", "PM2.5")) and cell(16, "shunyi", "PM10") == 21
+    assert np.isnan(cell(15, "shunyi", "temperature"))  # 999999
+    assert np.isnan(cell(15, "shunyi", "wind_direction"))  # 999017
+    assert cell(15, "shunyi", "pressure") == 1021
+    # fengtaihuayuan's weather is fengtai's in the full release
+    assert cell(15, "fengtaihuayuan", "PM2.5") == 40
+    assert cell(15, "fengtaihuayuan", "humidity") == 40
+    # words are numbers, one each, those of the list the same in every file
+    assert cell(14, "shunyi", "weather") == 3
+    assert cell(15, "shunyi", "weather") == 15
+    assert cell(15, "fengtaihuayuan", "weather") == 17
+    assert angle_flags(opened.cube).tolist() == [n == 9 for n in range(12)]
+
+
+def test_kdd2018_takes_coordinates_from_the_list_of_stations(tmp_path):
+    write_kdd2018(tmp_path, suffixes=False)
+    assert "lat" not in open_dataset("kdd2018", tmp_path).cube.coords
+    write_stations(tmp_path)
+    assert open_dataset("kdd2018", tmp_path).cube["lat"].to_numpy()[0] == 40.10
+
+
+def test_kdd2018_without_a_column_says_which(tmp_path):
+    write_kdd2018(tmp_path, suffixes=True)
+    path = tmp_path / "beijing_17_18_aq.csv"
+    path.write_text(path.read_text().replace(",NO2,", ",nitrogen,"))
+    with pytest.raises(TableError, match="beijing_17_18_aq.csv needs the columns .* no NO2"):
+        open_dataset("kdd2018", tmp_path)
+
+
+def test_a_form_can_be_chosen(tmp_path):
+    write_kdd2018(tmp_path, suffixes=True)
+    write_kdd2018(tmp_path, suffixes=False)
+    assert open_dataset("kdd2018", tmp_path).form.name == "publisher"
+    assert open_dataset("kdd2018", tmp_path, form="publisher-2018").form.name == "publisher-2018"
+    with pytest.raises(ConfigError, match="no form of kdd2018 'csv'"):
+        open_dataset("kdd2018", tmp_path, form="csv")
+
+
+def test_metr_la_is_the_same_from_hdf_csv_and_cube(tmp_path):
+    from cdsa.sources.files import save_cube
+
+    write_traffic(tmp_path)
+    csv = open_dataset("metr-la", tmp_path, form="csv")
+    traffic().to_hdf(tmp_path / "metr-la.h5", key="df")
+    hdf = open_dataset("metr-la", tmp_path)
+    save_cube(csv.cube, tmp_path / "metr-la.nc")
+    cube = open_dataset("metr-la", tmp_path, form="cube")
+    assert hdf.form.name == "publisher"
+    for other in (hdf.cube, cube.cube):
+        xr.testing.assert_allclose(other, csv.cube)
+    assert csv.cube["lon"].to_numpy().tolist() == [-118.10, -118.11, -118.12]
+
+
+def test_zeros_of_metr_la_are_missing(tmp_path):
+    write_traffic(tmp_path)
+    table = traffic()
+    np.testing.assert_array_equal(
+        open_dataset("metr-la", tmp_path).cube.isnull().to_numpy()[:, :, 0], table.to_numpy() == 0
+    )
+
+
+def test_the_road_graph_is_a_gaussian_of_distances_and_nothing_where_it_is_weak(tmp_path):
+    write_traffic(tmp_path)
+    graph = open_dataset("metr-la", tmp_path).beside["road_graph"].to_numpy()
+    spread = np.std([0, 100, 300, 0, 9000])
+    assert graph[0, 0] == 1
+    assert graph[0, 1] == pytest.approx(np.exp(-((100 / spread) ** 2)))
+    assert graph[1, 0] == pytest.approx(np.exp(-((300 / spread) ** 2)))
+    assert graph[0, 2] == 0  # exp(-(9000 / spread)^2) is below a tenth
+    assert graph[1, 2] == 0  # no road
+
+
+def test_a_given_adjacency_is_taken_for_the_sensors_there_are(tmp_path):
+    write_traffic(tmp_path)
+    ids = np.array([*traffic().columns[::-1], "stranger"])
+    np.savez(tmp_path / "adjacency.npz", adj=np.arange(16.0).reshape(4, 4), ids=ids)
+    graph = open_dataset("metr-la", tmp_path).beside["road_graph"].to_numpy()
+    np.testing.assert_array_equal(graph, [[10, 9, 8], [6, 5, 4], [2, 1, 0]])
+
+
+def test_a_cube_with_objects_in_it_is_refused(tmp_path):
+    path = tmp_path / "first10sensors_full_34272.npz"
+    np.savez(path, X=np.array([print], dtype=object))
+    with pytest.raises(TableError, match="must be a NumPy archive"):
+        open_dataset("metr-la", tmp_path)
+    path.write_bytes(b"PK not really")
+    with pytest.raises(TableError, match="must be a NumPy archive"):
+        open_dataset("metr-la", tmp_path)
+
+
+def test_counts_of_snapshots_become_means_of_five_minutes():
+    counts = pd.DataFrame(
+        {
+            "time": ["2015-12-03 08:00:10", "2015-12-03 08:04:59", "2015-12-03 08:05:00",
+                     "2015-12-03 08:15:01", "2015-12-03 08:01:00"],
+            "camera": ["a", "a", "a", "a", "b"],
+            "vehicles": [3, 6, 10, 1, 7],
+            "lat": [40.7, 40.7, 40.7, 40.7, 40.8],
+            "lon": [-74.0, -74.0, -74.0, -74.0, -73.9],
+        }
+    )  # fmt: skip
+    cube = mean_counts(counts)
+    nan = np.nan
+    np.testing.assert_array_equal(cube.to_numpy()[:, 0, 0], [4.5, 10, nan, 1])
+    np.testing.assert_array_equal(cube.to_numpy()[:, 1, 0], [7, nan, nan, nan])
+    assert cube["lat"].to_numpy().tolist() == [40.7, 40.8]
+    assert mean_counts(counts.drop(columns="lat"), "10min").sizes["time"] == 2
+
+
+def test_counts_are_read_from_anybodys_file(tmp_path):
+    (tmp_path / "camera_counts.csv").write_text(
+        "time,camera,vehicles\n2020-01-01 00:00:30,007,4\n2020-01-01 00:06:00,007,2\n"
+    )
+    opened = open_dataset("nyc-traffic", tmp_path)
+    assert opened.cube["location"].to_numpy().tolist() == ["007"]
+    (tmp_path / "camera_counts.csv").write_text("time,camera\n2020-01-01,1\n")
+    with pytest.raises(TableError, match="no vehicles"):
+        open_dataset("nyc-traffic", tmp_path)
+
+
+# ------------------------------------------------------------------ downloading
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder that is served on this machine, and its address."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    handler = partial(QuietHandler, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def with_address(address):
+    return replace(dataset("kdd2015-pm25"), addresses=(address,))
+
+
+def test_a_file_is_downloaded_once(site, tmp_path):
+    folder, url = site
+    (folder / "a.txt").write_text("first")
+    data = with_address(Address(url=f"{url}/a.txt", files=("a.txt",)))
+    target = tmp_path / "cache"
+    assert download(data, target) == [target / "a.txt"]
+    (folder / "a.txt").write_text("second")
+    assert download(data, target) == []
+    assert (target / "a.txt").read_text() == "first"
+    assert [path.name for path in target.iterdir()] == ["a.txt"]
+
+
+def test_members_of_an_archive_are_taken_out_by_their_last_names(site, tmp_path):
+    folder, url = site
+    with zipfile.ZipFile(folder / "all.zip", "w") as packed:
+        packed.writestr("deep/inside/a.txt", "A")
+        packed.writestr("../../evil.txt", "E")
+    target = tmp_path / "cache"
+    download(with_address(Address(url=f"{url}/all.zip", files=("a.txt",))), target)
+    assert (target / "a.txt").read_text() == "A"
+    assert [path.name for path in target.iterdir()] == ["a.txt"]
+    assert not list(tmp_path.rglob("evil.txt"))
+    with pytest.raises(ConfigError, match="should have b.txt in it"):
+        download(with_address(Address(url=f"{url}/all.zip", files=("b.txt",))), target)
+
+
+def test_what_is_not_what_was_published_is_not_kept(site, tmp_path):
+    folder, url = site
+    (folder / "a.txt").write_text("forged")
+    right = hashlib.sha256(b"published").hexdigest()
+    address = Address(url=f"{url}/a.txt", files=("a.txt",), sha256=right)
+    with pytest.raises(ConfigError, match="SHA-256"):
+        download(with_address(address), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_without_a_connection_it_is_said_what_to_do(site, tmp_path):
+    _, url = site
+    for address in (f"{url}/absent.txt", "http://127.0.0.1:9/a.txt"):
+        with pytest.raises(ConfigError, match=r"could not be reached.*another machine.*--data"):
+            download(with_address(Address(url=address, files=("a.txt",))), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_every_address_brings_a_file_that_is_looked_for():
+    for data in datasets():
+        wanted = {name.lower() for form in data.forms for name in (*form.files, *form.optional)}
+        assert {name for one in data.addresses for name in one.files} <= wanted

@@ -1,0 +1,288 @@
+"""The paper's protocols: what is learnt from, what is hidden, and that nothing hidden is ever seen."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from conftest import network
+
+from cdsa.config import override
+from cdsa.cube import DIRECTION, describe
+from cdsa.errors import ConfigError
+from cdsa.experiments import protocols
+from cdsa.experiments.protocols import Filling, Foresight
+from cdsa.experiments.running import errors_of
+from cdsa.filling import forecasts_from
+from cdsa.method import make_method
+
+
+def year(stations=3, measurements=1, seed=0) -> xr.DataArray:
+    """Hours from January to March, so that there are months of both kinds."""
+    return network(24 * 80, stations, measurements, seed=seed)
+
+
+def windy(steps=24 * 12) -> xr.DataArray:
+    cube = network(steps, 3, 2)
+    degrees = np.random.default_rng(1).uniform(0, 360, cube.shape[:2])
+    values = cube.to_numpy().copy()
+    values[..., 1] = np.where(np.isnan(values[..., 1]), np.nan, degrees)
+    named = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_direction"])
+    return describe(named, units={"pm25": "ug/m3"}, angles=["wind_direction"])
+
+
+def removed(cube):
+    rng = np.random.default_rng(5)
+    return cube.copy(data=(rng.random(cube.shape) < 0.1) & cube.notnull().to_numpy())
+
+
+FILLINGS = {
+    "kdd2015-pm25 in-sample": lambda c: protocols.kdd2015_pm25(c, removed(c), "in-sample"),
+    "kdd2015-pm25 out-of-sample": lambda c: protocols.kdd2015_pm25(c, removed(c), "out-of-sample"),
+    "kdd2015-weather in-sample": lambda c: protocols.kdd2015_weather(
+        c, "in-sample", 0, missing=0.3
+    ),
+    "kdd2015-weather out-of-sample": lambda c: protocols.kdd2015_weather(
+        c, "out-of-sample", 0, missing=0.3
+    ),
+    "kdd2018": lambda c: protocols.kdd2018(c, 0.5, 0),
+    "kdd2018 directions": lambda c: protocols.kdd2018(c, 0.5, 0, directions=True),
+    "nyc-traffic": lambda c: protocols.nyc_traffic(c, 0.5, 0),
+}
+FORESIGHTS = {name: lambda c, name=name: protocols.metr_la(c, name) for name in protocols.DIVISIONS}
+
+
+def cube_for(name: str) -> xr.DataArray:
+    return windy() if name.startswith("kdd2018") else year()
+
+
+def small(name="cdsa-paper@small", **changes):
+    """A network that trains for two passes, the same every time."""
+    return override(make_method(name)[1], [f"{key}={value}" for key, value in changes.items()])
+
+
+def told_by(filler) -> tuple:
+    """What a network has learnt to scale by."""
+    scaler = filler.network.scaler
+    return scaler.mean.to_numpy().tobytes(), scaler.spread.to_numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", FILLINGS)
+def test_no_hidden_value_is_seen(name):
+    """Other truths behind hidden cells change no training input, scale or prediction."""
+    cube = cube_for(name)
+    trial: Filling = FILLINGS[name](cube)
+    hidden = trial.asked["all"]
+    values = np.where(hidden, cube * 0.5 + 7, cube)
+    other: Filling = FILLINGS[name](cube.copy(data=values))
+    assert hidden.any() and other.asked["all"].equals(hidden)
+    assert (other.truth.to_numpy() != trial.truth.to_numpy())[hidden.to_numpy()].all()
+    xr.testing.assert_identical(other.train, trial.train)
+    xr.testing.assert_identical(other.test, trial.test)
+    for method in ("mean", "linear", "climatology", small(steps=12, stride=12)):
+        made = make_method(method)[1]
+        one, two = made.fit(trial.train), made.fit(other.train)
+        assert one.fill(trial.test).equals(two.fill(other.test))
+        if not isinstance(method, str):
+            assert told_by(one) == told_by(two)
+
+
+@pytest.mark.parametrize("name", FILLINGS)
+def test_what_is_asked_was_measured_and_is_missing_in_what_is_shown(name):
+    trial: Filling = FILLINGS[name](cube_for(name))
+    for asked in trial.asked.values():
+        assert asked.dims == trial.truth.dims and asked.any()
+        assert trial.truth.notnull().where(asked, True).all()
+        assert not (asked & trial.test.notnull()).any()
+        assert not (asked & trial.train.notnull()).any()
+
+
+@pytest.mark.parametrize("name", FORESIGHTS)
+def test_a_forecast_sees_nothing_from_its_origin_on(name):
+    cube = network(400, 3, 1)
+    trial: Foresight = FORESIGHTS[name](cube)
+    origin = trial.origins[len(trial.origins) // 2]
+    first = cube.sizes["time"] - trial.test.sizes["time"] + origin
+    values = cube.to_numpy().copy()
+    values[first:] = values[first:] * 0.5 + 7
+    other: Foresight = FORESIGHTS[name](cube.copy(data=values))
+    xr.testing.assert_identical(other.train, trial.train)
+    if trial.validation is not None:
+        xr.testing.assert_identical(other.validation, trial.validation)
+    before = trial.origins <= origin
+    network_ = small("cdsa-paper-forecast@small", steps=12, horizon=12, stride=12)
+    for method in ("last", "climatology", network_):
+        made = make_method(method)[1]
+        one, two = made.fit(trial.train), made.fit(other.train)
+        a = forecasts_from(one, trial.test, trial.origins[before], past=12, ahead=12)
+        b = forecasts_from(two, other.test, other.origins[before], past=12, ahead=12)
+        assert all(x.equals(y) for x, y in zip(a, b, strict=True))
+        if not isinstance(method, str):
+            assert told_by(one) == told_by(two)
+
+
+@pytest.mark.parametrize("name", FORESIGHTS)
+def test_nothing_of_the_test_time_is_trained_or_validated_on(name):
+    trial: Foresight = FORESIGHTS[name](network(400, 2, 1))
+    known = [trial.train] + ([trial.validation] if trial.validation is not None else [])
+    assert max(part["time"].to_numpy()[-1] for part in known) < trial.test["time"].to_numpy()[0]
+
+
+# ------------------------------------------------------------------ what the notes on the paper say
+
+
+def test_out_of_sample_nothing_of_a_test_month_is_learnt_from():
+    cube = year()
+    trial = protocols.kdd2015_pm25(cube, removed(cube), "out-of-sample")
+    march = pd.DatetimeIndex(cube["time"].to_numpy()).month == 3
+    assert trial.train.isel(time=march).isnull().all()
+    assert trial.train.isel(time=~march).equals(trial.test.isel(time=~march))
+    assert trial.test.isel(time=march).notnull().any()
+    months = trial.asked["test-months"]
+    assert months.isel(time=march).equals(trial.asked["all"].isel(time=march))
+    assert not months.isel(time=~march).any()
+
+
+def test_in_sample_all_that_is_left_is_learnt_from():
+    cube = year()
+    trial = protocols.kdd2015_pm25(cube, removed(cube), "in-sample")
+    assert trial.train.equals(cube.where(~removed(cube)))
+    assert trial.asked["all"].equals(removed(cube))
+
+
+def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_is_asked():
+    cube = year()
+    trial = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.3)
+    left = trial.truth.notnull()
+    assert float(1 - left.mean()) == pytest.approx(0.3, abs=1e-3)
+    assert int(trial.asked["all"].sum()) == round(0.2 * int(left.sum()))
+    again = protocols.kdd2015_weather(cube, "in-sample", 4, missing=0.3)
+    assert again.truth.equals(trial.truth)  # the gaps are the data's, not the trial's
+    assert not again.asked["all"].equals(trial.asked["all"])
+    as_it_is = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.05)
+    assert as_it_is.truth.equals(cube)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
+def test_kdd2018_ends_at_the_wanted_missing_rate(rate):
+    trial = protocols.kdd2018(windy(), rate, 0)
+    assert float(trial.test.isnull().mean()) == pytest.approx(rate, abs=1e-3)
+
+
+def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
+    cube = windy()
+    plain, turned = (
+        protocols.kdd2018(cube, 0.5, 0),
+        protocols.kdd2018(cube, 0.5, 0, directions=True),
+    )
+    assert "angle" not in plain.train.coords
+    assert turned.train["angle"].to_numpy().tolist() == [False, True]
+    assert turned.asked["all"].equals(plain.asked["all"])
+    assert turned.truth.identical(plain.truth)
+    assert DIRECTION not in plain.truth["unit"].to_numpy()
+
+    class Opposite:
+        """Answers every gap with the truth, directions with a full turn less a degree."""
+
+        def fill(self, cube):
+            whole = plain.truth.sel(time=cube["time"])
+            wrong = xr.where(plain.truth["measurement"] == "wind_direction", 359.0, 0.0)
+            return cube.copy(data=(whole + wrong).transpose(*cube.dims).to_numpy())
+
+    found = errors_of(turned, Opposite())["all", None].by("measurement")["mae"]
+    assert found["wind_direction"] == pytest.approx(359)  # not one degree
+    assert found["pm25"] == pytest.approx(0)
+
+
+def test_kdd2018_is_filled_in_pieces_of_48_hours():
+    trial = protocols.kdd2018(windy(steps=100), 0.5, 0)
+    seen = []
+
+    class Noting:
+        def fill(self, cube):
+            seen.append(cube.sizes["time"])
+            return cube.fillna(0.0)
+
+    errors_of(trial, Noting())
+    assert seen == [48, 48, 4]
+
+
+def test_mse_over_several_measurements_is_of_z_scores():
+    trial = protocols.kdd2018(windy(), 0.5, 0)
+
+    class Middle:
+        """Answers with the mean of what is visible."""
+
+        def fill(self, cube):
+            return cube.fillna(trial.test.mean(("time", "location")))
+
+    mse = errors_of(trial, Middle())["all", None].overall()["mse"]
+    hidden, spread = trial.asked["all"], trial.test.std(("time", "location"))
+    z = (trial.truth - trial.test.mean(("time", "location"))) / spread
+    assert mse == pytest.approx(float((z**2).where(hidden).mean()))
+
+
+def test_metr_la_of_the_paper_has_every_window_of_two_hours_in_the_last_fifth():
+    trial = protocols.metr_la(network(34272 // 48, 2, 1), "80/20")  # 714 steps
+    assert trial.validation is None
+    assert trial.train.sizes["time"] == 571 and trial.test.sizes["time"] == 143
+    assert trial.origins.tolist() == list(range(12, 132))
+
+
+def test_metr_la_of_dcrnn_is_split_by_windows():
+    cube = network(714, 2, 1)
+    trial = protocols.metr_la(cube, "70/10/20")
+    windows = 714 - 23
+    assert len(trial.origins) == round(0.2 * windows)
+    assert trial.train.sizes["time"] == round(0.7 * windows)
+    starts = windows - round(0.2 * windows)
+    assert trial.validation.sizes["time"] == starts - round(0.7 * windows)
+    assert trial.test["time"].to_numpy()[0] == cube["time"].to_numpy()[starts]
+    assert trial.origins[-1] + 12 == trial.test.sizes["time"]
+
+
+def test_a_wrong_protocol_or_too_little_data_is_refused():
+    cube = network(60, 2, 1)
+    with pytest.raises(ConfigError, match="no protocol of metr-la '60/40'"):
+        protocols.metr_la(cube, "60/40")
+    with pytest.raises(ConfigError, match="windows of 24 steps"):
+        protocols.metr_la(cube, "80/20")
+    with pytest.raises(ConfigError, match="did you mean 'in-sample'"):
+        protocols.kdd2015_pm25(cube, removed(cube), "insample")
+
+
+# ------------------------------------------------------------------ forecasts from many moments
+
+
+def test_a_network_foresees_many_moments_at_once_as_it_does_one_by_one():
+    cube = network(120, 3, 2)
+    filler = small("cdsa-paper-forecast@small", steps=6, horizon=6).fit(cube)
+    origins = np.array([6, 30, 114])
+    told = forecasts_from(filler, cube, origins, past=6, ahead=6)
+
+    class OneByOne:
+        def fill(self, piece):
+            return filler.fill(piece)
+
+    alone = forecasts_from(OneByOne(), cube, origins, past=6, ahead=6)
+    assert len(told) == len(alone) == 6
+    for one, other in zip(told, alone, strict=True):
+        np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-5, atol=1e-5)
+        assert one["time"].equals(other["time"])
+
+
+def test_errors_ahead_are_ratios_of_sums_over_all_windows():
+    cube = network(400, 2, 1)
+    trial = protocols.metr_la(cube, "80/20")
+
+    class Zero:
+        def fill(self, piece):
+            return piece.fillna(0.0)
+
+    errors = errors_of(trial, Zero())
+    truth = trial.test.to_numpy()
+    for horizon, step in (("15", 3), ("30", 6), ("60", 12)):
+        there = truth[trial.origins + step - 1]
+        assert errors["all", horizon].overall()["mae"] == pytest.approx(np.nanmean(np.abs(there)))
+    every = np.concatenate([truth[trial.origins + step].ravel() for step in range(12)])
+    assert errors["all", "mean"].overall()["mae"] == pytest.approx(np.nanmean(np.abs(every)))
+    assert errors["all", "mean"].overall()["cells"] == np.isfinite(every).sum()

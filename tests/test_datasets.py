@@ -1,4 +1,4 @@
-"""Public data sets: found, read in their publishers' formats, and checked against what they must be."""
+"""Public data sets: found, read in their publishers' formats, checked against what they must be."""
 
 import hashlib
 import threading
@@ -11,6 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+
+from cdsa.cube import angle_flags, unit_of
+from cdsa.datasets import MODULES, dataset, datasets, open_dataset
+from cdsa.datasets.download import download
+from cdsa.datasets.folders import cache_folder, data_folders
+from cdsa.datasets.kinds import Address
+from cdsa.datasets.nyc_traffic import mean_counts
+from cdsa.errors import ConfigError, TableError
 from publishers import (
     traffic,
     write_cube,
@@ -20,14 +28,6 @@ from publishers import (
     write_traffic,
     write_urban_air,
 )
-
-from cdsa.cube import angle_flags, unit_of
-from cdsa.datasets import MODULES, dataset, datasets, open_dataset
-from cdsa.datasets.download import download
-from cdsa.datasets.folders import cache_folder, data_folders
-from cdsa.datasets.kinds import Address
-from cdsa.datasets.nyc_traffic import mean_counts
-from cdsa.errors import ConfigError, TableError
 
 
 @pytest.fixture(autouse=True)

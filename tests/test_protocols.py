@@ -1,10 +1,9 @@
-"""The paper's protocols: what is learnt from, what is hidden, and that nothing hidden is ever seen."""
+"""The paper's protocols: what is learnt from and hidden, and that nothing hidden is ever seen."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import network
 
 from cdsa.config import override
 from cdsa.cube import DIRECTION, describe
@@ -14,6 +13,7 @@ from cdsa.experiments.protocols import Filling, Foresight
 from cdsa.experiments.running import errors_of
 from cdsa.filling import forecasts_from
 from cdsa.method import make_method
+from conftest import network
 
 
 def year(stations=3, measurements=1, seed=0) -> xr.DataArray:
@@ -160,6 +160,7 @@ def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_i
     assert not again.asked["all"].equals(trial.asked["all"])
     as_it_is = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.05)
     assert as_it_is.truth.equals(cube)
+    assert trial.remarks == ("brought to 30.0% missing by bursts",) and as_it_is.remarks == ()
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])

@@ -38,19 +38,19 @@ def print_dataset(data: DataSet, record: Mapping[str, Value]) -> None:
         f"{several(facts.measurements, 'measurement')}, {share(facts.missing)} missing"
     )
     out.print(f"[bold]{data.name}[/]  {escape(data.title)}")
-    for word, told in (
+    told = Table.grid(padding=(0, 2, 0, 0))
+    for word, text in (
         ("from", data.origin),
         ("licence", data.licence),
         ("must be", sizes),
         ("missing is", data.missing_codes),
         ("by hand", data.by_hand),
         ("download", "cdsa data get " + data.name if data.addresses else "no public address"),
+        *(("form " + form.name, ", ".join(form.files) or "ships with cdsa") for form in data.forms),
+        ("there", str(record["form"] or "nothing of it")),
     ):
-        out.print(f"{word + ':':<12}{escape(told)}")
-    for form in data.forms:
-        files = ", ".join(form.files) or "ships with cdsa"
-        mark = "there" if form.name == record["form"] else "form"
-        out.print(f"{mark + ':':<12}{form.name}: {escape(files)}")
+        told.add_row(word, escape(text))
+    out.print(told)
 
 
 def print_opened(opened: Opened) -> None:
@@ -82,9 +82,9 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
             continue
         out.print(f"\n[bold]{escape(block.title)}[/]")
         shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        shown.add_column("method", overflow="fold")
+        shown.add_column("method", no_wrap=True)
         for number in used:
-            shown.add_column(block.columns[number].label, justify="right")
+            shown.add_column(block.columns[number].label.replace(" ", "\n", 1), justify="right")
         shown.add_column("time", justify="right")
         for row in rows:
             figures = [row.figures[number] for number in used]

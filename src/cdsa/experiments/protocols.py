@@ -5,7 +5,7 @@ stand in the trial's truth and nowhere else. What the paper leaves open is settl
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -48,6 +48,9 @@ class Filling:
     piece: int | None = None
     """Steps of the pieces that are filled one by one, if nothing beyond them may be looked at."""
 
+    remarks: tuple[str, ...] = ()
+    """What was done to the data before."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Foresight:
@@ -66,6 +69,7 @@ class Foresight:
 
     past: int = PAST
     ahead: int = AHEAD
+    remarks: tuple[str, ...] = ()
 
 
 def kdd2015_pm25(ground: xr.DataArray, removed: xr.DataArray, sample: str) -> Filling:
@@ -86,11 +90,13 @@ def kdd2015_weather(
     Data with fewer gaps than the `missing` of the paper's are first brought there by bursts, the
     same for every method and seed; what those take away is neither shown nor asked.
     """
+    remarks: tuple[str, ...] = ()
     if float(cube.isnull().mean()) < missing:
+        remarks = (f"brought to {missing:.1%} missing by bursts",)
         gaps = Bursts(rate=missing)(cube, np.random.default_rng(NATURAL))
         cube = cube.where(~gaps)
     hidden = AtRandom(share=share)(cube, np.random.default_rng([seed, HIDDEN]))
-    return _by_months("kdd2015-weather", cube, hidden, sample)
+    return replace(_by_months("kdd2015-weather", cube, hidden, sample), remarks=remarks)
 
 
 def _by_months(name: str, truth: xr.DataArray, hidden: xr.DataArray, sample: str) -> Filling:
@@ -129,7 +135,7 @@ def kdd2018(cube: xr.DataArray, rate: float, seed: int, *, directions: bool = Fa
 
 
 def without(cube: xr.DataArray, cells: xr.DataArray) -> xr.DataArray:
-    """The cube with these cells missing; only its own labels count, whatever the mask has beside."""
+    """The cube with these cells missing; what the mask has beside its axes does not matter."""
     return cube.copy(data=np.where(cells.transpose(*cube.dims), np.nan, cube))
 
 

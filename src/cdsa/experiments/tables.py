@@ -113,7 +113,7 @@ def blocks_of(table: Table) -> Iterator[Block]:
             for data in table.data:
                 columns = tuple(
                     Column(
-                        f"{protocol}, {cells.replace('-', ' ')}",
+                        f"{protocol} {cells.replace('-', ' ')}",
                         {"data": data, "protocol": protocol, "cells": cells},
                         data,
                     )
@@ -216,7 +216,9 @@ def figure_text(value: float | None, metric: str) -> str:
 
 def difference_text(figure: Figure) -> str:
     """The difference from the paper's in percent of it."""
-    return "" if figure.difference is None else f"{figure.difference:+.0%}"
+    if figure.difference is None:
+        return ""
+    return f"{figure.difference:+.0%}".replace("+0%", "0%").replace("-0%", "0%")
 
 
 def duration(seconds: float | None) -> str:
@@ -314,16 +316,16 @@ def _cell_lines(figure: Figure, metric: str) -> tuple[str, str]:
 
 def _notes(records: Sequence[Record]) -> list[str]:
     """What was measured on, how networks were trained, by which commits and on which machines."""
-    data: dict[str, str] = {}
+    data: dict[tuple[Value, Value], None] = {}
     trained: dict[str, set[str]] = {}
     for record in records:
-        data[str(record["data"])] = str(record["measured_on"])
+        data[record["data"], record["measured_on"]] = None
         if record.get("minutes") is not None and not record["quick"]:
             told = f"{record['minutes']:g} min" + (
                 f" ({record['settings']})" if record["settings"] else ""
             )
             trained.setdefault(_row_of(record), set()).add(told)
-    lines = [f"measured on {name}: {told}" for name, told in data.items()]
+    lines = [f"measured on {name}: {told}" for name, told in data]
     lines += [
         f"{name} trained for at most {' or '.join(sorted(told))}" for name, told in trained.items()
     ]

@@ -1,0 +1,126 @@
+"""Pages of results beside the paper's numbers."""
+
+import pytest
+
+from cdsa.experiments.paper import paper_tables
+from cdsa.experiments.recipes import TABLES
+from cdsa.experiments.tables import (
+    Figure,
+    blocks_of,
+    difference_text,
+    figure_text,
+    html_page,
+    markdown_page,
+    rows_of,
+)
+from cdsa.models.complexity import PAPER
+
+
+def record(method="linear", **more):
+    told = {
+        "table": "kdd2018", "method": method, "data": "kdd2018", "protocol": "in-sample",
+        "cells": "all", "rate": 0.5, "horizon": None, "seed": 0, "loss": None, "minutes": None,
+        "quick": False, "settings": "", "mse": 0.2, "seconds": 3.0, "measured_on": "as published",
+        "trained_seconds": None, "commit": "abc", "machine": "m",
+    }  # fmt: skip
+    return told | more
+
+
+def row(records, name, table="kdd2018"):
+    block = next(iter(blocks_of(TABLES[table])))
+    (found,) = (one for one in rows_of(TABLES[table], block, records) if one.name == name)
+    return found
+
+
+def test_the_papers_tables_are_whole():
+    tables = paper_tables()
+    assert set(tables) == set(TABLES)
+    for table in tables.values():
+        for cells in table.rows.values():
+            assert set(cells) == set(table.columns)
+            for figures in cells.values():
+                assert figures is None or set(figures) == set(table.metrics)
+    assert tables["kdd2015"].figure("mean", "kdd2015-pm25", "mae") == 55.51
+    assert tables["kdd2015"].figure("mean", "kdd2015-pm25", "mre") == 0.7797
+    assert tables["metr-la"].figure("cdsa-paper-forecast", "60", "rmse") == 6.27
+    assert tables["ablation-nyc"].figure("cdsa-paper:joint", "0.5", "rmse") is None
+    assert tables["losses"].figure("mse", "mean", "mape") == 0.0919
+
+
+def test_the_same_figures_stand_beside_our_own_count_of_operations():
+    rows = paper_tables()["complexity"].rows
+    for manner, (operations, variables) in PAPER.items():
+        name = "cdsa-paper" if manner == "decomposed" else f"cdsa-paper:{manner}"
+        assert rows[name]["36x36x1"] == {"operations": operations, "variables": variables}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_block_has_a_column_of_the_paper_behind_each_of_its_own(name):
+    paper = paper_tables()[name]
+    blocks = list(blocks_of(TABLES[name]))
+    assert {block.metric for block in blocks} == set(paper.metrics)
+    for block in blocks:
+        assert all(column.paper in paper.columns for column in block.columns)
+
+
+def test_trials_are_averaged_with_their_spread():
+    figure = row([record(mse=0.1), record(mse=0.3, seed=1)], "linear").figures[3]
+    assert figure.ours == pytest.approx(0.2)
+    assert figure.spread == pytest.approx(0.1414, rel=1e-3) and figure.trials == 2
+
+
+def test_the_longest_training_counts_and_quick_ones_only_alone():
+    short = record("cdsa-paper", minutes=1, mse=0.9)
+    long = record("cdsa-paper", minutes=10, mse=0.3)
+    quick = record("cdsa-paper", minutes=0.04, mse=2.0, quick=True)
+    assert row([short, long, quick], "cdsa-paper").figures[3].ours == 0.3
+    only = row([quick], "cdsa-paper")
+    assert only.figures[3].ours == 2.0 and only.quick
+
+
+def test_of_what_was_measured_twice_the_last_counts():
+    assert row([record(mse=0.1), record(mse=0.3)], "linear").figures[3].ours == 0.3
+
+
+def test_the_difference_is_a_share_of_the_papers():
+    assert difference_text(Figure(1.5, 1.2)) == "+25%"
+    assert difference_text(Figure(1.1999, 1.2)) == "0%"
+    assert difference_text(Figure(None, 1.2)) == difference_text(Figure(1.0, None)) == ""
+
+
+def test_figures_are_written_as_the_paper_writes_them():
+    assert figure_text(0.77967, "mre") == "77.97%"
+    assert figure_text(55.505, "mae") == "55.51" and figure_text(0.3731, "mse") == "0.373"
+    assert figure_text(0.24e9, "operations") == "0.24" and figure_text(None, "mae") == "-"
+
+
+def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
+    records = [
+        record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", trained_seconds=600.0,
+               seconds=630.0, measured_on="a stand-in <of another kind>"),
+        record("linear", mse=0.219),
+    ]  # fmt: skip
+    page = markdown_page(records, "r.jsonl")
+    assert "| cdsa-paper |" in page and "0.500<br>(0.291 +72%)" in page
+    assert "10.5 min" in page and "a stand-in <of another kind>" in page
+    assert "cdsa-paper trained for at most 10 min (steps=48)" in page
+    assert "## kdd2018" in page and "## nyc" not in page
+    assert page.index("straight line in time") < page.index("| mean of the station |")
+    web = html_page(records, "r.jsonl")
+    assert "a stand-in &lt;of another kind&gt;" in web and "<small>(0.291 +72%)</small>" in web
+    assert "http" not in web  # nothing is fetched from elsewhere
+
+
+def test_a_record_of_one_table_stands_in_every_table_that_has_its_cell():
+    page = markdown_page([record("linear")], "r.jsonl")
+    assert "## kdd2018" in page and "## ablation-kdd2018" in page
+
+
+def test_losses_are_rows_of_their_own():
+    more = {"table": "losses", "data": "metr-la", "protocol": "80/20", "rate": None,
+            "horizon": "30", "mae": 3.0, "rmse": 5.0, "mape": 0.08}  # fmt: skip
+    records = [record("cdsa-paper-forecast", loss=loss, **more) for loss in ("rmse", "mae")]
+    table = TABLES["losses"]
+    names = [one.name for one in rows_of(table, next(blocks_of(table)), records)]
+    assert names == ["rmse", "mse", "mae", "rmse+mae"]
+    assert "## metr-la" not in markdown_page(records, "r.jsonl")

@@ -1,0 +1,358 @@
+"""The paper's tables, measured cell by cell: each once, and none lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.errors import CdsaError
+from cdsa.experiments import running
+from cdsa.experiments.recipes import TABLES, Cell, cells_of
+from cdsa.experiments.running import Lab, is_known, key_of, known_records, run_cells
+from cdsa.method import REGISTRY
+from cdsa.results import append_results, read_results
+from publishers import write_cube, write_pm25, write_traffic
+
+FLAT = {
+    "table", "method", "data", "protocol", "cells", "rate", "horizon", "seed", "mae", "rmse", "mse",
+    "mre", "mape", "crps", "seconds", "settings", "minutes", "quick", "loss", "measured_on",
+    "commit", "machine", "command", "version", "when", "trained_seconds", "trained_steps",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with miniature data sets."""
+    folder = tmp_path_factory.mktemp("data")
+    write_pm25(folder)
+    write_traffic(folder, steps=300)
+    write_cube(folder / "all207_week1_2016_interpolated.npz", steps=120, stations=4, measurements=1)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CDSA_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def run(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def reproduce(table, data, *words):
+    return json.loads(run("reproduce", table, "--data", data, "--json", *words))
+
+
+def lab(tmp_path, data, **more):
+    return Lab(results=tmp_path / "r.jsonl", data=data, origin={"commit": "c"}, **more)
+
+
+# ------------------------------------------------------------------ what tables are made of
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_has_the_simple_method_that_is_hard_to_beat(name):
+    table = TABLES[name]
+    if name != "complexity":
+        assert ("last" if table.data == ("metr-la",) else "linear") in table.methods
+    for cell in cells_of(table):
+        assert cell.method.split(":")[0].split("@")[0] in REGISTRY
+
+
+def test_the_tables_are_the_papers_ten():
+    assert list(TABLES) == [
+        "complexity", "nyc", "kdd2015", "kdd2018", "metr-la", "losses", "ablation-nyc",
+        "ablation-kdd2015", "ablation-kdd2018", "ablation-metr-la",
+    ]  # fmt: skip
+
+
+def test_rates_trials_and_protocols_are_the_papers():
+    nyc = list(cells_of(TABLES["nyc"], methods=["linear"]))
+    assert len(nyc) == 8 * 5
+    assert [cell.rate for cell in nyc[:8]] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    pm25 = {cell.protocol for cell in cells_of(TABLES["kdd2015"], methods=["mean"])}
+    assert pm25 == {"in-sample", "out-of-sample"}
+    ahead = {cell.protocol for cell in cells_of(TABLES["metr-la"], methods=["last"])}
+    assert ahead == {"80/20", "70/10/20"}
+    losses = [cell.loss for cell in cells_of(TABLES["losses"])]
+    assert losses == [None, "rmse", "mse", "mae", "rmse+mae"]
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["kdd-2015"], "did you mean 'kdd2015'"),
+        (["kdd2015", "--methods", "meen"], "did you mean 'mean'"),
+        (["metr-la", "--methods", "linear"], "linear is not"),
+        (["kdd2015", "--methods", "cdsa-paper-forecast"], "cdsa-paper-forecast is not"),
+        (["kdd2015", "--rates", "0.5"], "has no missing rates"),
+        (["nyc", "--rates", "50"], "between 0 and 1"),
+        (["nyc", "--rates", "half"], "--rates wants numbers"),
+        (["nyc", "--seeds", "x"], "--seeds wants numbers"),
+        (["kdd2015", "--on", "metr-la"], "no data set of the table 'kdd2015'"),
+        (["nyc", "--results", "no/r.jsonl"], "no folder no"),
+        (["kdd2018"], "is not under"),
+    ],
+)
+def test_bad_wishes_are_answered_before_anything_is_measured(words, told):
+    with pytest.raises(CdsaError, match=told):
+        CliRunner().invoke(app, ["reproduce", *words], catch_exceptions=False)
+
+
+# ------------------------------------------------------------------ records
+
+
+def test_records_are_flat_and_say_all_that_is_needed(data):
+    records = reproduce("kdd2015", data, "--methods", "mean", "--on", "kdd2015-pm25")
+    assert all(set(record) >= FLAT for record in records)
+    values = [value for record in records for value in record.values()]
+    assert not any(isinstance(value, dict | list) for value in values)
+    found = [(record["protocol"], record["cells"]) for record in records]
+    assert found == [
+        ("in-sample", "all"), ("in-sample", "test-months"),
+        ("out-of-sample", "all"), ("out-of-sample", "test-months"),
+    ]  # fmt: skip
+    assert "3 stations, not 36" in records[0]["measured_on"]
+    assert records[0]["mre"] == pytest.approx(records[0]["mae"] / 15, rel=0.5)
+    assert records[0]["crps"] is None
+
+
+def test_forecasts_are_told_at_15_30_60_minutes_and_in_the_mean(data):
+    records = reproduce("metr-la", data, "--methods", "last")
+    assert [r["horizon"] for r in records[:4]] == ["15", "30", "60", "mean"]
+    assert records[0]["mae"] < records[2]["mae"]
+
+
+def test_seeds_are_lists_or_ranges(data):
+    records = reproduce("nyc", data, "--methods", "linear", "--rates", "0.5", "--seeds", "2-3")
+    assert [r["seed"] for r in records] == [2, 3]
+    assert records[0]["rmse"] != records[1]["rmse"]
+
+
+def test_a_quick_table_trains_a_small_network(data):
+    records = reproduce("ablation-metr-la", data, "--quick", "--minutes", "0.01",
+                        "--methods", "cdsa-paper-forecast")  # fmt: skip
+    assert {r["quick"] for r in records} == {True}
+    assert all(r["trained_steps"] > 0 and r["mae"] > 0 for r in records)
+
+
+def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, tmp_path):
+    seen = []
+    cell = next(
+        cell
+        for cell in cells_of(
+            TABLES["metr-la"], methods=["cdsa-paper-forecast"], quick=True, minutes=0.01
+        )
+        if cell.protocol == "70/10/20"
+    )
+    opened = running.open_dataset("metr-la", data)
+    trial = running.trial_of(cell, opened)
+    run_ = running.Run(start=seen.append)
+    running.learnt(cell, trial, run_, tmp_path / "under-way")
+    (method,) = seen
+    both = trial.train.sizes["time"] + trial.validation.sizes["time"]
+    assert round(method.train.validation * both) == trial.validation.sizes["time"]
+
+
+def test_the_complexity_table_needs_no_data():
+    records = json.loads(run("reproduce", "complexity", "--json"))
+    assert [r["method"] for r in records] == [
+        "cdsa-paper:independent", "cdsa-paper:joint", "cdsa-paper:shared", "cdsa-paper",
+    ]  # fmt: skip
+    assert all(r["operations"] > 0 and r["variables"] > 0 and r["mae"] is None for r in records)
+
+
+# ------------------------------------------------------------------ each cell once
+
+
+def cells(*methods, on=("kdd2015-pm25",), **more):
+    return list(cells_of(TABLES["kdd2015"], methods=methods, data=on, **more))
+
+
+def test_a_rerun_measures_only_what_is_missing(data, tmp_path):
+    told = []
+    watched = lab(tmp_path, data, told=told.append)
+    list(run_cells("kdd2015", cells("mean"), watched))
+    assert len(told) == 2
+    records = [r for some in run_cells("kdd2015", cells("mean", "linear"), watched) for r in some]
+    assert [cell.method for cell in told[2:]] == ["linear", "linear"]
+    assert len(records) == 8 and len(read_results(watched.results)) == 8
+
+
+def test_what_is_wanted_again_is_measured_again_and_the_last_counts(data, tmp_path):
+    first = lab(tmp_path, data)
+    list(run_cells("kdd2015", cells("mean"), first))
+    second = lab(tmp_path, data, again=True)
+    list(run_cells("kdd2015", cells("mean"), second))
+    assert len(read_results(first.results)) == 8
+    assert len(known_records(first.results)) == 2
+
+
+def test_a_cell_that_two_tables_share_is_measured_once(data, tmp_path):
+    told = []
+    watched = lab(tmp_path, data, told=told.append)
+    list(run_cells("kdd2015", cells("linear"), watched))
+    shared = list(cells_of(TABLES["ablation-kdd2015"], methods=["linear"], data=["kdd2015-pm25"]))
+    records = [r for some in run_cells("ablation-kdd2015", shared, watched) for r in some]
+    assert len(told) == 2
+    assert {r["table"] for r in records} == {"ablation-kdd2015"}
+
+
+def test_another_budget_or_seed_is_another_cell():
+    ways = ({"minutes": 1}, {"minutes": 2}, {"minutes": 1, "seeds": [1]})
+    chosen = {"methods": ["cdsa-paper"], "rates": [0.5]}
+    found = [cell for more in ways for cell in cells_of(TABLES["kdd2018"], **chosen, **more)]
+    assert len({key_of(cell) for cell in found}) == len(found) == 3
+
+
+def test_a_cell_of_which_a_part_is_written_down_is_not_finished(data, tmp_path):
+    watched = lab(tmp_path, data)
+    list(run_cells("kdd2015", cells("mean"), watched))
+    lines = watched.results.read_text().splitlines()
+    watched.results.write_text("\n".join(lines[:3]) + "\n")
+    known = known_records(watched.results)
+    assert [is_known(cell, known) for cell in cells("mean")] == [True, False]
+
+
+def test_an_unfinished_last_line_is_no_record_and_is_taken_off(tmp_path):
+    path = tmp_path / "r.jsonl"
+    append_results(path, [{"a": 1}])
+    with path.open("a") as file:
+        file.write('{"a": 2, "b"')
+    assert read_results(path) == [{"a": 1}]
+    append_results(path, [{"a": 3}])
+    assert read_results(path) == [{"a": 1}, {"a": 3}]
+
+
+def test_a_cell_that_fails_does_not_keep_others_from_being_measured(data, tmp_path):
+    bad = Cell(method="mean", data="kdd2015-temp", protocol="in-sample")
+    done = []
+    with pytest.raises(CdsaError, match="what was is written down.*kdd2015-temp"):
+        for records in run_cells("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
+            done += records
+    assert len(done) == 4
+
+
+def test_a_training_under_way_is_gone_on_with_and_cleared_away(data, tmp_path, monkeypatch):
+    watched = lab(tmp_path, data)
+    (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.01)
+    folder = running._folder(cell, watched)
+
+    def measured(cell, opened, lab):
+        running.learnt(cell, running.trial_of(cell, opened_), lab.run, folder)
+        assert folder.is_dir()
+        return original(cell, opened, lab)
+
+    opened_, original = running.open_dataset("kdd2015-pm25", data), running._measured
+    monkeypatch.setattr(running, "_measured", measured)
+    list(run_cells("kdd2015", [cell], watched))
+    assert not folder.exists()
+
+
+def test_a_training_of_other_data_is_not_gone_on_with(data, tmp_path):
+    (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.01)
+    trial = running.trial_of(cell, running.open_dataset("kdd2015-pm25", data))
+    folder = tmp_path / "under-way"
+    folder.mkdir()
+    (folder / "training.safetensors").write_bytes(b"of another time")
+    assert running.learnt(cell, trial, running.Run(), folder).network.place.step > 0
+
+
+def start(data, results):
+    methods = "last,climatology,cdsa-paper-forecast"
+    words = ["reproduce", "metr-la", "--methods", methods, "--data", str(data), "--quick"]
+    words += ["--minutes", "0.005"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "cdsa", *words, "--json", "--results", str(results)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path):
+    results = tmp_path / "r.jsonl"
+    for count in (2, 5):  # kill once so many cells are written down
+        process = start(data, results)
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and process.poll() is None:
+            if results.exists() and len(read_results(results)) >= 4 * count:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    before = read_results(results)
+    with results.open("a") as file:
+        file.write('{"table": "metr-l')  # what a kill in the middle of a write leaves
+    whole = start(data, results)
+    told = json.loads(whole.communicate()[0])
+    assert whole.returncode == 0
+    after = read_results(results)
+    assert after[: len(before)] == before
+    assert len(told) == len(after) == 3 * 2 * 4
+    assert len({(*(r[key] for key in running.KEYS), r["horizon"]) for r in after}) == len(after)
+
+
+# ------------------------------------------------------------------ what users see
+
+
+def test_a_table_is_printed_with_the_papers_numbers_below_ours(data, monkeypatch):
+    text = run("reproduce", "kdd2015", "--data", data, "--methods", "mean,linear",
+               "--on", "kdd2015-pm25")  # fmt: skip
+    assert "straight line in time" in text and "the paper" in text
+    assert "55.51" in text and "77.97%" in text and "3 stations, not 36" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_results_become_pages(data, tmp_path):
+    reproduce("kdd2015", data, "--methods", "mean", "--on", "kdd2015-pm25")
+    text = run("tables", "-o", tmp_path / "page")
+    assert "page.md" in text and "page.html" in text
+    page = (tmp_path / "page.md").read_text()
+    assert "55.51" in page and "brits" in page and "measured on kdd2015-pm25: 960" in page
+    with pytest.raises(CdsaError, match="exists already"):
+        CliRunner().invoke(app, ["tables", "-o", str(tmp_path / "page")], catch_exceptions=False)
+    run("tables", "-o", tmp_path / "page", "--overwrite")
+
+
+def test_pages_of_nothing_are_refused(tmp_path):
+    with pytest.raises(CdsaError, match="Measure something first"):
+        CliRunner().invoke(app, ["tables"], catch_exceptions=False)
+
+
+def test_data_commands_tell_what_is_there(data, tmp_path):
+    listed = json.loads(run("data", "list", "--data", data, "--json"))
+    assert {r["name"]: r["form"] for r in listed}["kdd2015-pm25"] == "publisher"
+    assert {r["name"]: r["form"] for r in listed}["kdd2018"] is None
+    assert "not there" in run("data", "list", "--data", data)
+    told = run("data", "info", "kdd2015-pm25", "--data", data)
+    for words in ("licence", "by hand", "8,759", "13.25%", "3 stations, not 36", "removed"):
+        assert words in told
+    absent = run("data", "info", "kdd2018", "--data", data)
+    assert "999017" in absent and "biendata" in absent
+
+
+def test_a_data_set_is_written_as_a_cube_that_can_be_filled(data, tmp_path):
+    text = run("data", "show", "kdd2015-pm25", "--data", data, "-o", "cube.nc")
+    assert "wrote cube.nc" in text and "3 stations with coordinates" in text
+    filled = run("fill", "cube.nc", "-o", "filled.nc")
+    assert "pm25" in filled
+    run("data", "show", "kdd2015-pm25", "--data", data, "-o", "cube.csv")
+    assert "3 stations with coordinates" in run("info", "cube.csv")
+
+
+def test_what_cannot_be_downloaded_is_explained(tmp_path):
+    text = run("data", "get", "kdd2018")
+    assert "no public address" in text and "biendata" in text and "CDSA_DATA" in text
+    assert "ships with cdsa" in run("data", "get", "nyc-weather")

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cdsa.datasets import open_dataset as open_dataset
     from cdsa.filling import fill as fill
     from cdsa.filling import forecast as forecast
     from cdsa.method import methods as methods
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from cdsa.sources.files import open_source as open_source
 
 _HOME = {
+    "open_dataset": "cdsa.datasets",
     "fill": "cdsa.filling",
     "forecast": "cdsa.filling",
     "methods": "cdsa.method",
@@ -21,7 +23,16 @@ _HOME = {
     "open_source": "cdsa.sources.files",
     "open_demo": "cdsa.sources.demo",
 }
-__all__ = ["fill", "forecast", "methods", "open_cube", "open_demo", "open_source", "score"]
+__all__ = [
+    "fill",
+    "forecast",
+    "methods",
+    "open_cube",
+    "open_dataset",
+    "open_demo",
+    "open_source",
+    "score",
+]
 
 
 def __getattr__(name: str) -> object:

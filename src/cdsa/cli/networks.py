@@ -13,8 +13,8 @@ from cdsa.results import Value
 from cdsa.sources.files import Source
 
 if TYPE_CHECKING:
+    from cdsa.experiments.complexity import Cost
     from cdsa.method.neural import NeuralFiller
-    from cdsa.models.complexity import Cost
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:

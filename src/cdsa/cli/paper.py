@@ -108,7 +108,7 @@ def _measure(
 ) -> "list[dict[str, Value]]":
     """Measure the cells under a progress bar, and collect their records."""
     from cdsa.cli import show, work
-    from cdsa.experiments.running import Lab, run_cells
+    from cdsa.experiments.running import Lab, missing_cells, run_cells
     from cdsa.results import provenance
     from cdsa.train.run import Run
 
@@ -130,10 +130,30 @@ def _measure(
             told=told,
             again=again,
         )
-        for measured in run_cells(table, cells, lab):
-            records += measured
-            bar.advance()
+        _announce(missing_cells(cells, lab), len(cells))
+        try:
+            for measured in run_cells(table, cells, lab):
+                records += measured
+                bar.advance()
+        except KeyboardInterrupt:
+            show.note(f"stopped; what was measured is in {results}, the same command goes on")
+            raise typer.Exit(130) from None
     return records
+
+
+def _announce(cells: "list[Cell]", wanted: int) -> None:
+    """Say what is going to be done, and how long networks will train."""
+    from cdsa.cli import show
+
+    known = f"; {wanted - len(cells)} more are known already" if len(cells) < wanted else ""
+    minutes = sum(cell.minutes or 0 for cell in cells)
+    training = ""
+    if minutes >= 1:
+        training = (
+            f", with {minutes:,.0f} minutes of training (--minutes for each, --methods for fewer, "
+            "--quick to try)"
+        )
+    show.note(f"{show.several(len(cells), 'cell')} of the table to measure{training}{known}")
 
 
 def _words(text: str | None) -> list[str] | None:

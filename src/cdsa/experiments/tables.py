@@ -252,9 +252,10 @@ def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list
             f"{results} does not exist. Measure something first: cdsa reproduce kdd2015"
         )
     records = read_results(results)
+    name = results.name if results.is_absolute() else results.as_posix()
     pages = {
-        output.with_name(f"{output.name}.md"): markdown_page(records, results.name),
-        output.with_name(f"{output.name}.html"): html_page(records, results.name),
+        output.with_name(f"{output.name}.md"): markdown_page(records, name),
+        output.with_name(f"{output.name}.html"): html_page(records, name),
     }
     staged_text(pages, overwrite=overwrite)
     return list(pages)

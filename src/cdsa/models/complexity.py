@@ -6,25 +6,15 @@ d + v = 10 from the joint manner's operations, the norms with a scale and shift 
 variables, and the rest from the other two manners that look at cells.
 """
 
-from dataclasses import dataclass, replace
-
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import MANNERS, AxisConfig, Manner, Sizes
+from cdsa.models.attention import AxisConfig, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 
 PAPER_SIZES = Sizes(36, 36, 1)
 """Windows whose product fits the paper's joint figure."""
-
-PAPER: dict[Manner, tuple[float, float]] = {
-    "independent": (0.39e9, 18.15e5),
-    "joint": (3.22e9, 0.44e5),
-    "shared": (0.21e9, 0.44e5),
-    "decomposed": (0.24e9, 16.09e5),
-}
-"""The paper's table 1: operations and variables."""
 
 MOST_CELLS = 10_000_000
 
@@ -40,50 +30,19 @@ WIDTHS = CdsaConfig(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What one window costs in one manner."""
-
-    manner: Manner
-    flops: int
-    """Floating-point operations of the matrix products of one forward pass, two per product."""
-
-    variables: int
-    paper_flops: float | None
-    paper_variables: float | None
-
-
 def count(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
     """Operations of one forward pass and number of variables.
 
     Nothing is computed: the network is laid out on torch's `meta` device.
     """
+    if sizes.cells > MOST_CELLS:
+        raise ConfigError(
+            f"windows of up to {MOST_CELLS:,} cells can be counted, but "
+            f"{' x '.join(map(str, sizes))} are {sizes.cells:,}. Count smaller ones"
+        )
     with torch.device("meta"):
         model = Imputer(config, sizes)
         values = torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, torch.zeros_like(values, dtype=torch.bool))
     return counter.get_total_flops(), sum(part.numel() for part in model.parameters())
-
-
-def costs(sizes: Sizes = PAPER_SIZES, config: CdsaConfig = WIDTHS) -> list[Cost]:
-    """The four manners side by side; the paper's figures where they are for the same windows."""
-    if sizes.cells > MOST_CELLS:
-        raise ConfigError(
-            f"windows of up to {MOST_CELLS:,} cells can be counted, but "
-            f"{' x '.join(map(str, sizes))} are {sizes.cells:,}. Count smaller ones"
-        )
-    found = []
-    for manner in MANNERS:
-        flops, variables = count(replace(config, manner=manner), sizes)
-        known = PAPER[manner] if sizes == PAPER_SIZES and config == WIDTHS else (None, None)
-        found.append(
-            Cost(
-                manner=manner,
-                flops=flops,
-                variables=variables,
-                paper_flops=known[0],
-                paper_variables=known[1],
-            )
-        )
-    return found

@@ -9,8 +9,12 @@ import pytest
 
 from cdsa.cli.reading import OPTIONS
 from cdsa.config import to_plain
+from cdsa.datasets import MODULES
+from cdsa.experiments.recipes import TABLES as PAPER_TABLES
+from cdsa.experiments.tables import html_page, markdown_page
 from cdsa.masks import KINDS
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
+from cdsa.results import read_results
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(
@@ -68,6 +72,19 @@ def test_every_setting_of_a_network_is_explained():
         short = re.sub(r"model\.time", "", own) if own != "model.time.d" else own
         assert f"`{short}`" in text, name
     for name in {**FILLERS, **FORECASTERS}:
+        assert f"`{name}`" in text, name
+
+
+def test_the_page_of_the_papers_tables_is_what_the_results_say():
+    records = read_results(ROOT / "results" / "paper.jsonl")
+    for name, page in (("tables.md", markdown_page), ("tables.html", html_page)):
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert text == page(records, "results/paper.jsonl"), "run cdsa tables"
+
+
+def test_every_data_set_and_table_is_explained():
+    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    for name in (*MODULES, *PAPER_TABLES):
         assert f"`{name}`" in text, name
 
 

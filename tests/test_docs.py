@@ -10,8 +10,8 @@ import pytest
 from cdsa.cli.reading import OPTIONS
 from cdsa.config import to_plain
 from cdsa.datasets import MODULES
+from cdsa.experiments.pages import html_page, markdown_page
 from cdsa.experiments.recipes import TABLES as PAPER_TABLES
-from cdsa.experiments.tables import html_page, markdown_page
 from cdsa.masks import KINDS
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
 from cdsa.results import read_results

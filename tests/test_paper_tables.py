@@ -2,6 +2,7 @@
 
 import pytest
 
+from cdsa.experiments.pages import html_page, markdown_page
 from cdsa.experiments.paper import paper_tables
 from cdsa.experiments.recipes import TABLES
 from cdsa.experiments.tables import (
@@ -9,8 +10,6 @@ from cdsa.experiments.tables import (
     blocks_of,
     difference_text,
     figure_text,
-    html_page,
-    markdown_page,
     rows_of,
 )
 

@@ -97,7 +97,7 @@ def tables(
 ) -> None:
     """All measured tables beside the paper's, as Markdown and HTML."""
     from cdsa.cli import show
-    from cdsa.experiments.tables import write_pages
+    from cdsa.experiments.pages import write_pages
 
     for path in write_pages(results, output, overwrite=overwrite):
         show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)

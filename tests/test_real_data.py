@@ -1,0 +1,65 @@
+"""On the real data, where they are: CDSA_DATA=FOLDER make test. Skipped where they are not."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cdsa.datasets import MODULES, open_dataset
+from cdsa.errors import ConfigError
+from cdsa.experiments.protocols import kdd2015_pm25
+from cdsa.experiments.running import errors_of
+from cdsa.method import make_method
+
+FOLDER = os.environ.get("CDSA_DATA")
+pytestmark = pytest.mark.skipif(not FOLDER, reason="CDSA_DATA is not set")
+
+
+def opened(name, **more):
+    try:
+        return open_dataset(name, Path(str(FOLDER)), **more)
+    except ConfigError as reason:
+        pytest.skip(str(reason))
+
+
+def figures(method, sample):
+    data = opened("kdd2015-pm25")
+    trial = kdd2015_pm25(data.cube, data.beside["removed"], sample)
+    return errors_of(trial, make_method(method)[1].fit(trial.train))
+
+
+def test_cells_removed_on_purpose_are_as_many_as_published():
+    data = opened("kdd2015-pm25")
+    assert data.remarks == ()
+    trial = kdd2015_pm25(data.cube, data.beside["removed"], "in-sample")
+    assert {name: int(cells.sum()) for name, cells in trial.asked.items()} == {
+        "all": 35_737,
+        "test-months": 20_434,
+    }
+
+
+def test_the_papers_mean_row_is_reproduced_to_the_digit():
+    told = figures("mean", "in-sample")["all", None].overall()
+    assert f"{told['mae']:.2f}" == "55.51" and f"{told['mre']:.2%}" == "77.97%"
+
+
+def test_straight_lines_score_as_others_found():
+    told = figures("linear", "out-of-sample")["test-months", None].overall()
+    assert f"{told['mae']:.2f}" == "14.68" and f"{told['mre']:.1%}" == "21.1%"
+
+
+def test_the_publishers_files_give_the_cube_that_others_made_of_them():
+    data = opened("kdd2018", form="publisher-2018")
+    (path,) = Path(str(FOLDER)).glob("*/common11_raw12_2018-02_2018-03.npz")
+    with np.load(path) as file:
+        theirs, times = file["X"], file["time"].astype("datetime64[ns]")
+    ours = data.cube.sel(time=times).to_numpy()
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
+    np.testing.assert_allclose(ours[..., :11], theirs[..., :11], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_there_can_be_read(name):
+    data = opened(name)
+    assert data.cube.notnull().any() and data.files is not None

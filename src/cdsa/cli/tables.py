@@ -17,6 +17,7 @@ from cdsa.experiments.tables import (
     figure_text,
     row_text,
     rows_of,
+    title_of,
 )
 from cdsa.results import Value
 
@@ -80,7 +81,7 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
         ]
         if not used:
             continue
-        out.print(f"\n[bold]{escape(block.title)}[/]")
+        out.print(f"\n[bold]{escape(title_of(block, records))}[/]")
         shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         shown.add_column("method", no_wrap=True)
         for number in used:

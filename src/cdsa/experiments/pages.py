@@ -19,6 +19,7 @@ from cdsa.experiments.tables import (
     row_of,
     row_text,
     rows_of,
+    title_of,
 )
 from cdsa.results import Record, Value, read_results
 from cdsa.sources.write import staged_text
@@ -80,7 +81,7 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
             for row in rows_of(table, block, own):
                 cells = [_markdown_cell(figure, block.metric) for figure in row.figures]
                 lines.append([row_text(row), *cells, duration(row.seconds)])
-            parts += [f"**{block.title}**", ""]
+            parts += [f"**{title_of(block, own)}**", ""]
             parts += [f"| {' | '.join(line)} |" for line in lines]
             parts.append("")
         parts += [f"- {line}" for line in _notes(own)]
@@ -163,9 +164,10 @@ def html_page(records: Sequence[Record], results: str) -> str:
                 f'<th scope="col">{html.escape(name)}</th>'
                 for name in ("method", *(column.label for column in block.columns), "time")
             )
+            title = title_of(block, own)
             rows = "\n".join(_html_row(row, block) for row in rows_of(table, block, own))
             parts.append(
-                f'<div class="wide"><table><caption>{html.escape(block.title)}</caption>'
+                f'<div class="wide"><table><caption>{html.escape(title)}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
             )
         notes = "".join(f"<li>{html.escape(line)}</li>" for line in _notes(own))

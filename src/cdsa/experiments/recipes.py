@@ -29,6 +29,9 @@ HORIZONS = {"15": 3, "30": 6, "60": 12}
 MEAN = "mean"
 """The horizon over all steps ahead."""
 
+AS_PUBLISHED = "as published"
+"""What a record says of its data if they are the paper's own."""
+
 NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
 MANNERS = ("independent", "joint", "shared")
 LOSSES = ("rmse", "mse", "mae", "rmse+mae")

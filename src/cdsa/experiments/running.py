@@ -14,7 +14,7 @@ from cdsa.config import override
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
-from cdsa.experiments.recipes import HORIZONS, MEAN, Cell, trial_of
+from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, Cell, trial_of
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, make_method
 from cdsa.metrics import FIGURES, Errors, measure
@@ -116,7 +116,7 @@ def _measured(cell: Cell, opened: dict[str, Opened], lab: Lab) -> list[dict[str,
     seconds, trained = time.perf_counter() - start, _training(filler)
     common |= trained
     common |= {
-        "measured_on": "; ".join([*data.remarks, *trial.remarks]) or "as published",
+        "measured_on": "; ".join([*data.remarks, *trial.remarks]) or AS_PUBLISHED,
         # a training that was gone on with took longer than this part of it
         "seconds": round(max(seconds, float(trained["trained_seconds"] or 0)), 2),
     }
@@ -221,7 +221,7 @@ def _profile(cell: Cell) -> dict[str, Value]:
         "cells": ALL,
         "operations": cost.flops,
         "variables": cost.variables,
-        "measured_on": "one window, the authors' widths",
+        "measured_on": AS_PUBLISHED,
         "seconds": round(time.perf_counter() - start, 2),
     }
     return nothing | told

@@ -6,7 +6,7 @@ from statistics import fmean, median, stdev
 
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.protocols import ALL, TEST_MONTHS
-from cdsa.experiments.recipes import HORIZONS, MEAN, Table
+from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, Table
 from cdsa.results import Record, Value
 
 METRICS = {
@@ -116,6 +116,13 @@ def blocks_of(table: Table) -> Iterator[Block]:
                     for cells in (ALL, TEST_MONTHS)
                 )
                 yield Block(f"{word}, {data}", metric, columns)
+
+
+def title_of(block: Block, records: Sequence[Record]) -> str:
+    """The block's title, with a warning if it was not measured on the paper's own data."""
+    own = [r for r in records if any(_fits(r, column) for column in block.columns)]
+    strange = any(record["measured_on"] != AS_PUBLISHED for record in own)
+    return block.title + (" (not the paper's own data)" if strange else "")
 
 
 def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:

@@ -50,7 +50,7 @@ def reproduce(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", help="Training of a network, for each cell.  [default: 10]"),
+        typer.Option("--minutes", help="Training of a network for each cell; 10 if not given."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small networks, few rates, one seed: does it run?")

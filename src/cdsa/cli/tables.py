@@ -13,10 +13,10 @@ from cdsa.experiments.tables import (
     Figure,
     blocks_of,
     difference_text,
-    duration,
     figure_text,
     row_text,
     rows_of,
+    time_text,
     title_of,
 )
 from cdsa.results import Value
@@ -69,11 +69,7 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
     """A table of the paper as far as it was measured: ours, and the paper's below it."""
     table = table_of(name)
     for block in blocks_of(table):
-        rows = [
-            row
-            for row in rows_of(table, block, records)
-            if any(figure.ours is not None for figure in row.figures)
-        ]
+        rows = [row for row in rows_of(table, block, records) if row.measured]
         used = [
             number
             for number, _ in enumerate(block.columns)
@@ -90,7 +86,7 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
         for row in rows:
             figures = [row.figures[number] for number in used]
             cells = [figure_text(figure.ours, block.metric) for figure in figures]
-            shown.add_row(row_text(row), *cells, duration(row.seconds))
+            shown.add_row(row_text(row), *cells, time_text(row))
             if any(figure.paper is not None for figure in figures):
                 told = [_theirs(figure, block.metric) for figure in figures]
                 shown.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in told), "")

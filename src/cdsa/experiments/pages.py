@@ -9,16 +9,16 @@ from cdsa.errors import ConfigError
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.recipes import TABLES, Table
 from cdsa.experiments.tables import (
-    Block,
     Figure,
     Row,
+    best_of,
     blocks_of,
     difference_text,
-    duration,
     figure_text,
     row_of,
     row_text,
     rows_of,
+    time_text,
     title_of,
 )
 from cdsa.results import Record, Value, read_results
@@ -27,10 +27,11 @@ from cdsa.sources.write import staged_text
 INTRODUCTION = (
     "Every figure was measured by `cdsa reproduce TABLE` and stands in `{results}` with its "
     "command, commit, seed, settings and machine. In a cell: ours; below it the paper's number and "
-    "by how much ours differs. A dash is something that was not measured, or that the paper does "
-    "not have. Errors of several trials are averaged. `time` is what one cell took, training "
-    "included. Where the data are not the paper's own, the numbers can be compared with each other "
-    "but not with the paper's; what was measured on is said under each table."
+    "by how much ours differs; the best of ours is bold. A dash is something that was not "
+    "measured. Errors of several trials are averaged, ± their standard deviation. `time` is what "
+    "one cell took, training included. Where the data are not the paper's own, the numbers can be "
+    "compared with each other but not with the paper's; what was measured on is said under each "
+    "table."
 )
 
 
@@ -78,9 +79,14 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
         for block in blocks_of(table):
             head = ["method", *(column.label for column in block.columns), "time"]
             lines = [head, ["---", *["---:"] * (len(head) - 1)]]
-            for row in rows_of(table, block, own):
-                cells = [_markdown_cell(figure, block.metric) for figure in row.figures]
-                lines.append([row_text(row), *cells, duration(row.seconds)])
+            rows = rows_of(table, block, own)
+            best = best_of(rows)
+            for row in rows:
+                cells = [
+                    _markdown_cell(figure, block.metric, least)
+                    for figure, least in zip(row.figures, best, strict=True)
+                ]
+                lines.append([row_text(row), *cells, time_text(row)])
             parts += [f"**{title_of(block, own)}**", ""]
             parts += [f"| {' | '.join(line)} |" for line in lines]
             parts.append("")
@@ -89,35 +95,43 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _markdown_cell(figure: Figure, metric: str) -> str:
-    return "<br>".join(filter(None, _cell_lines(figure, metric)))
+def _markdown_cell(figure: Figure, metric: str, least: float | None) -> str:
+    ours, *below = _cell_lines(figure, metric)
+    return "<br>".join([f"**{ours}**" if _is_best(figure, least) else ours, *below])
 
 
-def _cell_lines(figure: Figure, metric: str) -> tuple[str, str]:
-    """Ours, and below it the paper's with the difference."""
-    ours = figure_text(figure.ours, metric)
+def _is_best(figure: Figure, least: float | None) -> bool:
+    return figure.ours is not None and figure.ours == least
+
+
+def _cell_lines(figure: Figure, metric: str) -> list[str]:
+    """Ours; below it the spread over trials, and the paper's with the difference."""
+    lines = [figure_text(figure.ours, metric)]
     if figure.spread is not None:
-        ours += f" ± {figure_text(figure.spread, metric)}"
-    if figure.paper is None:
-        return ours, ""
-    theirs = " ".join(filter(None, [figure_text(figure.paper, metric), difference_text(figure)]))
-    return ours, f"({theirs})"
+        lines.append(f"± {figure_text(figure.spread, metric)}")
+    if figure.paper is not None:
+        theirs = [figure_text(figure.paper, metric), difference_text(figure)]
+        lines.append(f"({' '.join(filter(None, theirs))})")
+    return lines
 
 
 def _notes(records: Sequence[Record]) -> list[str]:
     """What was measured on, how networks were trained, by which commits and on which machines."""
     data: dict[tuple[Value, Value], None] = {}
-    trained: dict[str, set[str]] = {}
+    trained: dict[tuple[str, str], set[str]] = {}
     for record in records:
         data[record["data"], record["measured_on"]] = None
         if record.get("minutes") is not None and not record["quick"]:
-            told = f"{record['minutes']:g} min" + (
-                f" ({record['settings']})" if record["settings"] else ""
+            settings = f" ({record['settings']})" if record["settings"] else ""
+            where = trained.setdefault(
+                (row_of(record), f"{record['minutes']:g} min{settings}"), set()
             )
-            trained.setdefault(row_of(record), set()).add(told)
+            rate = record["rate"]
+            where.add(str(record["data"]) if rate is None else f"{float(rate):.0%}")
     lines = [f"measured on {name}: {told}" for name, told in data]
     lines += [
-        f"{name} trained for at most {' or '.join(sorted(told))}" for name, told in trained.items()
+        f"{name} trained for {budget} at most: {', '.join(sorted(where))}"
+        for (name, budget), where in trained.items()
     ]
     commits = sorted({str(record["commit"]) for record in records})
     machines = sorted({str(record["machine"]) for record in records})
@@ -138,6 +152,8 @@ th, td { padding: .3rem .7rem; text-align: right; vertical-align: top; white-spa
 th:first-child, td:first-child { text-align: left; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 small { opacity: .7; display: block; }
+.theirs { opacity: .6; }
+th[scope=row] { font-weight: normal; }
 ul { opacity: .85; font-size: 90%; }
 """
 
@@ -165,22 +181,26 @@ def html_page(records: Sequence[Record], results: str) -> str:
                 for name in ("method", *(column.label for column in block.columns), "time")
             )
             title = title_of(block, own)
-            rows = "\n".join(_html_row(row, block) for row in rows_of(table, block, own))
+            rows = rows_of(table, block, own)
+            best = best_of(rows)
+            body = "\n".join(_html_row(row, block.metric, best) for row in rows)
             parts.append(
                 f'<div class="wide"><table><caption>{html.escape(title)}</caption>'
-                f"<thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
+                f"<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
             )
         notes = "".join(f"<li>{html.escape(line)}</li>" for line in _notes(own))
         parts.append(f"<ul>{notes}</ul>")
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
-def _html_row(row: Row, block: Block) -> str:
+def _html_row(row: Row, metric: str, best: Sequence[float | None]) -> str:
     cells = ""
-    for figure in row.figures:
-        ours, theirs = (html.escape(line) for line in _cell_lines(figure, block.metric))
-        cells += f"<td>{ours}<small>{theirs}</small></td>"
+    for figure, least in zip(row.figures, best, strict=True):
+        ours, *below = (html.escape(line) for line in _cell_lines(figure, metric))
+        ours = f"<b>{ours}</b>" if _is_best(figure, least) else ours
+        cells += f"<td>{ours}{''.join(f'<small>{line}</small>' for line in below)}</td>"
+    kind = "" if row.measured else ' class="theirs"'
     return (
-        f'<tr><th scope="row">{html.escape(row_text(row))}</th>{cells}'
-        f"<td>{duration(row.seconds)}</td></tr>"
+        f'<tr{kind}><th scope="row">{html.escape(row_text(row))}</th>{cells}'
+        f"<td>{html.escape(time_text(row))}</td></tr>"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.protocols import ALL, TEST_MONTHS
@@ -50,7 +50,6 @@ class Figure:
 
     ours: float | None
     paper: float | None
-    trials: int = 0
     spread: float | None = None
     """Standard deviation over trials."""
 
@@ -68,13 +67,15 @@ class Row:
 
     name: str
     figures: tuple[Figure, ...]
-    seconds: float | None
-    """What one cell of it took, the middle one of all."""
-
-    trained: float | None
-    """Seconds of training in that."""
+    seconds: tuple[float, ...]
+    """What its cells took, training included, the shortest first."""
 
     quick: bool
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is anything of ours in it."""
+        return any(figure.ours is not None for figure in self.figures)
 
 
 def blocks_of(table: Table) -> Iterator[Block]:
@@ -126,7 +127,7 @@ def title_of(block: Block, records: Sequence[Record]) -> str:
 
 
 def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
-    """The rows of a block; of several budgets of training the longest counts."""
+    """The rows of a block; of several budgets of training the longest counts, cell by cell."""
     paper = paper_tables()[table.name]
     by_name: dict[str, list[Record]] = {}
     for record in records:
@@ -134,17 +135,17 @@ def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
             by_name.setdefault(row_of(record), []).append(record)
     rows = []
     for name in _order(table, paper, by_name):
-        own = _longest(by_name.get(name, []))
-        figures = tuple(_figure(name, block, column, own, paper) for column in block.columns)
-        times = [float(seconds) for r in own if (seconds := r["seconds"]) is not None]
-        trained = [float(told) for r in own if (told := r.get("trained_seconds")) is not None]
+        figures, used = [], []
+        for column in block.columns:
+            own = _longest([r for r in by_name.get(name, []) if _fits(r, column)])
+            figures.append(_figure(own, paper.figure(name, column.paper, block.metric), block))
+            used += own
         rows.append(
             Row(
                 name=name,
-                figures=figures,
-                seconds=median(times) if times else None,
-                trained=median(trained) if trained else None,
-                quick=any(bool(record["quick"]) for record in own),
+                figures=tuple(figures),
+                seconds=tuple(sorted(float(record["seconds"] or 0) for record in used)),
+                quick=any(bool(record["quick"]) for record in used),
             )
         )
     return rows
@@ -179,18 +180,12 @@ def _longest(records: Sequence[Record]) -> list[Record]:
     return list(latest.values())
 
 
-def _figure(
-    name: str, block: Block, column: Column, records: Iterable[Record], paper: PaperTable
-) -> Figure:
-    values = [
-        float(value)
-        for record in records
-        if _fits(record, column) and (value := record.get(block.metric)) is not None
-    ]
+def _figure(records: Iterable[Record], paper: float | None, block: Block) -> Figure:
+    found = [record.get(block.metric) for record in records]
+    values = [float(value) for value in found if value is not None]
     return Figure(
         ours=fmean(values) if values else None,
-        paper=paper.figure(name, column.paper, block.metric),
-        trials=len(values),
+        paper=paper,
         spread=stdev(values) if len(values) > 1 else None,
     )
 
@@ -224,11 +219,27 @@ def difference_text(figure: Figure) -> str:
     return f"{figure.difference:+.0%}".replace("+0%", "0%").replace("-0%", "0%")
 
 
-def duration(seconds: float | None) -> str:
-    """A time that people can read."""
-    if seconds is None:
+def time_text(row: Row) -> str:
+    """What the cells of a row took, from the shortest to the longest."""
+    if not row.seconds:
         return "-"
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+    first, last = (_duration(row.seconds[end]) for end in (0, -1))
+    return first if first == last else f"{first} to {last}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "< 1 s"
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
+
+def best_of(rows: Sequence[Row]) -> list[float | None]:
+    """The least error of ours in each column."""
+    columns = zip(*(row.figures for row in rows), strict=True)
+    return [
+        min((figure.ours for figure in column if figure.ours is not None), default=None)
+        for column in columns
+    ]
 
 
 def row_text(row: Row) -> str:

@@ -140,7 +140,14 @@ def manners() -> str:
 def pm25() -> str:
     """KDD-2015 PM2.5: ours beside the paper's, both sets of cells, both ways of learning."""
     from cdsa.experiments.recipes import TABLES as PAPER_TABLES
-    from cdsa.experiments.tables import blocks_of, figure_text, row_text, rows_of, time_text
+    from cdsa.experiments.tables import (
+        blocks_of,
+        figure_text,
+        ours_text,
+        row_text,
+        rows_of,
+        time_text,
+    )
 
     records = read_results(ROOT / "results" / "paper.jsonl")
     table = PAPER_TABLES["kdd2015"]
@@ -149,8 +156,8 @@ def pm25() -> str:
     rows = [["PM2.5, MAE", *(column.label for column in block.columns), "the paper", "time"]]
     for row in rows_of(table, block, own):
         if row.measured:
-            ours = [figure_text(figure.ours, "mae") for figure in row.figures]
-            theirs = figure_text(row.figures[0].paper, "mae")
+            ours = [ours_text(figure, block) for figure in row.figures]
+            theirs = figure_text(row.figures[0].paper, block)
             rows.append([row_text(row), *ours, theirs, time_text(row)])
     last = pd.DataFrame(own).tail(1).assign(command="cdsa reproduce kdd2015, ablation-kdd2015")
     return markdown(rows, last)

@@ -1,6 +1,5 @@
 """Public data sets: found, read in their publishers' formats, checked against what they must be."""
 
-import hashlib
 import threading
 import zipfile
 from dataclasses import replace
@@ -189,7 +188,7 @@ def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
     # words are numbers, one each, those of the list the same in every file
     assert cell(14, "shunyi", "weather") == 3
     assert cell(15, "shunyi", "weather") == 15
-    assert cell(15, "fengtaihuayuan", "weather") == 17
+    assert cell(15, "fengtaihuayuan", "weather") == 17  # a word that is not in the list
     assert angle_flags(opened.cube).tolist() == [n == 9 for n in range(12)]
 
 
@@ -299,6 +298,71 @@ def test_counts_are_read_from_anybodys_file(tmp_path):
         open_dataset("nyc-traffic", tmp_path)
 
 
+def test_files_of_another_folder_are_not_mixed_in(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "metr").mkdir()
+    np.savez(tmp_path / "a" / "adjacency.npz", adj=np.ones((1, 1)), ids=np.array(["x"]))
+    write_traffic(tmp_path / "metr")
+    opened = open_dataset("metr-la", tmp_path)
+    assert {path.parent.name for path in opened.files} == {"metr"}
+
+
+def break_pm25(folder, how):
+    write_pm25(folder)
+    path = folder / "pm25_latlng.txt"
+    text = path.read_text()
+    path.write_bytes(how(text).encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda text: "",
+        lambda text: "\xff\xfe nothing",
+        lambda text: text.replace("sensor_id", "id"),
+        lambda text: text + text.splitlines()[1] + "\n",
+        lambda text: text.replace("40.0", "north"),
+        lambda text: "<html>not found</html>",
+    ],
+)
+def test_a_broken_file_is_told_about_and_never_a_crash(tmp_path, how):
+    break_pm25(tmp_path, how)
+    with pytest.raises(TableError, match="cannot be read as kdd2015-pm25"):
+        open_dataset("kdd2015-pm25", tmp_path)
+
+
+def test_other_broken_files_are_told_about_too(tmp_path):
+    write_urban_air(tmp_path)
+    (tmp_path / "district.csv").write_text("district,city\n1,1\n")
+    with pytest.raises(TableError, match="cannot be read as kdd2015-temp"):
+        open_dataset("kdd2015-temp", tmp_path)
+    (tmp_path / "metr-la.h5").write_bytes(b"not HDF5 at all")
+    with pytest.raises(TableError, match="metr-la"):
+        open_dataset("metr-la", tmp_path)
+    (tmp_path / "camera_counts.csv").write_text("time,camera,vehicles\n")
+    with pytest.raises(TableError, match="nyc-traffic"):
+        open_dataset("nyc-traffic", tmp_path)
+    write_cube(tmp_path / "standin_temp_hum_12stations.npz", steps=30, stations=2, measurements=2)
+    with pytest.raises(TableError, match="kdd2015-hum"):
+        open_dataset("kdd2015-hum", tmp_path, form="stand-in")
+
+
+def test_stamps_off_the_grid_are_refused_not_dropped(tmp_path):
+    write_traffic(tmp_path)
+    path = tmp_path / "METR-LA.csv"
+    path.write_text(path.read_text().replace("2012-03-01 00:10:00", "2012-03-01 00:11:00"))
+    with pytest.raises(TableError, match="every 5min, but has one at 2012-03-01 00:11:00"):
+        open_dataset("metr-la", tmp_path)
+
+
+def test_files_of_another_year_are_refused(tmp_path):
+    write_kdd2018(tmp_path, suffixes=True)
+    for path in tmp_path.glob("beijing_17_18_*.csv"):
+        path.write_text(path.read_text().replace("2017-01-01", "2019-01-01"))
+    with pytest.raises(TableError, match="not a single time step"):
+        open_dataset("kdd2018", tmp_path)
+
+
 # ------------------------------------------------------------------ downloading
 
 
@@ -319,6 +383,12 @@ def site(tmp_path):
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
+
+    def send_header(self, name, value):
+        """Promise more of one file than there is."""
+        if name == "Content-Length" and self.path == "/cut.txt":
+            value = str(int(value) + 1000)
+        super().send_header(name, value)
 
 
 def with_address(address):
@@ -351,13 +421,21 @@ def test_members_of_an_archive_are_taken_out_by_their_last_names(site, tmp_path)
         download(with_address(Address(url=f"{url}/all.zip", files=("b.txt",))), target)
 
 
-def test_what_is_not_what_was_published_is_not_kept(site, tmp_path):
+def test_a_page_in_place_of_a_file_is_not_kept(site, tmp_path):
     folder, url = site
-    (folder / "a.txt").write_text("forged")
-    right = hashlib.sha256(b"published").hexdigest()
-    address = Address(url=f"{url}/a.txt", files=("a.txt",), sha256=right)
-    with pytest.raises(ConfigError, match="SHA-256"):
-        download(with_address(address), tmp_path / "cache")
+    (folder / "a.txt").write_text("\n<!DOCTYPE html><html>Please sign in</html>")
+    with pytest.raises(ConfigError, match="a web page came instead"):
+        download(with_address(Address(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_was_cut_off_on_the_way_is_not_kept(site, tmp_path):
+    folder, url = site
+    (folder / "cut.txt").write_text("a part")
+    with pytest.raises(ConfigError, match="could not be"):
+        download(
+            with_address(Address(url=f"{url}/cut.txt", files=("cut.txt",))), tmp_path / "cache"
+        )
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -30,8 +30,13 @@ def provenance(command: str) -> dict[str, Value]:
         "version": version("cdsa"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "when": now(),
     }
+
+
+def now() -> str:
+    """This moment, as records tell it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _commit() -> str:
@@ -62,17 +67,18 @@ def plain(value: object) -> Value:
 def append_results(path: str | Path, records: Iterable[Record]) -> None:
     """Add records to a results file, one JSON object a line, in one go.
 
-    A line that a killed writer left unfinished at the end is taken off first. Writers take turns,
+    A record that a killed writer left unfinished at the end is taken off first. Writers take turns,
     where the system can see to it.
     """
     lines = "".join(json.dumps(dict(record)) + "\n" for record in records).encode()
     try:
         with Path(path).open("ab+") as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            whole = _whole_lines(file)
-            if whole < file.seek(0, os.SEEK_END):
-                file.truncate(whole)
+            take_turn(file)
+            file.seek(0)
+            whole, last = _parted(file.read(), path)
+            if last is not None:
+                lines = json.dumps(last).encode() + b"\n" + lines
+            file.truncate(whole)
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
@@ -80,19 +86,51 @@ def append_results(path: str | Path, records: Iterable[Record]) -> None:
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad
 
 
-def _whole_lines(file: IO[bytes]) -> int:
-    """Where the last whole line ends."""
-    file.seek(0)
-    return file.read().rfind(b"\n") + 1
+def take_turn(file: IO[bytes], *, wait: bool = True) -> bool:
+    """Have a file to oneself until it is closed, where the system sees to it; whether one has."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _parted(content: bytes, path: str | Path) -> tuple[int, dict[str, Value] | None]:
+    """Where the last whole line ends, and the record behind it that only lacks its line's end."""
+    whole = content.rfind(b"\n") + 1
+    rest = content[whole:].strip()
+    if not rest:
+        return whole, None
+    if not rest.startswith(b"{"):
+        raise ConfigError(f"{path} does not end with a record. Is it a file of results?")
+    try:
+        record: dict[str, Value] = json.loads(rest)
+    except ValueError:  # cut off when its writer was killed
+        return whole, None
+    return whole, record
 
 
 def read_results(path: str | Path) -> list[dict[str, Value]]:
-    """All records of a results file, without a last line that is not finished."""
-    records = []
-    *lines, _ = Path(path).read_text(encoding="utf-8").split("\n")
+    """All records of a results file, without a last one that was cut off."""
+    try:
+        content = Path(path).read_bytes()
+        whole, last = _parted(content, path)
+        lines = content[:whole].decode().split("\n")
+    except OSError as bad:
+        raise ConfigError(f"{path} cannot be read: {bad.strerror or bad}") from bad
+    except UnicodeDecodeError as bad:
+        raise ConfigError(f"{path} is not a file of results: {bad}") from bad
+    records: list[dict[str, Value]] = []
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except json.JSONDecodeError as bad:
             raise ConfigError(f"line {number} of {path} is not JSON: {bad}. Remove it") from bad
-    return records
+        if not isinstance(record, dict):
+            raise ConfigError(f"line {number} of {path} is not a record. Remove it")
+        records.append(record)
+    return records + ([last] if last is not None else [])

@@ -142,6 +142,9 @@ def _record(one: "DataSet", folder: Path | None) -> "dict[str, Value]":
         "missing": facts.missing,
         "form": there.name if there else None,
         "differs": there.differs if there else None,
+        "origin": one.origin,
         "licence": one.licence,
+        "missing_codes": one.missing_codes,
+        "by_hand": one.by_hand,
         "download": bool(one.addresses),
     }

@@ -1,19 +1,18 @@
 """Commands about the paper's tables: reproduce, tables."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdsa.cli.options import DataFolder, Json, Overwrite
-from cdsa.errors import ConfigError, OutputError
+from cdsa.errors import CdsaError, ConfigError, OutputError
 
 if TYPE_CHECKING:
     from cdsa.experiments.recipes import Cell
     from cdsa.results import Value
 
-T = TypeVar("T")
+MOST_SEEDS = 1000
 
 Results = Annotated[
     Path,
@@ -72,18 +71,20 @@ def reproduce(
             table_of(table),
             methods=_words(methods),
             data=_words(on),
-            rates=_numbers(rates, float, "--rates", "0.2,0.5"),
+            rates=_rates(rates),
             seeds=_seeds(seeds),
             minutes=minutes,
             quick=quick,
         )
     )
-    records = _measure(table, cells, results, folder, again=again)
+    records, failure = _measure(table, cells, results, folder, again=again)
     if json:
         show.print_json(records)
-    else:
+    elif records:
         printed.print_table(table, records)
         show.out.print(f"\nrecords are in [bold]{results}[/]; 'cdsa tables' makes a page of them")
+    if failure is not None:
+        raise failure
 
 
 def tables(
@@ -105,8 +106,8 @@ def tables(
 
 def _measure(
     table: str, cells: "list[Cell]", results: Path, folder: Path | None, *, again: bool
-) -> "list[dict[str, Value]]":
-    """Measure the cells under a progress bar, and collect their records."""
+) -> "tuple[list[dict[str, Value]], CdsaError | None]":
+    """Measure the cells under a progress bar; their records, and why not all could be measured."""
     from cdsa.cli import show, work
     from cdsa.experiments.running import Lab, missing_cells, run_cells
     from cdsa.results import provenance
@@ -138,7 +139,9 @@ def _measure(
         except KeyboardInterrupt:
             show.note(f"stopped; what was measured is in {results}, the same command goes on")
             raise typer.Exit(130) from None
-    return records
+        except CdsaError as failure:
+            return records, failure
+    return records, None
 
 
 def _announce(cells: "list[Cell]", wanted: int) -> None:
@@ -157,24 +160,33 @@ def _announce(cells: "list[Cell]", wanted: int) -> None:
 
 
 def _words(text: str | None) -> list[str] | None:
-    return [word.strip() for word in text.split(",")] if text else None
+    """Names from a list with commas."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ConfigError(f"names stand between commas, as in mean,linear, but found '{text}'")
+    return words
+
+
+def _rates(text: str | None) -> list[float] | None:
+    """Missing rates from '0.2,0.5'."""
+    words = _words(text)
+    try:
+        return None if words is None else [float(word) for word in words]
+    except ValueError as bad:
+        raise ConfigError(f"--rates wants numbers, as in 0.2,0.5, but found '{text}'") from bad
 
 
 def _seeds(text: str | None) -> list[int] | None:
     """Seeds from '0,1,2' or '0-4'."""
-    first, dash, last = (text or "").partition("-")
-    if dash and first.strip().isdecimal() and last.strip().isdecimal():
-        return list(range(int(first), int(last) + 1))
-    return _numbers(text, int, "--seeds", "0,1,2 or 0-4")
-
-
-def _numbers(
-    text: str | None, kind: "Callable[[str], T]", name: str, example: str
-) -> "list[T] | None":
-    """Numbers from a list with commas."""
-    if text is None:
-        return None
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError as bad:
-        raise ConfigError(f"{name} wants numbers, as in {example}, but found '{text}'") from bad
+    seeds: list[int] = []
+    for word in _words(text) or []:
+        first, _, last = word.partition("-")
+        ends = (first, last or first)
+        if not all(end.isdecimal() and len(end) < 10 for end in ends) or int(first) > int(ends[1]):
+            raise ConfigError(f"--seeds wants numbers, as in 0,1,2 or 0-4, but found '{text}'")
+        if int(ends[1]) - int(first) >= MOST_SEEDS:
+            raise ConfigError(f"at most {MOST_SEEDS} seeds at once, but found '{text}'")
+        seeds += range(int(first), int(ends[1]) + 1)
+    return seeds if text is not None else None

@@ -10,10 +10,12 @@ from cdsa.datasets import Opened
 from cdsa.datasets.kinds import DataSet
 from cdsa.experiments.recipes import table_of
 from cdsa.experiments.tables import (
+    Block,
     Figure,
     blocks_of,
     difference_text,
     figure_text,
+    ours_text,
     row_text,
     rows_of,
     time_text,
@@ -28,7 +30,9 @@ def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
         there = f"there ({record['form']})" if record["form"] else "not there"
         sizes = " x ".join(f"{record[name]:,}" for name in ("steps", "stations", "measurements"))
         out.print(f"[bold]{record['name']}[/]  {sizes}  {there}")
-        out.print(f"  {escape(str(record['title']))}", soft_wrap=True)
+        out.print(f"  {escape(str(record['title']))}")
+        if record["differs"]:
+            out.print(f"  [yellow]look:[/] {escape(str(record['differs']))}")
 
 
 def print_dataset(data: DataSet, record: Mapping[str, Value]) -> None:
@@ -68,7 +72,7 @@ def print_opened(opened: Opened) -> None:
 def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
     """A table of the paper as far as it was measured: ours, and the paper's below it."""
     table = table_of(name)
-    for block in blocks_of(table):
+    for block in blocks_of(table, records):
         rows = [row for row in rows_of(table, block, records) if row.measured]
         used = [
             number
@@ -85,15 +89,15 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
         shown.add_column("time", justify="right")
         for row in rows:
             figures = [row.figures[number] for number in used]
-            cells = [figure_text(figure.ours, block.metric) for figure in figures]
+            cells = [ours_text(figure, block) for figure in figures]
             shown.add_row(row_text(row), *cells, time_text(row))
             if any(figure.paper is not None for figure in figures):
-                told = [_theirs(figure, block.metric) for figure in figures]
+                told = [_theirs(figure, block) for figure in figures]
                 shown.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in told), "")
         out.print(shown)
     for text in sorted({f"{r['data']}: {r['measured_on']}" for r in records}):
         out.print(f"[yellow]measured on[/] {escape(text)}")
 
 
-def _theirs(figure: Figure, metric: str) -> str:
-    return f"{figure_text(figure.paper, metric)}\n{difference_text(figure)}"
+def _theirs(figure: Figure, block: Block) -> str:
+    return f"{figure_text(figure.paper, block)}\n{difference_text(figure)}".rstrip()

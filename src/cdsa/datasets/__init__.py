@@ -5,15 +5,17 @@ publisher's own form first, then in others that it may be had in. What its shape
 must be is written down too; a cube that comes to something else is handed over with remarks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import xarray as xr
 
 from cdsa.datasets.folders import data_folders, find_form
-from cdsa.datasets.kinds import DataSet, Form
-from cdsa.errors import ConfigError, unknown
+from cdsa.datasets.kinds import DataSet, Files, Form, Loaded
+from cdsa.errors import CdsaError, ConfigError, MissingExtraError, TableError, unknown
 
 MODULES = {
     "kdd2015-pm25": "cdsa.datasets.kdd2015:PM25",
@@ -72,10 +74,29 @@ def open_dataset(name: str, folder: Path | None = None, *, form: str | None = No
     for one in forms:
         files = find_form(one, folders)
         if files is not None:
-            loaded = one.load(files)
+            loaded = _load(data, one, files)
             remarks = (*((one.differs,) if one.differs else ()), *data.facts.remarks(loaded))
             paths = tuple(path for some in files.values() for path in some)
             return Opened(data, one, loaded.cube, dict(loaded.beside), remarks, paths)
+    _refuse(name, forms, folders)
+
+
+def _load(data: DataSet, form: Form, files: Files) -> Loaded:
+    """What a form's files hold; whatever is wrong with them is told in words."""
+    try:
+        loaded = form.load(files)
+        if not loaded.cube.size:
+            raise TableError("there is not a single time step of the data set in them")
+    except MissingExtraError:
+        raise
+    except Exception as bad:  # files of strangers can be broken in more ways than can be listed
+        names = ", ".join(path.name for some in files.values() for path in some)
+        kind = "" if isinstance(bad, CdsaError) else f"{type(bad).__name__}: "
+        raise TableError(f"{names} cannot be read as {data.name}: {kind}{bad}") from bad
+    return loaded
+
+
+def _refuse(name: str, forms: Sequence[Form], folders: Sequence[Path]) -> NoReturn:
     places = " or ".join(str(place) for place in folders)
     wanted = "; or ".join(", ".join(one.files) for one in forms)
     raise ConfigError(

@@ -1,10 +1,10 @@
 """Downloading: once, whole or not at all, with a plain word where that cannot be."""
 
-import hashlib
 import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
@@ -13,7 +13,6 @@ from cdsa.datasets.kinds import Address, DataSet
 from cdsa.errors import ConfigError, OutputError
 
 SECONDS = 60
-PIECE = 1 << 20
 Told = Callable[[str], None]
 
 
@@ -37,34 +36,40 @@ def download(data: DataSet, folder: Path, told: Told = lambda what: None) -> lis
 def _fetch(data: DataSet, address: Address, folder: Path, part: Path, names: list[str]) -> None:
     """One address into a folder of its own; then what is wanted of it, each under its name."""
     got = part / "download"
-    digest = hashlib.sha256()
     try:
         with (
             urllib.request.urlopen(address.url, timeout=SECONDS) as reply,
             got.open("wb") as file,
         ):
-            while piece := reply.read(PIECE):
-                digest.update(piece)
-                file.write(piece)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as bad:
+            promised = int(reply.headers.get("Content-Length") or 0)
+            shutil.copyfileobj(reply, file)
+    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as bad:
         reason = getattr(bad, "reason", bad)
         raise ConfigError(
             f"{address.url} could not be reached ({reason}). Without a connection, get the files "
             f"on another machine ({data.by_hand}), copy them to {folder}, or give their folder "
             "with --data DIR or CDSA_DATA"
         ) from bad
-    if address.sha256 and digest.hexdigest() != address.sha256:
-        raise ConfigError(
-            f"what came from {address.url} is not what was published (its SHA-256 is "
-            f"{digest.hexdigest()}, not {address.sha256}). Nothing was kept; get the files by "
-            f"hand: {data.by_hand}"
-        )
+    _refuse_strange(data, address, got, promised)
     for name in names:
         ready = got
         if address.url.endswith(".zip"):
             ready = part / name
             _unpack(address, got, name, ready)
         ready.replace(folder / name)
+
+
+def _refuse_strange(data: DataSet, address: Address, got: Path, promised: int) -> None:
+    """Refuse what was cut off on the way, and a page in place of a file."""
+    came = got.stat().st_size
+    with got.open("rb") as file:
+        page = file.read(64).lstrip().lower().startswith((b"<!doctype", b"<html"))
+    if page or came < promised:
+        why = "a web page came instead" if page else f"{came:,} of {promised:,} bytes came"
+        raise ConfigError(
+            f"{address.url} could not be downloaded: {why}. Nothing was kept. Try again, or get "
+            f"the files by hand: {data.by_hand}"
+        )
 
 
 def _unpack(address: Address, archive: Path, name: str, target: Path) -> None:

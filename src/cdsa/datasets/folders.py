@@ -32,19 +32,22 @@ def cache_folder() -> Path:
 
 
 def find_form(form: Form, folders: Sequence[Path]) -> Files | None:
-    """The files of a form, from one folder and those right in it; None if one is absent."""
+    """The files of a form, all from one folder: a given one or one right in it; None if one is
+    absent."""
     for folder in folders:
-        there = _listed(folder)
-        found = {name: _matching(name, there) for name in (*form.files, *form.optional)}
-        if all(found[name] for name in form.files):
-            return {name: paths for name, paths in found.items() if paths}
-    return None
+        for there in _listed(folder):
+            found = {name: _matching(name, there) for name in (*form.files, *form.optional)}
+            if all(found[name] for name in form.files):
+                return {name: paths for name, paths in found.items() if paths}
+    return {} if not form.files else None
 
 
-def _listed(folder: Path) -> list[Path]:
+def _listed(folder: Path) -> list[list[Path]]:
+    """The files of a folder, and of each of those right in it."""
     try:
-        below = sorted(path for path in folder.glob("*/*") if path.is_file())
-        return [*sorted(path for path in folder.glob("*") if path.is_file()), *below]
+        inside = sorted(folder.iterdir()) if folder.is_dir() else []
+        places = [folder, *(path for path in inside if path.is_dir())] if inside else []
+        return [sorted(path for path in place.iterdir() if path.is_file()) for place in places]
     except OSError as bad:
         raise ConfigError(f"{folder} cannot be read: {bad.strerror or bad}") from bad
 

@@ -27,10 +27,11 @@ BOUNDS = {"temperature": (-np.inf, np.inf), "humidity": (0.0, 100.0)}
 
 def _load_published(name: str) -> Callable[[Files], Loaded]:
     def load(files: Files) -> Loaded:
-        weather = pd.read_csv(files[WEATHER][0], usecols=["id", "time", name])
-        districts = pd.read_csv(files[DISTRICTS][0])
-        stations = pd.read_csv(files[PLACES][0])
-        ours = sorted(districts.loc[districts["city_id"] == BEIJING, "district_id"])
+        text = {"id": str, "district_id": str}
+        weather = pd.read_csv(files[WEATHER][0], usecols=["id", "time", name], dtype=text)
+        districts = pd.read_csv(files[DISTRICTS][0], dtype=text)
+        stations = pd.read_csv(files[PLACES][0], dtype=text)
+        ours = sorted(districts.loc[districts["city_id"].astype(int) == BEIJING, "district_id"])
         if not ours:
             raise TableError(f"{DISTRICTS} has no district of city {BEIJING}, which is Beijing")
         weather["time"] = pd.to_datetime(weather["time"])
@@ -43,7 +44,7 @@ def _load_published(name: str) -> Callable[[Files], Loaded]:
         cube = make_cube(
             table.to_numpy(dtype=float)[:, :, None],
             hours.to_numpy(),
-            [str(number) for number in ours],
+            ours,
             [name],
             lat=places["latitude"].tolist() if placed else None,
             lon=places["longitude"].tolist() if placed else None,

@@ -14,6 +14,7 @@ import xarray as xr
 
 from cdsa.cube import DIRECTION, describe, make_cube
 from cdsa.datasets.cubes import read_npz
+from cdsa.datasets.grids import on_grid
 from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import TableError
 
@@ -37,7 +38,7 @@ WORDS = (
     "Rain", "Rain with Hail", "Rain/Snow with Hail", "Sand", "Sleet", "Snow", "Sunny/clear",
     "Thundershower",
 )  # fmt: skip
-"""Weather in words; its number is the place in this list. Words met besides follow by alphabet."""
+"""Weather in words; its number is the place in this list, and any other word the one behind it."""
 
 PLACES = "Beijing_AirQuality_Stations*.csv"
 FULL = ("beijing_17_18_aq.csv", "beijing_17_18_meo.csv")
@@ -66,7 +67,7 @@ def join(air: Sequence[Path], weather: Sequence[Path], places: Path | None) -> x
             f"{', '.join(STATIONS)}, but have none of them"
         )
     both["weather"] = _numbered(both["weather"])
-    hours = pd.date_range(both["time"].min(), both["time"].max(), freq="h")
+    hours = on_grid(both["time"], "h", "the tables of KDD Cup 2018")
     rows = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
     # where rows repeat, each measurement's first value counts
     whole = both.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(rows)
@@ -114,10 +115,11 @@ def _plain(name: str) -> str:
 
 
 def _numbered(words: pd.Series) -> pd.Series:
-    """Weather as numbers; a code in place of a word is missing."""
-    met = set(words.dropna().astype(str)) - {f"{code:.0f}" for code in CODES}
-    known = {word: number for number, word in enumerate([*WORDS, *sorted(met - set(WORDS))])}
-    return words.map(known).astype(float)
+    """Weather as numbers, the same in every file; a code in place of a word is missing."""
+    told = words.astype("string").str.strip().str.lower()
+    known = {word.lower(): float(number) for number, word in enumerate(WORDS)}
+    missing = told.isna() | told.isin([f"{code:.0f}" for code in CODES])
+    return told.map(known).astype(float).fillna(float(len(WORDS))).mask(missing)
 
 
 def _places(

@@ -10,6 +10,10 @@ Files = Mapping[str, Sequence[Path]]
 """The files of a form: its pattern -> the paths found, an optional one that is absent left out."""
 
 
+TOLERANCE = 0.0005
+"""Published shares are rounded: so much more or less is the same."""
+
+
 @dataclass(frozen=True, eq=False)
 class Loaded:
     """A cube and what comes with it."""
@@ -40,9 +44,6 @@ class Address:
     files: tuple[str, ...]
     """What it brings: the file, or members of a zip archive by their last names."""
 
-    sha256: str = ""
-    """Of what is downloaded, where it is known."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -52,7 +53,7 @@ class Facts:
     stations: int
     measurements: int
     missing: float
-    """Share of cells missing, as published; a twentieth of a percent more or less is the same."""
+    """Share of cells missing, as published."""
 
     beside: Mapping[str, int] = field(default_factory=dict)
     """Number of cells of what comes with it."""
@@ -70,7 +71,7 @@ class Facts:
             if cube.sizes[axis] != wanted
         ]
         missing = float(cube.isnull().mean())
-        if abs(missing - self.missing) > 0.0005:
+        if abs(missing - self.missing) > TOLERANCE:
             told.append(f"{missing:.2%} missing, not {self.missing:.2%}")
         counts = {name: int(loaded.beside[name].sum()) for name in self.beside}
         return told + [

@@ -11,6 +11,7 @@ import xarray as xr
 
 from cdsa.cube import describe, make_cube
 from cdsa.datasets.cubes import read_npz
+from cdsa.datasets.grids import on_grid
 from cdsa.datasets.kinds import Address, DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import MissingExtraError, TableError
 from cdsa.sources.files import open_cube
@@ -66,9 +67,10 @@ def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
         known = places[["latitude", "longitude"]].reindex(sensors)
         if known.notna().all(axis=None):
             lat, lon = known["latitude"].tolist(), known["longitude"].tolist()
-    stamps = pd.DatetimeIndex(table.index)
-    grid = pd.date_range(stamps.min(), stamps.max(), freq="5min")
-    values = table.set_axis(stamps).reindex(grid).to_numpy(dtype=float)[:, :, None]
+    grid = on_grid(table.index, "5min", "METR-LA's table")
+    values = (
+        table.set_axis(pd.to_datetime(table.index)).reindex(grid).to_numpy(dtype=float)[:, :, None]
+    )
     return _described(make_cube(values, grid.to_numpy(), sensors, ["speed"], lat=lat, lon=lon))
 
 
@@ -83,13 +85,16 @@ def _with_graph(cube: xr.DataArray, files: Files) -> Loaded:
     sensors = [str(name) for name in cube["location"].to_numpy()]
     if ADJACENCY in files:
         with np.load(files[ADJACENCY][0], allow_pickle=False) as file:
-            weights = pd.DataFrame(file["adj"], index=file["ids"], columns=file["ids"])
+            ids = file["ids"].astype(str)
+            weights = pd.DataFrame(file["adj"], index=ids, columns=ids)
     elif DISTANCES in files:
         weights = road_graph(
             pd.read_csv(files[DISTANCES][0], dtype={"from": str, "to": str}), sensors
         )
     else:
         return Loaded(cube)
+    if not weights.index.isin(sensors).any():
+        raise TableError("the road graph has none of the sensors of the table")
     ours = weights.reindex(index=sensors, columns=sensors).fillna(0.0)
     graph = xr.DataArray(
         ours.to_numpy(), dims=("location", "other"), coords={"location": sensors, "other": sensors}

@@ -9,30 +9,38 @@ from cdsa.errors import ConfigError
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.recipes import TABLES, Table
 from cdsa.experiments.tables import (
+    Block,
     Figure,
     Row,
     best_of,
     blocks_of,
     difference_text,
+    duration,
     figure_text,
+    ours_text,
     row_of,
     row_text,
     rows_of,
     time_text,
     title_of,
 )
-from cdsa.results import Record, Value, read_results
+from cdsa.results import Record, read_results
 from cdsa.sources.write import staged_text
 
 INTRODUCTION = (
     "Every figure was measured by `cdsa reproduce TABLE` and stands in `{results}` with its "
     "command, commit, seed, settings and machine. In a cell: ours; below it the paper's number and "
-    "by how much ours differs; the best of ours is bold. A dash is something that was not "
+    "by how much ours differs; the best of ours is bold, a star is a quick run, a dash was not "
     "measured. Errors of several trials are averaged, ± their standard deviation. `time` is what "
-    "one cell took, training included. Where the data are not the paper's own, the numbers can be "
+    "the longest cell of a row took. Where the data are not the paper's own, the numbers can be "
     "compared with each other but not with the paper's; what was measured on is said under each "
     "table."
 )
+NEEDED = (
+    "table", "method", "data", "protocol", "rate", "seed", "cells", "horizon", "loss", "minutes",
+    "quick", "settings", "measured_on", "commit", "machine",
+)  # fmt: skip
+"""What a record must have to stand on a page."""
 
 
 def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list[Path]:
@@ -42,10 +50,15 @@ def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list
             f"{results} does not exist. Measure something first: cdsa reproduce kdd2015"
         )
     records = read_results(results)
+    if not any(True for _ in _measured(records)):
+        raise ConfigError(f"{results} has no record of any of the paper's tables")
+    plain = output.with_suffix("") if output.suffix in (".md", ".html") else output
+    if not plain.name:
+        raise ConfigError(f"the pages need a name, as in -o cdsa-tables, but found '{output}'")
     name = results.name if results.is_absolute() else results.as_posix()
     pages = {
-        output.with_name(f"{output.name}.md"): markdown_page(records, name),
-        output.with_name(f"{output.name}.html"): html_page(records, name),
+        plain.with_name(f"{plain.name}.md"): markdown_page(records, name),
+        plain.with_name(f"{plain.name}.html"): html_page(records, name),
     }
     staged_text(pages, overwrite=overwrite)
     return list(pages)
@@ -53,22 +66,31 @@ def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list
 
 def _measured(records: Sequence[Record]) -> Iterator[tuple[Table, PaperTable, list[Record]]]:
     """The tables that something was measured of, each with all records of its cells."""
+    whole = [record for record in records if set(NEEDED) <= set(record)]
     for table in TABLES.values():
-        own = [record for record in records if _belongs(record, table)]
+        own = [record for record in whole if _belongs(record, table)]
         if own:
             yield table, paper_tables()[table.name], own
 
 
 def _belongs(record: Record, table: Table) -> bool:
     """Whether a record is of a cell of this table, whichever table it was measured for."""
-    if record.get("table") == table.name:
+    if record["table"] == table.name:
         return True
     return (
-        record.get("data") in table.data
-        and record.get("protocol") in table.protocols
-        and record.get("method") in table.methods
-        and (record.get("loss") is None) == (table.losses == (None,))
+        record["data"] in table.data
+        and record["protocol"] in table.protocols
+        and record["method"] in table.methods
+        and (record["loss"] in table.losses or record["minutes"] is None)
     )
+
+
+def _blocks(table: Table, own: Sequence[Record]) -> Iterator[tuple[Block, list[Row]]]:
+    """The blocks that something was measured of."""
+    for block in blocks_of(table, own):
+        rows = rows_of(table, block, own)
+        if any(row.measured for row in rows):
+            yield block, rows
 
 
 def markdown_page(records: Sequence[Record], results: str) -> str:
@@ -76,70 +98,79 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
     parts = ["# The paper's tables, measured", "", INTRODUCTION.format(results=results), ""]
     for table, paper, own in _measured(records):
         parts += [f"## {table.name}", "", f"{paper.caption} (`{paper.label}`).", ""]
-        for block in blocks_of(table):
+        shown: list[Row] = []
+        for block, rows in _blocks(table, own):
+            shown += rows
+            best = best_of(rows)
             head = ["method", *(column.label for column in block.columns), "time"]
             lines = [head, ["---", *["---:"] * (len(head) - 1)]]
-            rows = rows_of(table, block, own)
-            best = best_of(rows)
             for row in rows:
-                cells = [
-                    _markdown_cell(figure, block.metric, least)
-                    for figure, least in zip(row.figures, best, strict=True)
-                ]
-                lines.append([row_text(row), *cells, time_text(row)])
+                pairs = zip(row.figures, best, strict=True)
+                cells = [_markdown_cell(figure, block, least) for figure, least in pairs]
+                lines.append([_plain(row_text(row)), *cells, time_text(row)])
             parts += [f"**{title_of(block, own)}**", ""]
             parts += [f"| {' | '.join(line)} |" for line in lines]
             parts.append("")
-        parts += [f"- {line}" for line in _notes(own)]
+        parts += [f"- {_plain(line)}" for line in _notes(shown)]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _markdown_cell(figure: Figure, metric: str, least: float | None) -> str:
-    ours, *below = _cell_lines(figure, metric)
+def _plain(text: str) -> str:
+    """Text that breaks no table and is no markup."""
+    return re.sub(r"([|<>*])", r"\\\1", " ".join(text.split()))
+
+
+def _markdown_cell(figure: Figure, block: Block, least: float | None) -> str:
+    ours, *below = _cell_lines(figure, block)
     return "<br>".join([f"**{ours}**" if _is_best(figure, least) else ours, *below])
 
 
 def _is_best(figure: Figure, least: float | None) -> bool:
-    return figure.ours is not None and figure.ours == least
+    return figure.ours is not None and figure.ours == least and not figure.quick
 
 
-def _cell_lines(figure: Figure, metric: str) -> list[str]:
+def _cell_lines(figure: Figure, block: Block) -> list[str]:
     """Ours; below it the spread over trials, and the paper's with the difference."""
-    lines = [figure_text(figure.ours, metric)]
+    lines = [ours_text(figure, block)]
     if figure.spread is not None:
-        lines.append(f"± {figure_text(figure.spread, metric)}")
+        lines.append(f"± {figure_text(figure.spread, block)} ({figure.trials} trials)")
     if figure.paper is not None:
-        theirs = [figure_text(figure.paper, metric), difference_text(figure)]
+        theirs = [figure_text(figure.paper, block), difference_text(figure)]
         lines.append(f"({' '.join(filter(None, theirs))})")
     return lines
 
 
-def _notes(records: Sequence[Record]) -> list[str]:
-    """What was measured on, how networks were trained, by which commits and on which machines."""
-    data: dict[tuple[Value, Value], None] = {}
-    trained: dict[tuple[str, str], set[str]] = {}
-    for record in records:
-        data[record["data"], record["measured_on"]] = None
-        if record.get("minutes") is not None and not record["quick"]:
-            settings = f" ({record['settings']})" if record["settings"] else ""
-            where = trained.setdefault(
-                (row_of(record), f"{record['minutes']:g} min{settings}"), set()
-            )
-            rate = record["rate"]
-            where.add(str(record["data"]) if rate is None else f"{float(rate):.0%}")
-    lines = [f"measured on {name}: {told}" for name, told in data]
-    lines += [
-        f"{name} trained for {budget} at most: {', '.join(sorted(where))}"
-        for (name, budget), where in trained.items()
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What was measured on, how long networks trained, by which commits and on which machines."""
+    records = [record for row in rows for record in row.records]
+    data = {(r["data"], r["measured_on"], r.get("prepared")): None for r in records}
+    lines = [
+        f"measured on {name}: {told}{f'; {prepared}' if prepared else ''}"
+        for name, told, prepared in data
     ]
-    commits = sorted({str(record["commit"]) for record in records})
-    machines = sorted({str(record["machine"]) for record in records})
-    seeds = sorted({int(record["seed"] or 0) for record in records})
-    lines.append(
-        f"commit {', '.join(commits)}; seeds {', '.join(map(str, seeds))}; {', '.join(machines)}"
-    )
-    return lines
+    trained: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.get("trained_seconds") is not None:
+            trained.setdefault((row_of(record), str(record["settings"])), []).append(record)
+    lines += [_training(name, settings, own) for (name, settings), own in trained.items()]
+    commits, machines = ({str(r[name]) for r in records} for name in ("commit", "machine"))
+    seeds = {int(record["seed"] or 0) for record in records}
+    return [
+        *lines,
+        f"commit {', '.join(sorted(commits))}; seeds {', '.join(map(str, sorted(seeds)))}; "
+        f"{', '.join(sorted(machines))}",
+    ]
+
+
+def _training(name: str, settings: str, records: Sequence[Record]) -> str:
+    """How long a network trained, from the shortest cell to the longest."""
+    spans = []
+    for word, write in (("trained_seconds", duration), ("trained_steps", "{:,.0f} steps".format)):
+        told = sorted({float(r[word] or 0) for r in records})
+        first, last = write(told[0]), write(told[-1])
+        spans.append(first if first == last else f"{first} to {last}")
+    return f"{name} trained for {', '.join(spans)}" + (f", with {settings}" if settings else "")
 
 
 STYLE = """
@@ -175,28 +206,28 @@ def html_page(records: Sequence[Record], results: str) -> str:
             f'<h2 id="{table.name}">{table.name}</h2>'
             f"<p>{html.escape(paper.caption)} (<code>{html.escape(paper.label)}</code>).</p>"
         )
-        for block in blocks_of(table):
+        shown: list[Row] = []
+        for block, rows in _blocks(table, own):
+            shown += rows
+            best = best_of(rows)
             head = "".join(
                 f'<th scope="col">{html.escape(name)}</th>'
                 for name in ("method", *(column.label for column in block.columns), "time")
             )
-            title = title_of(block, own)
-            rows = rows_of(table, block, own)
-            best = best_of(rows)
-            body = "\n".join(_html_row(row, block.metric, best) for row in rows)
+            body = "\n".join(_html_row(row, block, best) for row in rows)
             parts.append(
-                f'<div class="wide"><table><caption>{html.escape(title)}</caption>'
+                f'<div class="wide"><table><caption>{html.escape(title_of(block, own))}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
             )
-        notes = "".join(f"<li>{html.escape(line)}</li>" for line in _notes(own))
+        notes = "".join(f"<li>{html.escape(line)}</li>" for line in _notes(shown))
         parts.append(f"<ul>{notes}</ul>")
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
-def _html_row(row: Row, metric: str, best: Sequence[float | None]) -> str:
+def _html_row(row: Row, block: Block, best: Sequence[float | None]) -> str:
     cells = ""
     for figure, least in zip(row.figures, best, strict=True):
-        ours, *below = (html.escape(line) for line in _cell_lines(figure, metric))
+        ours, *below = (html.escape(line) for line in _cell_lines(figure, block))
         ours = f"<b>{ours}</b>" if _is_best(figure, least) else ours
         cells += f"<td>{ours}{''.join(f'<small>{line}</small>' for line in below)}</td>"
     kind = "" if row.measured else ' class="theirs"'

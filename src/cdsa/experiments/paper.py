@@ -17,6 +17,12 @@ class PaperTable:
 
     caption: str
     metrics: tuple[str, ...]
+    digits: dict[str, int]
+    """Decimals that the paper gives, by metric; of a share those of its percentage."""
+
+    unit: str | None
+    """Of all its figures; None where each data set has its own."""
+
     columns: tuple[str, ...]
     rows: dict[str, dict[str, Figures | None]]
     """Method -> column -> figures by metric; None where the paper has none."""
@@ -36,11 +42,15 @@ def paper_tables() -> dict[str, PaperTable]:
 
 def _table(told: dict[str, object]) -> PaperTable:
     metrics, columns, rows = told["metrics"], told["columns"], told["rows"]
+    digits, unit = told["digits"], told["unit"]
     assert isinstance(metrics, list) and isinstance(columns, list) and isinstance(rows, dict)
+    assert isinstance(digits, list) and (unit is None or isinstance(unit, str))
     return PaperTable(
         label=str(told["label"]),
         caption=str(told["caption"]),
         metrics=tuple(metrics),
+        digits=dict(zip(metrics, digits, strict=True)),
+        unit=unit,
         columns=tuple(columns),
         rows={
             method: {

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.datasets.kinds import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 from cdsa.masks import AtRandom, Bursts
 from cdsa.splits import only, split_by_months
@@ -91,7 +92,7 @@ def kdd2015_weather(
     same for every method and seed; what those take away is neither shown nor asked.
     """
     remarks: tuple[str, ...] = ()
-    if float(cube.isnull().mean()) < missing:
+    if missing - float(cube.isnull().mean()) > TOLERANCE:
         remarks = (f"brought to {missing:.1%} missing by bursts",)
         gaps = Bursts(rate=missing)(cube, np.random.default_rng(NATURAL))
         cube = cube.where(~gaps)
@@ -164,9 +165,9 @@ def metr_la(cube: xr.DataArray, division: str) -> Foresight:
     """METR-LA: the hour ahead from the hour before, for every window of two hours in the test time.
 
     '80/20' is the paper's: the time is cut, and windows lie within either part. '70/10/20' is
-    DCRNN's: all windows are numbered, and the last fifth of them is tested on. There the first test
-    windows begin before training windows end; here nothing of a test window is trained on, which
-    takes 23 steps from the training.
+    DCRNN's: all windows are numbered, and the last fifth of them is tested on. There the windows of
+    one part reach 23 steps into the next; here no two parts share a step, which takes 23 from what
+    is trained and from what is validated on.
     """
     if division not in DIVISIONS:
         raise ConfigError(unknown("protocol of metr-la", division, DIVISIONS))

@@ -4,6 +4,7 @@ A cell is one thing to measure: a method on one trial. It says all that is neede
 again, so two tables that share a cell share its record.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,7 +21,7 @@ from cdsa.experiments.protocols import (
     Filling,
     Foresight,
 )
-from cdsa.method import info_of
+from cdsa.method import info_of, make_method
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)
@@ -33,9 +34,14 @@ AS_PUBLISHED = "as published"
 """What a record says of its data if they are the paper's own."""
 
 NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
-MANNERS = ("independent", "joint", "shared")
+OTHER_MANNERS = ("independent", "joint", "shared")
+"""Beside the decomposed one, which a network has if none is named."""
+
 LOSSES = ("rmse", "mse", "mae", "rmse+mae")
 MINUTES, QUICK_MINUTES = 10.0, 0.04
+PROFILE = "profile"
+"""The protocol of counting operations, which needs no data."""
+
 COMPLEXITY_SIZES = "36x36x1"
 
 
@@ -96,14 +102,12 @@ class Table:
 
 
 _FILL = ("mean", "linear", "knn")
-_ABLATION = (*(f"{NETWORK}:{manner}" for manner in MANNERS), NETWORK)
+_ABLATION = (*(f"{NETWORK}:{manner}" for manner in OTHER_MANNERS), NETWORK)
 _KDD2015 = ("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum")
 TABLES = {
     table.name: table
     for table in (
-        Table(
-            name="complexity", data=(COMPLEXITY_SIZES,), protocols=("profile",), methods=_ABLATION
-        ),
+        Table(name="complexity", data=(COMPLEXITY_SIZES,), protocols=(PROFILE,), methods=_ABLATION),
         Table(
             name="nyc",
             data=("nyc-traffic",),
@@ -163,7 +167,7 @@ TABLES = {
             name="ablation-metr-la",
             data=("metr-la",),
             protocols=DIVISIONS,
-            methods=("last", *(f"{FORECASTER}:{manner}" for manner in MANNERS), FORECASTER),
+            methods=("last", *(f"{FORECASTER}:{manner}" for manner in OTHER_MANNERS), FORECASTER),
         ),
     )
 }
@@ -200,7 +204,9 @@ def cells_of(
     """All cells of a table, or those that are wanted of it."""
     names = _methods(table, methods, quick)
     chosen = _rates(table, rates, quick)
-    trials = seeds or range(1 if quick else table.trials)
+    trials = range(1 if quick else table.trials) if seeds is None else seeds
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise ConfigError(f"--minutes must be greater than 0, but found {minutes:g}")
     for seed, name, kind, protocol, rate in product(
         trials, names, _data(table, data), table.protocols, chosen
     ):
@@ -212,20 +218,30 @@ def cells_of(
 def _methods(table: Table, wanted: Sequence[str] | None, quick: bool) -> list[str]:
     if wanted is None:  # a small network is none of the authors'
         return [name for name in table.methods if not (quick and "@" in name)]
-    for name in wanted:
-        info = info_of(name)
-        foresees = table.data == ("metr-la",)
-        if ("forecast" if foresees else "fill") not in info.task:
-            task = "forecasts" if foresees else "fills gaps"
-            raise ConfigError(f"the table '{table.name}' is of what {task}, but {name} is not")
-    return list(wanted)
+    return [_checked(table, name, quick) for name in wanted]
+
+
+def _checked(table: Table, name: str, quick: bool) -> str:
+    """The method's name as tables have it, or why it has no place in this one."""
+    made, info, preset = make_method(name)[1], info_of(name), name.partition("@")[2]
+    if table.name == "complexity":
+        if info.name != NETWORK or preset:
+            raise ConfigError(f"the table 'complexity' is of {NETWORK} in its manners, not {name}")
+    elif ("forecast" if table.data == ("metr-la",) else "fill") not in info.task:
+        task = "forecasts" if table.data == ("metr-la",) else "fills gaps"
+        raise ConfigError(f"the table '{table.name}' is of what {task}, but {name} is not")
+    if quick and preset:
+        raise ConfigError(f"with --quick networks are small, but {name} has a preset of its own")
+    if not info.trains:
+        return name
+    return str(getattr(made, "label", name)) + (f"@{preset}" if preset else "")
 
 
 def _data(table: Table, wanted: Sequence[str] | None) -> Sequence[str]:
     for name in wanted or ():
         if name not in table.data:
             raise ConfigError(unknown(f"data set of the table '{table.name}'", name, table.data))
-    return wanted or table.data
+    return table.data if wanted is None else wanted
 
 
 def _rates(table: Table, wanted: Sequence[float] | None, quick: bool) -> tuple[float | None, ...]:
@@ -242,7 +258,7 @@ def _rates(table: Table, wanted: Sequence[float] | None, quick: bool) -> tuple[f
 def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
     """The cell with what a network is set to for it."""
     info = info_of(cell.method)
-    if not info.trains or cell.protocol == "profile":
+    if not info.trains or cell.protocol == PROFILE:
         return replace(cell, quick=quick and cell.data == "metr-la")
     plain, _, preset = cell.method.partition("@")
     manner = plain.partition(":")[2]
@@ -252,7 +268,7 @@ def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
     if cell.loss:
         kept = (one for one in settings if not one.startswith("train.loss="))
         settings = (*kept, f"train.loss={cell.loss}")
-    budget = minutes or (QUICK_MINUTES if quick else MINUTES)
+    budget = (QUICK_MINUTES if quick else MINUTES) if minutes is None else minutes
     return replace(cell, minutes=budget, quick=quick, settings=settings)
 
 

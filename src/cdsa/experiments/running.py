@@ -1,9 +1,11 @@
 """Running cells: learn, fill, measure, write down. What is written down is not run again."""
 
+import contextlib
 import hashlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,16 @@ from typing import Any
 import xarray as xr
 
 from cdsa.config import override
+from cdsa.cube import unit_of
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
-from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, Cell, trial_of
+from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, trial_of
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, make_method
 from cdsa.metrics import FIGURES, Errors, measure
-from cdsa.results import Record, Value, append_results, plain, read_results
+from cdsa.results import Value, append_results, now, plain, read_results, take_turn
+from cdsa.scoring import MIXED
 from cdsa.train.run import Run
 
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
@@ -26,7 +30,7 @@ KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick"
 QUICK_ORIGINS = 24
 """Of so many moments to forecast from, a quick run takes one."""
 Key = tuple[Value, ...]
-Known = dict[Key, list[dict[str, Value]]]
+Records = list[dict[str, Value]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,48 +54,80 @@ def key_of(cell: Cell) -> Key:
     return tuple(settings if name == "settings" else getattr(cell, name) for name in KEYS)
 
 
-def known_records(path: Path) -> Known:
-    """What is written down, by cell; of what was measured twice, the last."""
-    known: dict[Key, dict[Key, dict[str, Value]]] = {}
-    for record in read_results(path) if path.exists() else []:
-        if set(KEYS) <= set(record):
-            parts = known.setdefault(tuple(record[name] for name in KEYS), {})
-            parts[record["cells"], record["horizon"]] = record
-    return {key: list(parts.values()) for key, parts in known.items()}
+class Bench:
+    """What is read once: data sets, and the records there are."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self._opened: dict[str, Opened] = {}
+        self._records: dict[Key, Records] = {}
+        self._seen: tuple[int, int] | None = None
+
+    def open(self, name: str) -> Opened:
+        """A data set."""
+        if name not in self._opened:
+            self._opened[name] = open_dataset(name, self.lab.data)
+        return self._opened[name]
+
+    def known(self, cell: Cell) -> Records | None:
+        """The records of a cell if all of them are there, measured on the data there are now; of
+        what was measured twice, the last. Without the data, whatever they were measured on."""
+        records = self._read().get(key_of(cell), [])
+        if records and cell.protocol != PROFILE:
+            try:
+                on = measured_on(self.open(cell.data))
+            except ConfigError:
+                on = str(records[-1]["measured_on"])
+            records = [record for record in records if record["measured_on"] == on]
+        parts = {(record["cells"], record["horizon"]): record for record in records}
+        return list(parts.values()) if set(cell.parts) <= set(parts) else None
+
+    def _read(self) -> dict[Key, Records]:
+        path = self.lab.results
+        told = path.stat() if path.exists() else None
+        seen = (told.st_size, told.st_mtime_ns) if told else None
+        if seen != self._seen:
+            self._seen, self._records = seen, {}
+            for record in read_results(path) if told else []:
+                if set(KEYS) <= set(record):
+                    key = tuple(record[name] for name in KEYS)
+                    self._records.setdefault(key, []).append(record)
+        return self._records
 
 
-def is_known(cell: Cell, known: Mapping[Key, Sequence[Record]]) -> bool:
-    """Whether every record of a cell is there."""
-    there = {(record["cells"], record["horizon"]) for record in known.get(key_of(cell), ())}
-    return set(cell.parts) <= there
+def measured_on(opened: Opened) -> str:
+    """What a record says of its data."""
+    return "; ".join(opened.remarks) or AS_PUBLISHED
 
 
 def missing_cells(cells: Iterable[Cell], lab: Lab) -> list[Cell]:
     """Those that would be measured."""
-    known = known_records(lab.results)
-    return [cell for cell in cells if lab.again or not is_known(cell, known)]
+    bench = Bench(lab)
+    return [cell for cell in cells if lab.again or bench.known(cell) is None]
 
 
-def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[list[dict[str, Value]]]:
+def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[Records]:
     """The records of each cell in turn: those written down, or measured now and written down.
 
-    A cell that cannot be measured does not keep the others from it; the reason is told at the end.
+    Cells that another run has under way come last. A cell that cannot be measured does not keep the
+    others from it; the reason is told at the end.
     """
-    failed: dict[str, Cell] = {}
-    opened: dict[str, Opened] = {}
-    for cell in cells:
-        known = known_records(lab.results)
-        if lab.again or not is_known(cell, known):
-            lab.told(cell)
+    bench, failed = Bench(lab), dict[str, Cell]()
+    later: list[Cell] = []
+    for wait, some in ((False, cells), (True, later)):
+        for cell in some:
             try:
-                records = _measured(cell, opened, lab)
-            except CdsaError as reason:
-                failed.setdefault(str(reason), cell)
+                records = _known_or_measured(table, cell, bench, wait=wait)
+            except Exception as reason:
+                if not isinstance(reason, CdsaError) and os.environ.get("CDSA_DEBUG"):
+                    raise
+                kind = "" if isinstance(reason, CdsaError) else f"{type(reason).__name__}: "
+                failed.setdefault(f"{kind}{reason}", cell)
                 continue
-            append_results(lab.results, [{"table": table} | record for record in records])
-            shutil.rmtree(_folder(cell, lab), ignore_errors=True)
-            known = known_records(lab.results)
-        yield [record | {"table": table} for record in known[key_of(cell)]]
+            if records is None:
+                later.append(cell)
+            else:
+                yield [record | {"table": table} for record in records]
     if failed:
         raise ConfigError(
             "not all could be measured; what was is written down. "
@@ -99,14 +135,34 @@ def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[list[dict
         )
 
 
-def _measured(cell: Cell, opened: dict[str, Opened], lab: Lab) -> list[dict[str, Value]]:
+def _known_or_measured(table: str, cell: Cell, bench: Bench, *, wait: bool) -> Records | None:
+    """The records of a cell; None if another run has it under way and is not waited for."""
+    lab = bench.lab
+    if not lab.again and (known := bench.known(cell)):
+        return known
+    folder = _folder(cell, lab)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "turn").open("ab") as turn:
+        if not take_turn(turn, wait=wait):
+            return None
+        if not lab.again and (known := bench.known(cell)):  # by another run, meanwhile
+            return known
+        lab.told(cell)
+        records = _measured(cell, bench)
+        append_results(lab.results, [{"table": table} | record for record in records])
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others may be under way
+            folder.parent.rmdir()
+    return records
+
+
+def _measured(cell: Cell, bench: Bench) -> Records:
     """The records of a cell, measured now."""
+    lab = bench.lab
     common: dict[str, Value] = dict(zip(KEYS, key_of(cell), strict=True))
-    if cell.protocol == "profile":
-        return [common | _profile(cell) | dict(lab.origin)]
-    if cell.data not in opened:
-        opened[cell.data] = open_dataset(cell.data, lab.data)
-    data = opened[cell.data]
+    if cell.protocol == PROFILE:
+        return [common | _profile(cell) | dict(lab.origin) | {"when": now()}]
+    data = bench.open(cell.data)
     trial = trial_of(cell, data)
     if cell.quick and isinstance(trial, Foresight):
         trial = replace(trial, origins=trial.origins[::QUICK_ORIGINS])
@@ -114,9 +170,12 @@ def _measured(cell: Cell, opened: dict[str, Opened], lab: Lab) -> list[dict[str,
     filler = learnt(cell, trial, lab.run, _folder(cell, lab))
     errors = errors_of(trial, filler)
     seconds, trained = time.perf_counter() - start, _training(filler)
+    units = list(unit_of(trial.test).values())
     common |= trained
     common |= {
-        "measured_on": "; ".join([*data.remarks, *trial.remarks]) or AS_PUBLISHED,
+        "unit": units[0] if len(units) == 1 else MIXED,
+        "measured_on": measured_on(data),
+        "prepared": "; ".join(trial.remarks) or None,
         # a training that was gone on with took longer than this part of it
         "seconds": round(max(seconds, float(trained["trained_seconds"] or 0)), 2),
     }
@@ -125,6 +184,7 @@ def _measured(cell: Cell, opened: dict[str, Opened], lab: Lab) -> list[dict[str,
         | {"cells": cells, "horizon": horizon, "crps": None}
         | _figures(errors[cells, horizon])
         | dict(lab.origin)
+        | {"when": now()}
         for cells, horizon in cell.parts
     ]
 
@@ -152,6 +212,7 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
     `folder`, and a killed one is gone on with."""
     if cell.minutes is None:
         return make_method(cell.method)[1].fit(trial.train)
+    from cdsa.train.checkpoint import TRAINING
     from cdsa.train.state import StateError
 
     name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
@@ -159,18 +220,17 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
     known = trial.train
     if isinstance(trial, Foresight):
         changes.append(f"horizon={trial.ahead}")
-    if trial.validation is not None:
-        known = xr.concat([trial.train, trial.validation], "time")
-        share = trial.validation.sizes["time"] / known.sizes["time"]
-        changes.append(f"train.validation={share}")
+        if trial.validation is not None:  # a forecaster is examined on the end of what it knows
+            known = xr.concat([trial.train, trial.validation], "time")
+            share = trial.validation.sizes["time"] / known.sizes["time"]
+            changes.append(f"train.validation={share}")
     made: Any = override(make_method(name)[1], changes)
     method = replace(made, run=replace(run, folder=folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         filler: Filler = method.fit(known)
     except StateError:  # of other data or other settings than now
-        shutil.rmtree(folder)
-        folder.mkdir(parents=True)
+        (folder / TRAINING).unlink()
         filler = method.fit(known)
     return filler
 
@@ -215,13 +275,23 @@ def _profile(cell: Cell) -> dict[str, Value]:
     (manner,) = (one for one in MANNERS if one == (cell.method.partition(":")[2] or "decomposed"))
     cost = cost_of(manner, PAPER_SIZES)
     nothing: dict[str, Value] = dict.fromkeys(
-        (*FIGURES, "crps", "count", "trained_seconds", "trained_steps", "threads", "horizon")
+        (
+            *FIGURES,
+            "crps",
+            "count",
+            "trained_seconds",
+            "trained_steps",
+            "threads",
+            "horizon",
+            "unit",
+            "prepared",
+        )
     )
     told: dict[str, Value] = {
         "cells": ALL,
         "operations": cost.flops,
         "variables": cost.variables,
-        "measured_on": AS_PUBLISHED,
+        "measured_on": "one window, with our widths",
         "seconds": round(time.perf_counter() - start, 2),
     }
     return nothing | told

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import fmean, stdev
 
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.protocols import ALL, TEST_MONTHS
-from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, Table
+from cdsa.experiments.recipes import AS_PUBLISHED, FORECASTER, HORIZONS, MEAN, PROFILE, Table
 from cdsa.results import Record, Value
 
 METRICS = {
@@ -42,6 +43,8 @@ class Block:
     title: str
     metric: str
     columns: tuple[Column, ...]
+    digits: int
+    """Decimals to show, as many as the paper's."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,18 @@ class Figure:
 
     ours: float | None
     paper: float | None
+    trials: int = 0
     spread: float | None = None
     """Standard deviation over trials."""
+
+    quick: bool = False
+    comparable: bool = True
+    """Whether ours and the paper's have one unit."""
 
     @property
     def difference(self) -> float | None:
         """Ours less the paper's, as a share of the paper's."""
-        if self.ours is None or not self.paper:
+        if self.ours is None or not self.paper or not self.comparable:
             return None
         return self.ours / self.paper - 1
 
@@ -67,10 +75,8 @@ class Row:
 
     name: str
     figures: tuple[Figure, ...]
-    seconds: tuple[float, ...]
-    """What its cells took, training included, the shortest first."""
-
-    quick: bool
+    records: tuple[Record, ...]
+    """What its figures come from."""
 
     @property
     def measured(self) -> bool:
@@ -78,51 +84,56 @@ class Row:
         return any(figure.ours is not None for figure in self.figures)
 
 
-def blocks_of(table: Table) -> Iterator[Block]:
-    """The blocks of a table, in the order they are shown."""
-    metrics = paper_tables()[table.name].metrics
-    for metric in metrics:
-        word = METRICS[metric]
-        if table.rates != (None,):
-            columns = tuple(
+def blocks_of(table: Table, records: Sequence[Record] = ()) -> Iterator[Block]:
+    """The blocks of a table, in the order they are shown; missing rates that the paper has not get
+    columns if something was measured at them."""
+    paper = paper_tables()[table.name]
+    for metric in paper.metrics:
+        for title, columns in _columns(table, paper, records):
+            words = ", ".join(filter(None, [METRICS[metric], title]))
+            yield Block(words, metric, tuple(columns), paper.digits[metric])
+
+
+def _columns(
+    table: Table, paper: PaperTable, records: Sequence[Record]
+) -> Iterator[tuple[str, list[Column]]]:
+    """Titles and columns of a table's blocks."""
+    if table.name == "complexity":
+        yield "", [Column("one window", {}, table.data[0])]
+    elif table.rates != (None,):
+        rates = {float(rate) for r in records if (rate := r.get("rate")) is not None}
+        rates |= {rate for rate in table.rates if rate is not None}
+        yield (
+            "by missing rate",
+            [
                 Column(f"{rate:.0%}", {"rate": rate, "cells": ALL}, f"{rate:g}")
-                for rate in table.rates
-                if rate is not None
-            )
-            yield Block(f"{word} by missing rate", metric, columns)
-        elif table.data == ("metr-la",):
-            told = paper_tables()[table.name].columns
-            for protocol in table.protocols:
-                columns = tuple(
-                    Column(
-                        f"{horizon} min" if horizon != MEAN else "mean",
-                        {"protocol": protocol, "horizon": horizon},
-                        horizon,
-                    )
-                    for horizon in (*HORIZONS, MEAN)
-                    if horizon in told
-                )
-                yield Block(f"{word}, {protocol}", metric, columns)
-        elif table.name == "complexity":
-            yield Block(word, metric, (Column("one window", {}, table.data[0]),))
-        else:
-            for data in table.data:
-                columns = tuple(
-                    Column(
-                        f"{protocol} {cells.replace('-', ' ')}",
-                        {"data": data, "protocol": protocol, "cells": cells},
-                        data,
-                    )
-                    for protocol in table.protocols
-                    for cells in (ALL, TEST_MONTHS)
-                )
-                yield Block(f"{word}, {data}", metric, columns)
+                for rate in sorted(rates)
+            ],
+        )
+    elif table.data == ("metr-la",):
+        told = [horizon for horizon in (*HORIZONS, MEAN) if horizon in paper.columns]
+        for protocol in table.protocols:
+            yield protocol, [_ahead(protocol, horizon) for horizon in told]
+    else:
+        for data in table.data:
+            kinds = product(table.protocols, (ALL, TEST_MONTHS))
+            yield data, [_of_cells(data, protocol, cells) for protocol, cells in kinds]
+
+
+def _ahead(protocol: str, horizon: str) -> Column:
+    label = horizon if horizon == MEAN else f"{horizon} min"
+    return Column(label, {"protocol": protocol, "horizon": horizon}, horizon)
+
+
+def _of_cells(data: str, protocol: str, cells: str) -> Column:
+    label = f"{protocol} {cells.replace('-', ' ')}"
+    return Column(label, {"data": data, "protocol": protocol, "cells": cells}, data)
 
 
 def title_of(block: Block, records: Sequence[Record]) -> str:
     """The block's title, with a warning if it was not measured on the paper's own data."""
     own = [r for r in records if any(_fits(r, column) for column in block.columns)]
-    strange = any(record["measured_on"] != AS_PUBLISHED for record in own)
+    strange = any(r["measured_on"] != AS_PUBLISHED for r in own if r["protocol"] != PROFILE)
     return block.title + (" (not the paper's own data)" if strange else "")
 
 
@@ -138,22 +149,19 @@ def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
         figures, used = [], []
         for column in block.columns:
             own = _longest([r for r in by_name.get(name, []) if _fits(r, column)])
-            figures.append(_figure(own, paper.figure(name, column.paper, block.metric), block))
+            theirs = paper.figure(name, column.paper, block.metric)
+            figures.append(_figure(own, theirs, block.metric, paper.unit))
             used += own
-        rows.append(
-            Row(
-                name=name,
-                figures=tuple(figures),
-                seconds=tuple(sorted(float(record["seconds"] or 0) for record in used)),
-                quick=any(bool(record["quick"]) for record in used),
-            )
-        )
+        rows.append(Row(name, tuple(figures), tuple(used)))
     return rows
 
 
 def row_of(record: Record) -> str:
-    """The row that a record stands in."""
-    return str(record["loss"] or record["method"])
+    """The row that a record stands in: its method, or the loss it was trained with."""
+    method, loss = str(record["method"]), record["loss"]
+    if loss is None:
+        return method
+    return str(loss) if method == FORECASTER else f"{method}, {loss}"
 
 
 def _fits(record: Record, column: Column) -> bool:
@@ -180,13 +188,18 @@ def _longest(records: Sequence[Record]) -> list[Record]:
     return list(latest.values())
 
 
-def _figure(records: Iterable[Record], paper: float | None, block: Block) -> Figure:
-    found = [record.get(block.metric) for record in records]
+def _figure(
+    records: Sequence[Record], paper: float | None, metric: str, unit: str | None
+) -> Figure:
+    found = [record.get(metric) for record in records]
     values = [float(value) for value in found if value is not None]
     return Figure(
         ours=fmean(values) if values else None,
         paper=paper,
+        trials=len(values),
         spread=stdev(values) if len(values) > 1 else None,
+        quick=any(bool(record["quick"]) for record in records),
+        comparable=unit is None or all(r.get("unit") in (None, unit) for r in records),
     )
 
 
@@ -201,15 +214,18 @@ def _order(table: Table, paper: PaperTable, found: Iterable[str]) -> list[str]:
     return order + [name for name in there if name not in order]
 
 
-def figure_text(value: float | None, metric: str) -> str:
-    """A figure as the paper writes it."""
+def figure_text(value: float | None, block: Block) -> str:
+    """A figure with the paper's decimals."""
     if value is None:
         return "-"
-    if metric in SHARES:
-        return f"{value:.2%}"
-    if metric in UNITS:
-        return f"{value / UNITS[metric]:.2f}"
-    return f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+    if block.metric in SHARES:
+        return f"{value:.{block.digits}%}"
+    return f"{value / UNITS.get(block.metric, 1):.{block.digits}f}"
+
+
+def ours_text(figure: Figure, block: Block) -> str:
+    """Ours, with a star if it is of a quick run."""
+    return figure_text(figure.ours, block) + ("*" if figure.quick else "")
 
 
 def difference_text(figure: Figure) -> str:
@@ -220,28 +236,27 @@ def difference_text(figure: Figure) -> str:
 
 
 def time_text(row: Row) -> str:
-    """What the cells of a row took, from the shortest to the longest."""
-    if not row.seconds:
-        return "-"
-    first, last = (_duration(row.seconds[end]) for end in (0, -1))
-    return first if first == last else f"{first} to {last}"
+    """What the longest cell of a row took, training included."""
+    times = [float(seconds) for r in row.records if (seconds := r.get("seconds")) is not None]
+    return duration(max(times)) if times else "-"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time that people can read."""
     if seconds < 1:
         return "< 1 s"
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
 def best_of(rows: Sequence[Row]) -> list[float | None]:
-    """The least error of ours in each column."""
+    """The least error of ours in each column; quick runs do not count."""
     columns = zip(*(row.figures for row in rows), strict=True)
     return [
-        min((figure.ours for figure in column if figure.ours is not None), default=None)
+        min((f.ours for f in column if f.ours is not None and not f.quick), default=None)
         for column in columns
     ]
 
 
 def row_text(row: Row) -> str:
     """The name of a row, in words where its method's own does not tell."""
-    return WORDS.get(row.name, row.name) + (" (quick)" if row.quick else "")
+    return WORDS.get(row.name, row.name)

@@ -133,8 +133,9 @@ def test_records_that_are_not_whole_are_left_out():
 
 def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
     records = [
-        record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", trained_seconds=600.0, trained_steps=900,
-               seconds=630.0, measured_on="a stand-in <of another kind>"),
+        record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", seconds=630.0,
+               trained_seconds=600.0, trained_steps=900,
+               measured_on="a stand-in <of another kind>"),
         record("linear", mse=0.219),
     ]  # fmt: skip
     page = markdown_page(records, "r.jsonl")

@@ -142,7 +142,12 @@ def pm25() -> str:
     from cdsa.experiments.paper import paper_tables
     from cdsa.experiments.recipes import TABLES as PAPER_TABLES
     from cdsa.experiments.tables import (
-        blocks_of, figure_text, ours_text, row_text, rows_of, time_text,
+        blocks_of,
+        figure_text,
+        ours_text,
+        row_text,
+        rows_of,
+        time_text,
     )  # fmt: skip
 
     records = read_results(ROOT / "results" / "paper.jsonl")

@@ -279,6 +279,7 @@ def test_a_cell_that_fails_does_not_keep_others_from_being_measured(data, tmp_pa
         for records in run_cells("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
             done += records
     assert len(done) == 4
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["r.jsonl"]
 
 
 def test_one_failing_data_set_does_not_hide_what_was_measured(data):

@@ -29,6 +29,8 @@ KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick"
 """What makes two cells the same; the table they stand in does not."""
 QUICK_ORIGINS = 24
 """Of so many moments to forecast from, a quick run takes one."""
+TURN = "turn"
+"""The file that a run holds while it measures a cell."""
 Key = tuple[Value, ...]
 Records = list[dict[str, Value]]
 
@@ -138,22 +140,33 @@ def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[Records]:
 def _known_or_measured(table: str, cell: Cell, bench: Bench, *, wait: bool) -> Records | None:
     """The records of a cell; None if another run has it under way and is not waited for."""
     lab = bench.lab
-    if not lab.again and (known := bench.known(cell)):
+    known = None if lab.again else bench.known(cell)
+    if known is not None:
         return known
+    if cell.protocol != PROFILE:
+        bench.open(cell.data)  # or say that it is not there, before anything is begun
     folder = _folder(cell, lab)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "turn").open("ab") as turn:
+    with (folder / TURN).open("ab") as turn:
         if not take_turn(turn, wait=wait):
             return None
-        if not lab.again and (known := bench.known(cell)):  # by another run, meanwhile
-            return known
-        lab.told(cell)
-        records = _measured(cell, bench)
-        append_results(lab.results, [{"table": table} | record for record in records])
+        known = None if lab.again else bench.known(cell)  # another run may have been faster
+        try:
+            if known is None:
+                lab.told(cell)
+                known = _measured(cell, bench)
+                append_results(lab.results, [{"table": table} | record for record in known])
+        finally:
+            _clear(folder, whole=known is not None)
+    return known
+
+
+def _clear(folder: Path, *, whole: bool) -> None:
+    """Remove the folder of a cell; one with a training to be gone on with only if it is done."""
+    if whole or not any(path.name != TURN for path in folder.iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # others may be under way
             folder.parent.rmdir()
-    return records
 
 
 def _measured(cell: Cell, bench: Bench) -> Records:

@@ -86,6 +86,14 @@ def test_every_cell_has_its_own_longest_training():
     assert time_text(found) == "10 min"
 
 
+def test_the_papers_own_data_count_more_than_a_stand_in():
+    real = record("cdsa-paper", minutes=1, mse=0.5)
+    standin = record("cdsa-paper", minutes=10, mse=0.1, measured_on="a stand-in", seed=1)
+    assert row([real, standin], "cdsa-paper").figures[3].ours == 0.5
+    other = record("cdsa-paper", minutes=10, mse=0.2, measured_on="another stand-in")
+    assert row([standin, other], "cdsa-paper").figures[3].ours == 0.2  # never a mean over data
+
+
 def test_of_what_was_measured_twice_the_last_counts():
     assert row([record(mse=0.1), record(mse=0.3)], "linear").figures[3].ours == 0.3
 

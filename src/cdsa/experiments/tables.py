@@ -138,7 +138,7 @@ def title_of(block: Block, records: Sequence[Record]) -> str:
 
 
 def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
-    """The rows of a block; of several budgets of training the longest counts, cell by cell."""
+    """The rows of a block; of what was measured in several ways, what counts, cell by cell."""
     paper = paper_tables()[table.name]
     by_name: dict[str, list[Record]] = {}
     for record in records:
@@ -148,7 +148,7 @@ def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
     for name in _order(table, paper, by_name):
         figures, used = [], []
         for column in block.columns:
-            own = _longest([r for r in by_name.get(name, []) if _fits(r, column)])
+            own = _counting([r for r in by_name.get(name, []) if _fits(r, column)])
             theirs = paper.figure(name, column.paper, block.metric)
             figures.append(_figure(own, theirs, block.metric, paper.unit))
             used += own
@@ -168,24 +168,21 @@ def _fits(record: Record, column: Column) -> bool:
     return all(record.get(name) == value for name, value in column.match.items())
 
 
-def _longest(records: Sequence[Record]) -> list[Record]:
-    """Those of the longest budget, of the quick ones only if there are no others; of what was
-    measured twice, the last."""
+def _counting(records: Sequence[Record]) -> list[Record]:
+    """Those that count: not of quick runs if there are others, on the paper's own data if there are
+    such, of the longest budget; of data or seeds that were measured twice, the last."""
     if not records:
         return []
 
-    def budget(record: Record) -> tuple[bool, float]:
-        return not record["quick"], float(record["minutes"] or 0)
+    def worth(record: Record) -> tuple[bool, bool, float]:
+        own = record["measured_on"] == AS_PUBLISHED
+        return not record["quick"], own, float(record["minutes"] or 0)
 
-    most = max(budget(record) for record in records)
-    latest = {
-        tuple(
-            record[name] for name in ("data", "protocol", "rate", "seed", "cells", "horizon")
-        ): record
-        for record in records
-        if budget(record) == most
-    }
-    return list(latest.values())
+    most = max(worth(record) for record in records)
+    best = [record for record in records if worth(record) == most]
+    same = [record for record in best if record["measured_on"] == best[-1]["measured_on"]]
+    names = ("data", "protocol", "rate", "seed", "cells", "horizon")
+    return list({tuple(record[name] for name in names): record for record in same}.values())
 
 
 def _figure(

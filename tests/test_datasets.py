@@ -162,7 +162,19 @@ def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
     opened = open_dataset("kdd2015-hum", tmp_path)
     assert opened.form.name == "stand-in" and "stand-in" in opened.remarks[0]
     assert opened.cube["measurement"].to_numpy().tolist() == ["humidity"]
-    np.testing.assert_array_equal(opened.cube.to_numpy()[..., 0], parts["X"][..., 1])
+    np.testing.assert_allclose(opened.cube.to_numpy()[..., 0], parts["X"][..., 1], rtol=1e-6)
+
+
+def test_short_floats_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / "first10sensors_full_34272.npz"
+    write_cube(path, steps=30, stations=2, measurements=1)
+    with np.load(path) as old:
+        parts = dict(old)
+    parts["X"][:3, 0, 0] = [1.3, -2.2, 1234.567]
+    np.savez(path, **parts)
+    cube = open_dataset("metr-la", str(tmp_path)).cube
+    assert cube.to_numpy()[:3, 0, 0].tolist() == [1.3, -2.2, 1234.567]
+    assert repr(open_dataset("metr-la", tmp_path)) == "<metr-la: 30 x 2 x 1, form '10-sensors'>"
 
 
 @pytest.mark.parametrize("suffixes", [True, False])
@@ -294,7 +306,7 @@ def test_counts_are_read_from_anybodys_file(tmp_path):
     opened = open_dataset("nyc-traffic", tmp_path)
     assert opened.cube["location"].to_numpy().tolist() == ["007"]
     (tmp_path / "camera_counts.csv").write_text("time,camera\n2020-01-01,1\n")
-    with pytest.raises(TableError, match="no vehicles"):
+    with pytest.raises(TableError, match="but there are time, camera"):
         open_dataset("nyc-traffic", tmp_path)
 
 
@@ -426,7 +438,7 @@ def test_a_page_in_place_of_a_file_is_not_kept(site, tmp_path):
     (folder / "a.txt").write_text("\n<!DOCTYPE html><html>Please sign in</html>")
     with pytest.raises(ConfigError, match="a web page came instead"):
         download(with_address(Address(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_what_was_cut_off_on_the_way_is_not_kept(site, tmp_path):
@@ -436,7 +448,7 @@ def test_what_was_cut_off_on_the_way_is_not_kept(site, tmp_path):
         download(
             with_address(Address(url=f"{url}/cut.txt", files=("cut.txt",))), tmp_path / "cache"
         )
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_without_a_connection_it_is_said_what_to_do(site, tmp_path):
@@ -444,7 +456,7 @@ def test_without_a_connection_it_is_said_what_to_do(site, tmp_path):
     for address in (f"{url}/absent.txt", "http://127.0.0.1:9/a.txt"):
         with pytest.raises(ConfigError, match=r"could not be reached.*another machine.*--data"):
             download(with_address(Address(url=address, files=("a.txt",))), tmp_path / "cache")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_every_address_brings_a_file_that_is_looked_for():

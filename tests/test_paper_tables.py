@@ -152,7 +152,7 @@ def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
     assert "10 min" in page and "a stand-in \\<of another kind\\>" in page
     assert "cdsa-paper trained for 10 min, 900 steps, with steps=48" in page
     assert "## kdd2018" in page and "## nyc" not in page
-    assert page.index("straight line in time") < page.index("| mean of the station |")
+    assert page.index("linear (straight line)") < page.index("| mean (of the station) |")
     web = html_page(records, "r.jsonl")
     assert "a stand-in &lt;of another kind&gt;" in web and "<small>(0.291 +72%)</small>" in web
     assert "http" not in web  # nothing is fetched from elsewhere

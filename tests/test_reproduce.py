@@ -96,6 +96,8 @@ def test_rates_trials_and_protocols_are_the_papers():
     [
         (["kdd-2015"], "did you mean 'kdd2015'"),
         (["kdd2015", "--methods", "meen"], "did you mean 'mean'"),
+        (["kdd2015", "--methods", "brits"], "stands in the paper's table, but is not built"),
+        (["kdd2015", "--data", "/nowhere"], "--data must be a folder"),
         (["metr-la", "--methods", "linear"], "linear is not"),
         (["kdd2015", "--methods", "cdsa-paper-forecast"], "cdsa-paper-forecast is not"),
         (["kdd2015", "--rates", "0.5"], "has no missing rates"),
@@ -275,7 +277,7 @@ def test_a_cell_of_which_a_part_is_written_down_is_not_finished(data, tmp_path):
 def test_a_cell_that_fails_does_not_keep_others_from_being_measured(data, tmp_path):
     bad = Cell(method="mean", data="kdd2015-temp", protocol="in-sample")
     done = []
-    with pytest.raises(CdsaError, match="what was is written down.*kdd2015-temp"):
+    with pytest.raises(CdsaError, match="could not be measured.*kdd2015-temp"):
         for records in run_cells("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
             done += records
     assert len(done) == 4
@@ -359,7 +361,7 @@ def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path)
 def test_a_table_is_printed_with_the_papers_numbers_below_ours(data, monkeypatch):
     text = run("reproduce", "kdd2015", "--data", data, "--methods", "mean,linear",
                "--on", "kdd2015-pm25")  # fmt: skip
-    assert "straight line in time" in text and "the paper" in text
+    assert "linear (straight line)" in text and "the paper" in text
     assert "55.51" in text and "77.97%" in text and "3 stations, not 36" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
@@ -370,6 +372,8 @@ def test_results_become_pages(data, tmp_path):
     assert "page.md" in text and "page.html" in text
     page = (tmp_path / "page.md").read_text()
     assert "55.51" in page and "brits" in page and "measured on kdd2015-pm25: 960" in page
+    run("tables", "-o", tmp_path / "page.md")  # a page of ours is made anew
+    (tmp_path / "page.html").write_text("of somebody else")
     with pytest.raises(CdsaError, match="exists already"):
         CliRunner().invoke(app, ["tables", "-o", str(tmp_path / "page")], catch_exceptions=False)
     run("tables", "-o", tmp_path / "page", "--overwrite")
@@ -402,6 +406,21 @@ def test_a_data_set_is_written_as_a_cube_that_can_be_filled(data, tmp_path):
 
 
 def test_what_cannot_be_downloaded_is_explained(tmp_path):
-    text = run("data", "get", "kdd2018")
-    assert "no public address" in text and "biendata" in text and "CDSA_DATA" in text
-    assert "ships with cdsa" in run("data", "get", "nyc-weather")
+    done = CliRunner().invoke(app, ["data", "get", "kdd2018"])
+    assert done.exit_code == 1
+    assert "no public address" in done.stdout and "biendata" in done.stdout
+    assert "CDSA_DATA" in done.stdout
+    assert "is there already" in run("data", "get", "nyc-weather")
+
+
+def test_counts_of_ones_own_are_measured_as_ones_own(tmp_path):
+    rows = "".join(
+        f"2020-01-0{1 + n // 288} {n % 288 // 12:02}:{n % 12 * 5:02}:30,{camera},{n % 7}\n"
+        for n in range(600)
+        for camera in "ab"
+    )
+    (tmp_path / "camera_counts.csv").write_text(f"time,camera,vehicles\n{rows}")
+    words = ("--methods", "linear", "--rates", "0.5", "--seeds", "0")
+    (record,) = reproduce("nyc", tmp_path, *words)
+    assert record["unit"] == "vehicles"
+    assert record["measured_on"].startswith("counts of your own, from camera_counts.csv; 600 time")

@@ -112,6 +112,13 @@ def _parted(content: bytes, path: str | Path) -> tuple[int, dict[str, Value] | N
     return whole, record
 
 
+def _strange(path: str | Path, number: int) -> str:
+    return (
+        f"line {number} of {path} is not a record (one JSON object). Is it a file of results, as "
+        "'cdsa reproduce --results' keeps it? If so, take that line out"
+    )
+
+
 def read_results(path: str | Path) -> list[dict[str, Value]]:
     """All records of a results file, without a last one that was cut off."""
     try:
@@ -129,8 +136,8 @@ def read_results(path: str | Path) -> list[dict[str, Value]]:
         try:
             record = json.loads(line)
         except json.JSONDecodeError as bad:
-            raise ConfigError(f"line {number} of {path} is not JSON: {bad}. Remove it") from bad
+            raise ConfigError(f"{_strange(path, number)}: {bad}") from bad
         if not isinstance(record, dict):
-            raise ConfigError(f"line {number} of {path} is not a record. Remove it")
+            raise ConfigError(_strange(path, number))
         records.append(record)
     return records + ([last] if last is not None else [])

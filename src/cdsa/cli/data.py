@@ -8,7 +8,6 @@ import typer
 from cdsa.cli.options import DataFolder, Json, Overwrite
 
 if TYPE_CHECKING:
-    from cdsa.datasets import Opened
     from cdsa.datasets.kinds import DataSet
     from cdsa.results import Value
 
@@ -36,16 +35,17 @@ def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
 def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
     """Where a data set comes from, its licence, what it must come to, and what is there of it."""
     from cdsa.cli import show, tables
-    from cdsa.datasets import dataset
+    from cdsa.datasets import dataset, open_dataset
 
     one = dataset(name)
     record = _record(one, folder)
     if json:
         show.print_json([record])
         return
-    tables.print_dataset(one, record)
-    opened = _opened(name, folder)
-    if opened is not None:
+    tables.print_dataset(one, _forms(one, folder))
+    if record["form"]:
+        with show.busy(f"reading {name}"):
+            opened = open_dataset(name, folder)
         tables.print_opened(opened)
 
 
@@ -65,18 +65,18 @@ def get(
     from cdsa.datasets.folders import cache_folder
 
     one = dataset(name)
+    there = [form for form in _forms(one, folder) if form in _whole(one)]
     place = (folder or cache_folder()) / name
-    if not one.addresses:
+    if there:
+        show.out.print(f"{name} is there already: cdsa data info {name}")
+    elif one.addresses:
+        for path in download(one, place, lambda address: show.note(f"downloading {address}")):
+            show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+    else:
         show.out.print(f"{name} has no public address to download it from.")
         show.out.print(f"by hand: {one.by_hand}")
-        if any(form.files for form in one.forms):
-            show.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
-        return
-    paths = download(one, place, lambda address: show.note(f"downloading {address}"))
-    for path in paths:
-        show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
-    if not paths:
-        show.out.print(f"all of it is in {place} already")
+        show.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
+        raise typer.Exit(1)
 
 
 @data.command("show")
@@ -99,6 +99,7 @@ def show_one(
     from cdsa.datasets import open_dataset
     from cdsa.inspection import inspect_cube
     from cdsa.sources.files import open_source, save_cube
+    from cdsa.sources.formats import format_of
     from cdsa.sources.write import check_outputs
 
     if output is not None:
@@ -111,27 +112,27 @@ def show_one(
     if output is not None:
         save_cube(opened.cube, output, overwrite=overwrite)
         show.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+        if format_of(output) not in ("netcdf", "zarr"):
+            show.note("a table has no room for units and directions; NetCDF and Zarr have")
 
 
-def _opened(name: str, folder: Path | None) -> "Opened | None":
-    from cdsa.cli import show
-    from cdsa.datasets import open_dataset
-    from cdsa.errors import ConfigError
+def _forms(one: "DataSet", folder: Path | None) -> list[str]:
+    """The forms of a data set that can be read."""
+    from cdsa.datasets.folders import data_folders, find_form
 
-    try:
-        with show.busy(f"reading {name}"):
-            return open_dataset(name, folder)
-    except ConfigError as reason:
-        show.note(str(reason))
-        return None
+    folders = data_folders(folder)
+    return [form.name for form in one.forms if find_form(form, folders) is not None]
+
+
+def _whole(one: "DataSet") -> list[str]:
+    """The forms that are the data set itself, and no stand-in for it."""
+    return [form.name for form in one.forms if not form.differs or form.own]
 
 
 def _record(one: "DataSet", folder: Path | None) -> "dict[str, Value]":
     """A data set as a flat record, with the form that is there."""
-    from cdsa.datasets.folders import data_folders, find_form
-
-    folders = data_folders(folder)
-    there = next((form for form in one.forms if find_form(form, folders) is not None), None)
+    names = _forms(one, folder)
+    there = next((form for form in one.forms if form.name in names), None)
     facts = one.facts
     return {
         "name": one.name,

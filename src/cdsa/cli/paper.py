@@ -1,5 +1,6 @@
 """Commands about the paper's tables: reproduce, tables."""
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,7 +83,7 @@ def reproduce(
         show.print_json(records)
     elif records:
         printed.print_table(table, records)
-        show.out.print(f"\nrecords are in [bold]{results}[/]; 'cdsa tables' makes a page of them")
+        show.out.print(f"\nto make pages of all records: cdsa tables --results {results}")
     if failure is not None:
         raise failure
 
@@ -109,19 +110,23 @@ def _measure(
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
     from cdsa.cli import show, work
+    from cdsa.datasets.folders import data_folders
     from cdsa.experiments.running import Lab, missing_cells, run_cells
     from cdsa.results import provenance
     from cdsa.train.run import Run
 
+    data_folders(folder)  # says so if there is none
     if not results.absolute().parent.is_dir():
         raise OutputError(f"there is no folder {results.parent} to keep records in. Make it first")
     records: list[dict[str, Value]] = []
     with work.Bar() as bar:
         bar.start(table, len(cells))
 
+        count = itertools.count(1)
+
         def told(cell: "Cell") -> None:
             bar.name(cell.method)
-            show.note(cell.label)
+            show.note(f"{next(count)} of {len(missing)}: {cell.label}")
 
         lab = Lab(
             results=results,
@@ -131,13 +136,15 @@ def _measure(
             told=told,
             again=again,
         )
-        _announce(missing_cells(cells, lab), len(cells))
+        missing = missing_cells(cells, lab)
+        _announce(missing, len(cells))
         try:
             for measured in run_cells(table, cells, lab):
                 records += measured
                 bar.advance()
         except KeyboardInterrupt:
-            show.note(f"stopped; what was measured is in {results}, the same command goes on")
+            there = f"what was measured is in {results}" if results.exists() else "nothing is lost"
+            show.note(f"stopped; {there}, and the same command goes on")
             raise typer.Exit(130) from None
         except CdsaError as failure:
             return records, failure
@@ -148,15 +155,16 @@ def _announce(cells: "list[Cell]", wanted: int) -> None:
     """Say what is going to be done, and how long networks will train."""
     from cdsa.cli import show
 
-    known = f"; {wanted - len(cells)} more are known already" if len(cells) < wanted else ""
-    minutes = sum(cell.minutes or 0 for cell in cells)
-    training = ""
-    if minutes >= 1:
-        training = (
-            f", with {minutes:,.0f} minutes of training (--minutes for each, --methods for fewer, "
-            "--quick to try)"
-        )
-    show.note(f"{show.several(len(cells), 'cell')} of the table to measure{training}{known}")
+    known = wanted - len(cells)
+    minutes = round(sum(cell.minutes or 0 for cell in cells))
+    training = (
+        f", with {show.several(minutes, 'minute')} of training in all (--minutes for each, "
+        "--methods for fewer, --quick to try)"
+        if minutes
+        else ""
+    )
+    there = f"; {known} are known already" if known else ""
+    show.note(f"{show.several(len(cells), 'cell')} of the table to measure{training}{there}")
 
 
 def _words(text: str | None) -> list[str] | None:

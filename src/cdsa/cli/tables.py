@@ -3,18 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from cdsa.cli.show import out, several, share
 from cdsa.datasets import Opened
-from cdsa.datasets.kinds import DataSet
+from cdsa.datasets.kinds import DataSet, Form
 from cdsa.experiments.recipes import table_of
 from cdsa.experiments.tables import (
     Block,
     Figure,
+    Row,
     blocks_of,
     difference_text,
     figure_text,
+    notes_of,
     ours_text,
     row_text,
     rows_of,
@@ -25,18 +28,22 @@ from cdsa.results import Value
 
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
-    """The data sets, two lines each."""
+    """The data sets, a few lines each."""
     for record in records:
-        there = f"there ({record['form']})" if record["form"] else "not there"
-        sizes = " x ".join(f"{record[name]:,}" for name in ("steps", "stations", "measurements"))
-        out.print(f"[bold]{record['name']}[/]  {sizes}  {there}")
-        out.print(f"  {escape(str(record['title']))}")
+        there = f"there, form '{record['form']}'" if record["form"] else "not there"
+        out.print(f"[bold]{record['name']}[/]  {there}")
+        print_indented(str(record["title"]))
         if record["differs"]:
-            out.print(f"  [yellow]look:[/] {escape(str(record['differs']))}")
+            print_indented(f"[yellow]but:[/] {escape(str(record['differs']))}", markup=True)
 
 
-def print_dataset(data: DataSet, record: Mapping[str, Value]) -> None:
-    """All that is known of a data set."""
+def print_indented(text: str, *, markup: bool = False) -> None:
+    """Text two columns to the right, on as many lines as it takes."""
+    out.print(Padding(text if markup else escape(text), (0, 0, 0, 2)))
+
+
+def print_dataset(data: DataSet, there: Sequence[str]) -> None:
+    """All that is known of a data set; `there` has its forms that can be read."""
     facts = data.facts
     sizes = (
         f"{facts.steps:,} steps x {several(facts.stations, 'station')} x "
@@ -50,12 +57,18 @@ def print_dataset(data: DataSet, record: Mapping[str, Value]) -> None:
         ("must be", sizes),
         ("missing is", data.missing_codes),
         ("by hand", data.by_hand),
-        ("download", "cdsa data get " + data.name if data.addresses else "no public address"),
-        *(("form " + form.name, ", ".join(form.files) or "ships with cdsa") for form in data.forms),
-        ("there", str(record["form"] or "nothing of it")),
+        *(("address", address.url) for address in data.addresses),
+        *((f"form {form.name}", _form(form, there)) for form in data.forms),
     ):
         told.add_row(word, escape(text))
     out.print(told)
+
+
+def _form(form: Form, there: Sequence[str]) -> str:
+    files = ", ".join(form.files) or "ships with cdsa"
+    if form.name not in there:
+        return f"{files} (not there)"
+    return f"{files} ({'there, is read' if form.name == there[0] else 'there'})"
 
 
 def print_opened(opened: Opened) -> None:
@@ -63,40 +76,47 @@ def print_opened(opened: Opened) -> None:
     names = ", ".join(path.name for path in opened.files) or "the package"
     out.print(f"read from {escape(names)}, form '{opened.form.name}'")
     for remark in opened.remarks:
-        out.print(f"[yellow]look:[/] {escape(remark)}")
+        out.print(f"[yellow]but:[/] {escape(remark)}")
     for name, beside in opened.beside.items():
-        count = int((beside != 0).sum())
-        out.print(f"with {escape(name.replace('_', ' '))}: {count:,} cells")
+        words = opened.data.beside.get(name, "")
+        out.print(f"beside it: {escape(name)}, {int((beside != 0).sum()):,} {escape(words)}")
 
 
 def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
     """A table of the paper as far as it was measured: ours, and the paper's below it."""
-    table = table_of(name)
+    table, shown = table_of(name), list[Row]()
     for block in blocks_of(table, records):
         rows = [row for row in rows_of(table, block, records) if row.measured]
-        used = [
-            number
-            for number, _ in enumerate(block.columns)
-            if any(row.figures[number].ours is not None for row in rows)
-        ]
-        if not used:
-            continue
-        out.print(f"\n[bold]{escape(title_of(block, records))}[/]")
-        shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        shown.add_column("method", no_wrap=True)
-        for number in used:
-            shown.add_column(block.columns[number].label.replace(" ", "\n", 1), justify="right")
-        shown.add_column("time", justify="right")
-        for row in rows:
-            figures = [row.figures[number] for number in used]
-            cells = [ours_text(figure, block) for figure in figures]
-            shown.add_row(row_text(row), *cells, time_text(row))
-            if any(figure.paper is not None for figure in figures):
-                told = [_theirs(figure, block) for figure in figures]
-                shown.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in told), "")
-        out.print(shown)
-    for text in sorted({f"{r['data']}: {r['measured_on']}" for r in records}):
-        out.print(f"[yellow]measured on[/] {escape(text)}")
+        if rows:
+            shown += rows
+            out.print(f"\n[bold]{escape(title_of(block, records))}[/]")
+            out.print(_as_table(block, rows))
+    out.print()
+    if any(figure.quick for row in shown for figure in row.figures):
+        out.print("* of a quick run")
+    for line in notes_of(shown):
+        out.print(escape(line))
+
+
+def _as_table(block: Block, rows: Sequence[Row]) -> Table:
+    """The columns of a block that something was measured for."""
+    used = [
+        number
+        for number, _ in enumerate(block.columns)
+        if any(row.figures[number].ours is not None for row in rows)
+    ]
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("method", no_wrap=True)
+    for number in used:
+        shown.add_column(block.columns[number].label.replace(" ", "\n", 1), justify="right")
+    shown.add_column("time", justify="right")
+    for row in rows:
+        figures = [row.figures[number] for number in used]
+        shown.add_row(row_text(row), *(ours_text(f, block) for f in figures), time_text(row))
+        if any(figure.paper is not None for figure in figures):
+            told = [_theirs(figure, block) for figure in figures]
+            shown.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in told), "")
+    return shown
 
 
 def _theirs(figure: Figure, block: Block) -> str:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import xarray as xr
 
 from cdsa.datasets.folders import data_folders, find_form
-from cdsa.datasets.kinds import DataSet, Files, Form, Loaded
+from cdsa.datasets.kinds import WORDS, DataSet, Files, Form, Loaded
 from cdsa.errors import CdsaError, ConfigError, MissingExtraError, TableError, unknown
 
 MODULES = {
@@ -43,6 +43,11 @@ class Opened:
 
     files: tuple[Path, ...]
 
+    def __repr__(self) -> str:
+        sizes = " x ".join(f"{size:,}" for size in self.cube.shape)
+        beside = f" with {', '.join(self.beside)}" if self.beside else ""
+        return f"<{self.data.name}: {sizes}{beside}, form '{self.form.name}'>"
+
 
 def dataset(name: str) -> DataSet:
     """The data set of this name."""
@@ -58,7 +63,7 @@ def datasets() -> list[DataSet]:
     return [dataset(name) for name in MODULES]
 
 
-def open_dataset(name: str, folder: Path | None = None, *, form: str | None = None) -> Opened:
+def open_dataset(name: str, folder: str | Path | None = None, *, form: str | None = None) -> Opened:
     """Read a data set from `folder`, or from $CDSA_DATA, or from the user's cache.
 
     The first of its forms that is there is read, or the one named `form`.
@@ -75,10 +80,18 @@ def open_dataset(name: str, folder: Path | None = None, *, form: str | None = No
         files = find_form(one, folders)
         if files is not None:
             loaded = _load(data, one, files)
-            remarks = (*((one.differs,) if one.differs else ()), *data.facts.remarks(loaded))
+            remarks = (*((one.differs,) if one.differs else ()), *_remarks(data, one, loaded))
             paths = tuple(path for some in files.values() for path in some)
             return Opened(data, one, loaded.cube, dict(loaded.beside), remarks, paths)
     _refuse(name, forms, folders)
+
+
+def _remarks(data: DataSet, form: Form, loaded: Loaded) -> list[str]:
+    """How what was read differs from what was published; of a user's own data, what they are."""
+    if not form.own:
+        return data.facts.remarks(loaded)
+    sizes = ", ".join(f"{loaded.cube.sizes[axis]:,} {word}" for axis, word in WORDS.items())
+    return [f"{sizes}, {float(loaded.cube.isnull().mean()):.2%} missing"]
 
 
 def _load(data: DataSet, form: Form, files: Files) -> Loaded:

@@ -1,5 +1,6 @@
 """Downloading: once, whole or not at all, with a plain word where that cannot be."""
 
+import contextlib
 import shutil
 import urllib.error
 import urllib.request
@@ -29,6 +30,9 @@ def download(data: DataSet, folder: Path, told: Told = lambda what: None) -> lis
                     _fetch(data, address, folder, Path(part), absent)
             except OSError as bad:
                 raise OutputError(f"{folder} cannot be written to: {bad.strerror or bad}") from bad
+            finally:
+                with contextlib.suppress(OSError):  # there is something in it
+                    folder.rmdir()
         brought += [folder / name for name in absent]
     return brought
 

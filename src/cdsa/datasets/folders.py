@@ -11,12 +11,12 @@ from cdsa.errors import ConfigError
 VARIABLE = "CDSA_DATA"
 
 
-def data_folders(given: Path | None = None) -> list[Path]:
+def data_folders(given: str | Path | None = None) -> list[Path]:
     """The folders to look in: the given one; else that of CDSA_DATA, then the user's cache."""
     if given is not None:
-        if not given.is_dir():
+        if not Path(given).is_dir():
             raise ConfigError(f"--data must be a folder, but {given} is none")
-        return [given]
+        return [Path(given)]
     named = os.environ.get(VARIABLE)
     if not named:
         return [cache_folder()]

@@ -67,10 +67,11 @@ PM25 = DataSet(
     title="PM2.5 in Beijing, hourly, 36 stations, May 2014 to April 2015",
     origin="Microsoft Research, with ST-MVL (Yi et al., IJCAI 2016); the paper's KDD-2015",
     licence="for research; no licence stated",
-    by_hand="download STMVL-Release.zip from Microsoft Research's page of ST-MVL and keep "
-    f"{GROUND}, {MISSING} and {PLACES} of its sample data",
+    by_hand="download STMVL-Release.zip from Microsoft Research's page of ST-MVL (address below) "
+    f"and keep {GROUND}, {MISSING} and {PLACES} of its sample data",
     missing_codes="empty entries",
     facts=Facts(steps=8759, stations=36, measurements=1, missing=0.1325, beside={REMOVED: 35_737}),
+    beside={REMOVED: "measured cells that are to be hidden; their values are in the cube"},
     forms=(Form(name="publisher", files=(GROUND, MISSING, PLACES), load=load_pm25),),
     addresses=(
         Address(

@@ -79,8 +79,8 @@ def _data_set(short: str, name: str, missing: float, derived: str) -> DataSet:
         title=f"{name} in Beijing, hourly, 16 districts, May 2014 to April 2015",
         origin="Microsoft Research, Urban Air (Zheng et al., KDD 2015); the paper's KDD-2015",
         licence="for research; no licence stated",
-        by_hand="download Data-1.zip from Urban Computing's page of Urban Air and keep "
-        f"{WEATHER}, {DISTRICTS} and {PLACES}",
+        by_hand="download Data-1.zip from Urban Computing's page of Urban Air (address below) and "
+        f"keep {WEATHER}, {DISTRICTS} and {PLACES}",
         missing_codes="empty entries",
         facts=Facts(steps=8759, stations=16, measurements=1, missing=missing),
         forms=(

@@ -158,9 +158,9 @@ KDD2018 = DataSet(
     title="Air quality and weather in Beijing, hourly, 11 stations, January to April 2017",
     origin="KDD Cup of Fresh Air 2018 (Biendata)",
     licence="for research and the competition; no licence stated",
-    by_hand=f"sign in at biendata.xyz, open KDD Cup 2018, download the Beijing data and keep "
-    f"{FULL[0]} and {FULL[1]}; of the list of stations a CSV {PLACES.replace('*', '')}, if you "
-    "have it",
+    by_hand="sign in at https://www.biendata.xyz/competition/kdd_2018/data/, download the Beijing "
+    f"data and keep {FULL[0]} and {FULL[1]}; of the list of stations a CSV "
+    f"{PLACES.replace('*', '')}, if you have it",
     missing_codes="empty entries, 999999, 999017",
     facts=Facts(steps=2880, stations=11, measurements=12, missing=0.0683),
     forms=(

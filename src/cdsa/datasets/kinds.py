@@ -10,6 +10,7 @@ Files = Mapping[str, Sequence[Path]]
 """The files of a form: its pattern -> the paths found, an optional one that is absent left out."""
 
 
+WORDS = {"time": "time steps", "location": "stations", "measurement": "measurements"}
 TOLERANCE = 0.0005
 """Published shares are rounded: so much more or less is the same."""
 
@@ -34,6 +35,9 @@ class Form:
     optional: tuple[str, ...] = ()
     differs: str = ""
     """How this is another thing than the data set proper; a stand-in says so here."""
+
+    own: bool = False
+    """Whether these are a user's own data, which need not be like the published ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +65,11 @@ class Facts:
     def remarks(self, loaded: Loaded) -> list[str]:
         """In which ways what was read is something else."""
         cube = loaded.cube
+        wanted = zip(WORDS.items(), (self.steps, self.stations, self.measurements), strict=True)
         told = [
-            f"{cube.sizes[axis]:,} {word}, not {wanted:,}"
-            for axis, word, wanted in (
-                ("time", "time steps", self.steps),
-                ("location", "stations", self.stations),
-                ("measurement", "measurements", self.measurements),
-            )
-            if cube.sizes[axis] != wanted
+            f"{cube.sizes[axis]:,} {word}, not {count:,}"
+            for (axis, word), count in wanted
+            if cube.sizes[axis] != count
         ]
         missing = float(cube.isnull().mean())
         if abs(missing - self.missing) > TOLERANCE:
@@ -100,3 +101,5 @@ class DataSet:
     facts: Facts
     forms: tuple[Form, ...]
     addresses: tuple[Address, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """What comes with the cube, in words."""

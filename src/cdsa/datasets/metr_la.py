@@ -118,10 +118,11 @@ METR_LA = DataSet(
     origin="Los Angeles Metropolitan Transportation Authority (Jagadish et al., CACM 2014); "
     "published with DCRNN (Li et al., ICLR 2018)",
     licence="none stated by DCRNN; the copy at Zenodo is CC BY 4.0",
-    by_hand=f"download {HDF} from the drive that DCRNN's README links to (or METR-LA.csv, Zenodo "
-    f"record 5146275), and {PLACES} and {DISTANCES} from data/sensor_graph of its repository",
+    by_hand=f"download {HDF} from the drive that https://github.com/liyaguang/DCRNN links to (or "
+    f"METR-LA.csv, address below), and {PLACES} and {DISTANCES} from its data/sensor_graph",
     missing_codes="0",
     facts=Facts(steps=34272, stations=207, measurements=1, missing=0.0811),
+    beside={GRAPH: "links between sensors, from road distances"},
     forms=(
         Form(name="publisher", files=(HDF,), optional=BESIDE, load=_load_hdf),
         Form(name="csv", files=(CSV,), optional=BESIDE, load=_load_csv),

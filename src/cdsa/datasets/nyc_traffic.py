@@ -25,8 +25,8 @@ def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
     absent = {"time", "camera", "vehicles"} - set(counts)
     if absent:
         raise TableError(
-            "counts of snapshots need the columns time, camera and vehicles, but have no "
-            f"{', '.join(sorted(absent))}"
+            "counts of snapshots need the columns time, camera and vehicles, but there are "
+            f"{', '.join(map(str, counts))}"
         )
     when = pd.to_datetime(counts["time"])
     if when.isna().any():
@@ -70,7 +70,13 @@ NYC_TRAFFIC = DataSet(
     missing_codes="no snapshot in a window",
     facts=Facts(steps=6624, stations=186, measurements=1, missing=0.0843),
     forms=(
-        Form(name="counts", files=(COUNTS,), load=_load_counts),
+        Form(
+            name="counts",
+            files=(COUNTS,),
+            load=_load_counts,
+            differs=f"counts of your own, from {COUNTS}",
+            own=True,
+        ),
         Form(
             name="stand-in",
             files=(STANDIN,),

@@ -15,10 +15,9 @@ from cdsa.experiments.tables import (
     best_of,
     blocks_of,
     difference_text,
-    duration,
     figure_text,
+    notes_of,
     ours_text,
-    row_of,
     row_text,
     rows_of,
     time_text,
@@ -27,6 +26,7 @@ from cdsa.experiments.tables import (
 from cdsa.results import Record, read_results
 from cdsa.sources.write import staged_text
 
+TITLE = "The paper's tables, measured"
 INTRODUCTION = (
     "Every figure was measured by `cdsa reproduce TABLE` and stands in `{results}` with its "
     "command, commit, seed, settings and machine. In a cell: ours; below it the paper's number and "
@@ -60,8 +60,15 @@ def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list
         plain.with_name(f"{plain.name}.md"): markdown_page(records, name),
         plain.with_name(f"{plain.name}.html"): html_page(records, name),
     }
-    staged_text(pages, overwrite=overwrite)
+    staged_text(pages, overwrite=overwrite or all(_is_ours(path) for path in pages))
     return list(pages)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a page is one of these, which may be made anew, or none."""
+    if not path.is_file():
+        return not path.exists()
+    return TITLE in path.read_bytes()[:2000].decode(errors="replace")
 
 
 def _measured(records: Sequence[Record]) -> Iterator[tuple[Table, PaperTable, list[Record]]]:
@@ -95,9 +102,12 @@ def _blocks(table: Table, own: Sequence[Record]) -> Iterator[tuple[Block, list[R
 
 def markdown_page(records: Sequence[Record], results: str) -> str:
     """All tables as Markdown."""
-    parts = ["# The paper's tables, measured", "", INTRODUCTION.format(results=results), ""]
+    names = [table.name for table, _, _ in _measured(records)]
+    contents = " · ".join(f"[{name}](#{name})" for name in names)
+    parts = [f"# {TITLE}", "", INTRODUCTION.format(results=results), "", contents, ""]
     for table, paper, own in _measured(records):
-        parts += [f"## {table.name}", "", f"{paper.caption} (`{paper.label}`).", ""]
+        legend = f" {table.legend[0].upper()}{table.legend[1:]}." if table.legend else ""
+        parts += [f"## {table.name}", "", f"{paper.caption} (`{paper.label}`).{legend}", ""]
         shown: list[Row] = []
         for block, rows in _blocks(table, own):
             shown += rows
@@ -111,7 +121,7 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
             parts += [f"**{title_of(block, own)}**", ""]
             parts += [f"| {' | '.join(line)} |" for line in lines]
             parts.append("")
-        parts += [f"- {_plain(line)}" for line in _notes(shown)]
+        parts += [f"- {_plain(line)}" for line in notes_of(shown)]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
@@ -141,38 +151,6 @@ def _cell_lines(figure: Figure, block: Block) -> list[str]:
     return lines
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
-    """What was measured on, how long networks trained, by which commits and on which machines."""
-    records = [record for row in rows for record in row.records]
-    data = {(r["data"], r["measured_on"], r.get("prepared")): None for r in records}
-    lines = [
-        f"measured on {name}: {told}{f'; {prepared}' if prepared else ''}"
-        for name, told, prepared in data
-    ]
-    trained: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if record.get("trained_seconds") is not None:
-            trained.setdefault((row_of(record), str(record["settings"])), []).append(record)
-    lines += [_training(name, settings, own) for (name, settings), own in trained.items()]
-    commits, machines = ({str(r[name]) for r in records} for name in ("commit", "machine"))
-    seeds = {int(record["seed"] or 0) for record in records}
-    return [
-        *lines,
-        f"commit {', '.join(sorted(commits))}; seeds {', '.join(map(str, sorted(seeds)))}; "
-        f"{', '.join(sorted(machines))}",
-    ]
-
-
-def _training(name: str, settings: str, records: Sequence[Record]) -> str:
-    """How long a network trained, from the shortest cell to the longest."""
-    spans = []
-    for word, write in (("trained_seconds", duration), ("trained_steps", "{:,.0f} steps".format)):
-        told = sorted({float(r[word] or 0) for r in records})
-        first, last = write(told[0]), write(told[-1])
-        spans.append(first if first == last else f"{first} to {last}")
-    return f"{name} trained for {', '.join(spans)}" + (f", with {settings}" if settings else "")
-
-
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -194,17 +172,20 @@ def html_page(records: Sequence[Record], results: str) -> str:
     told = re.sub(
         r"`([^`]+)`", r"<code>\1</code>", html.escape(INTRODUCTION.format(results=results))
     )
+    names = [table.name for table, _, _ in _measured(records)]
+    contents = " · ".join(f'<a href="#{name}">{name}</a>' for name in names)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>The paper's tables, measured</title><style>{STYLE}</style></head><body>",
-        f"<h1>The paper's tables, measured</h1><p>{told}</p>",
+        f"<title>{TITLE}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{TITLE}</h1><p>{told}</p><p>{contents}</p>",
     ]
     for table, paper, own in _measured(records):
         parts.append(
             f'<h2 id="{table.name}">{table.name}</h2>'
-            f"<p>{html.escape(paper.caption)} (<code>{html.escape(paper.label)}</code>).</p>"
+            f"<p>{html.escape(paper.caption)} (<code>{html.escape(paper.label)}</code>). "
+            f"{html.escape(table.legend[:1].upper() + table.legend[1:])}</p>"
         )
         shown: list[Row] = []
         for block, rows in _blocks(table, own):
@@ -219,7 +200,7 @@ def html_page(records: Sequence[Record], results: str) -> str:
                 f'<div class="wide"><table><caption>{html.escape(title_of(block, own))}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
             )
-        notes = "".join(f"<li>{html.escape(line)}</li>" for line in _notes(shown))
+        notes = "".join(f"<li>{html.escape(line)}</li>" for line in notes_of(shown))
         parts.append(f"<ul>{notes}</ul>")
     return "\n".join([*parts, "</body></html>"]) + "\n"
 

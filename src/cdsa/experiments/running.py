@@ -132,8 +132,8 @@ def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[Records]:
                 yield [record | {"table": table} for record in records]
     if failed:
         raise ConfigError(
-            "not all could be measured; what was is written down. "
-            + ". ".join(f"{cell.label}: {reason}" for reason, cell in failed.items())
+            "these could not be measured: "
+            + "; ".join(f"{cell.label} ({reason})" for reason, cell in failed.items())
         )
 
 

@@ -17,14 +17,14 @@ METRICS = {
 SHARES = ("mre", "mape")
 UNITS = {"operations": 1e9, "variables": 1e5}
 WORDS = {
-    "mean": "mean of the station",
-    "linear": "straight line in time",
-    "last": "last value repeated",
-    "climatology": "usual value of hour and month",
+    "mean": "of the station",
+    "linear": "straight line",
+    "last": "value repeated",
+    "climatology": "usual value",
     "ar": "auto regressive",
-    "mf": "matrix factorisation",
+    "mf": "matrix factors",
 }
-"""Names of rows that a method's own does not tell."""
+"""What to say of rows whose method's name does not tell."""
 
 
 @dataclass(frozen=True)
@@ -255,5 +255,37 @@ def best_of(rows: Sequence[Row]) -> list[float | None]:
 
 
 def row_text(row: Row) -> str:
-    """The name of a row, in words where its method's own does not tell."""
-    return WORDS.get(row.name, row.name)
+    """The name of a row, with a word where it does not tell."""
+    return f"{row.name} ({WORDS[row.name]})" if row.name in WORDS else row.name
+
+
+def notes_of(rows: Sequence[Row]) -> list[str]:
+    """What was measured on, how long networks trained, by which commits and on which machines."""
+    records = [record for row in rows for record in row.records]
+    data = {(r["data"], r["measured_on"], r.get("prepared")): None for r in records}
+    lines = [
+        f"measured on {name}: {told}{f'; {prepared}' if prepared else ''}"
+        for name, told, prepared in data
+    ]
+    trained: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.get("trained_seconds") is not None:
+            trained.setdefault((row_of(record), str(record["settings"])), []).append(record)
+    lines += [_training(name, settings, own) for (name, settings), own in trained.items()]
+    seeds = sorted({int(record["seed"] or 0) for record in records})
+    commits, machines = (sorted({str(r[name]) for r in records}) for name in ("commit", "machine"))
+    if records:
+        lines.append(f"commit {', '.join(commits)}; {', '.join(machines)}")
+    if len(seeds) > 1:
+        lines.append(f"means over seeds {seeds[0]} to {seeds[-1]}, where there are several")
+    return lines
+
+
+def _training(name: str, settings: str, records: Sequence[Record]) -> str:
+    """How long a network trained, from the shortest cell to the longest."""
+    spans = []
+    for word, write in (("trained_seconds", duration), ("trained_steps", "{:,.0f} steps".format)):
+        told = sorted({float(r[word] or 0) for r in records})
+        first, last = write(told[0]), write(told[-1])
+        spans.append(first if first == last else f"{first} to {last}")
+    return f"{name} trained for {', '.join(spans)}" + (f", with {settings}" if settings else "")

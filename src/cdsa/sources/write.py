@@ -194,6 +194,8 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
                 f"{target} can be written as CSV or Parquet only. Choose another ending"
             )
         _check_output(target, overwrite=overwrite)
+        if form in ("netcdf", "zarr"):
+            engine_of(form)  # says which extra is missing
         if target.is_dir() and form != "zarr":
             raise OutputError(f"{target} is a folder. Choose another name")
         if target.resolve() in [other.resolve() for other in targets[:number]]:

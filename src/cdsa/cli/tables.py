@@ -92,6 +92,8 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
             out.print(f"\n[bold]{escape(title_of(block, records))}[/]")
             out.print(_as_table(block, rows))
     out.print()
+    if table.legend:
+        out.print(f"[dim]{escape(table.legend)}[/]")
     if any(figure.quick for row in shown for figure in row.figures):
         out.print("* of a quick run")
     for line in notes_of(shown):

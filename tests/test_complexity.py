@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
 from cdsa.experiments.complexity import costs
+from cdsa.experiments.recipes import COMPLEXITY_SIZES
 from cdsa.models.attention import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
@@ -59,3 +60,4 @@ def test_windows_that_nobody_has_are_refused():
 def test_only_the_papers_windows_have_the_papers_figures():
     assert all(cost.paper_flops is None for cost in costs(Sizes(12, 5, 2)))
     assert PAPER_SIZES == (36, 36, 1)
+    assert "x".join(map(str, PAPER_SIZES)) == COMPLEXITY_SIZES

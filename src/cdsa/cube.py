@@ -253,3 +253,12 @@ def on_circle(degrees: NDArray[np.floating]) -> NDArray[np.floating]:
 def angle_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
     """The way from b to a on the circle, -180 to 180 degrees."""
     return (a - b + 180.0) % 360.0 - 180.0
+
+
+def significant(values: NDArray[np.floating], digits: int) -> NDArray[np.float64]:
+    """Values rounded to so many significant digits."""
+    wide = values.astype(np.float64)
+    size = np.floor(np.log10(np.where(np.abs(wide) > 0, np.abs(wide), 1.0)))
+    power = 10.0 ** np.clip(digits - 1 - np.where(np.isnan(size), 0, size), 0, 22)  # exact
+    rounded: NDArray[np.float64] = np.round(wide * power) / power
+    return rounded

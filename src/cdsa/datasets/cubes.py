@@ -8,19 +8,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import make_cube
+from cdsa.cube import make_cube, significant
 from cdsa.errors import TableError
 
 
 def _as_written(values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Values as they were before they became short floats: 1.3, not 1.2999999523162842."""
-    wide = values.astype(np.float64)
-    if values.dtype != np.float32:
-        return wide
-    size = np.floor(np.log10(np.where(np.abs(wide) > 0, np.abs(wide), 1.0)))
-    power = 10.0 ** np.clip(6 - np.where(np.isnan(size), 0, size), 0, 22)
-    rounded: NDArray[np.float64] = np.round(wide * power) / power
-    return rounded
+    if values.dtype == np.float32:
+        return significant(values, 7)
+    return values.astype(np.float64)
 
 
 def read_npz(path: Path) -> xr.DataArray:

@@ -17,11 +17,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, bounds_of, check_cube, on_circle
+from cdsa.cube import angle_flags, bounds_of, check_cube, on_circle, significant
 
 Guess = Callable[[xr.DataArray], xr.DataArray]
 Learn = Callable[[xr.DataArray], Guess]
 
+DIGITS = 10
+"""Of filled values, more than any sensor has: 12.396, not 12.3959999999."""
 EAST, NORTH = "\0east", "\0north"  # no measurement of a user can be called that
 
 
@@ -51,7 +53,7 @@ class GuardedFiller:
         filled = filled.clip(
             xr.DataArray(low, dims="measurement"), xr.DataArray(high, dims="measurement")
         )
-        filled = filled.copy(data=tidy(filled.to_numpy())).astype(cube.dtype)
+        filled = filled.copy(data=significant(filled.to_numpy(), DIGITS)).astype(cube.dtype)
         return cube.copy(data=np.where(cube.isnull(), filled.transpose(*cube.dims), cube))
 
     def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
@@ -84,14 +86,6 @@ def bare(cube: xr.DataArray) -> xr.DataArray:
 def base_names(names: Iterable[str]) -> NDArray[np.str_]:
     """The measurements that these were before directions became components."""
     return np.array([str(name).partition("\0")[0] for name in names])
-
-
-def tidy(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values to ten significant digits, more than any sensor has: 12.396, not 12.3959999999."""
-    size = np.floor(np.log10(np.where(np.abs(values) > 0, np.abs(values), 1.0)))
-    power = 10.0 ** np.clip(9 - np.where(np.isnan(size), 0, size), 0, 22)  # exact as a float
-    rounded: NDArray[np.float64] = np.round(values * power) / power
-    return rounded
 
 
 def to_components(cube: xr.DataArray) -> xr.DataArray:

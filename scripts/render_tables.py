@@ -159,7 +159,7 @@ def pm25() -> str:
         if row.measured:
             ours = [ours_text(figure, block) for figure in row.figures]
             theirs = (
-                paper_tables()[name].figure(row.name, "kdd2015-pm25", "mae")
+                paper_tables()[name].figure(row.name.partition("@")[0], "kdd2015-pm25", "mae")
                 for name in ("kdd2015", "ablation-kdd2015")
             )
             told = next((figure for figure in theirs if figure is not None), None)

@@ -94,6 +94,11 @@ def test_the_papers_own_data_count_more_than_a_stand_in():
     assert row([standin, other], "cdsa-paper").figures[3].ours == 0.2  # never a mean over data
 
 
+def test_a_preset_stands_beside_the_papers_figure_of_its_method():
+    figure = row([record("cdsa-paper@paper-kdd2018", minutes=1)], "cdsa-paper@paper-kdd2018")
+    assert figure.figures[3].paper == 0.291
+
+
 def test_of_what_was_measured_twice_the_last_counts():
     assert row([record(mse=0.1), record(mse=0.3)], "linear").figures[3].ours == 0.3
 

@@ -149,7 +149,8 @@ def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
         figures, used = [], []
         for column in block.columns:
             own = _counting([r for r in by_name.get(name, []) if _fits(r, column)])
-            theirs = paper.figure(name, column.paper, block.metric)
+            plain = name.partition("@")[0]  # a preset is the same method of the paper
+            theirs = paper.figure(plain, column.paper, block.metric)
             figures.append(_figure(own, theirs, block.metric, paper.unit))
             used += own
         rows.append(Row(name, tuple(figures), tuple(used)))

@@ -106,8 +106,8 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
     contents = " · ".join(f"[{name}](#{name})" for name in names)
     parts = [f"# {TITLE}", "", INTRODUCTION.format(results=results), "", contents, ""]
     for table, paper, own in _measured(records):
-        legend = f" {table.legend[0].upper()}{table.legend[1:]}." if table.legend else ""
-        parts += [f"## {table.name}", "", f"{paper.caption} (`{paper.label}`).{legend}", ""]
+        told = f"{paper.caption} (`{paper.label}`). {_legend(table)}".rstrip()
+        parts += [f"## {table.name}", "", told, ""]
         shown: list[Row] = []
         for block, rows in _blocks(table, own):
             shown += rows
@@ -124,6 +124,11 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
         parts += [f"- {_plain(line)}" for line in notes_of(shown)]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _legend(table: Table) -> str:
+    """What the columns mean, as a sentence."""
+    return f"{table.legend[0].upper()}{table.legend[1:]}." if table.legend else ""
 
 
 def _plain(text: str) -> str:
@@ -144,7 +149,7 @@ def _cell_lines(figure: Figure, block: Block) -> list[str]:
     """Ours; below it the spread over trials, and the paper's with the difference."""
     lines = [ours_text(figure, block)]
     if figure.spread is not None:
-        lines.append(f"± {figure_text(figure.spread, block)} ({figure.trials} trials)")
+        lines.append(f"± {figure_text(figure.spread, block)}, n = {figure.trials}")
     if figure.paper is not None:
         theirs = [figure_text(figure.paper, block), difference_text(figure)]
         lines.append(f"({' '.join(filter(None, theirs))})")
@@ -185,7 +190,7 @@ def html_page(records: Sequence[Record], results: str) -> str:
         parts.append(
             f'<h2 id="{table.name}">{table.name}</h2>'
             f"<p>{html.escape(paper.caption)} (<code>{html.escape(paper.label)}</code>). "
-            f"{html.escape(table.legend[:1].upper() + table.legend[1:])}</p>"
+            f"{html.escape(_legend(table))}</p>"
         )
         shown: list[Row] = []
         for block, rows in _blocks(table, own):

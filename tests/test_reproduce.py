@@ -106,6 +106,7 @@ def test_rates_trials_and_protocols_are_the_papers():
         (["nyc", "--rates", "half"], "--rates wants numbers"),
         (["nyc", "--seeds", "x"], "--seeds wants numbers"),
         (["kdd2015", "--on", "metr-la"], "no data set of the table 'kdd2015'"),
+        (["kdd2015", "--protocols", "insample"], "did you mean 'in-sample'"),
         (["nyc", "--results", "no/r.jsonl"], "no folder no"),
         (["kdd2018"], "is not under"),
         (["nyc", "--seeds", "5-2"], "--seeds wants numbers"),

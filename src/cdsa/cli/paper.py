@@ -40,6 +40,10 @@ def reproduce(
         str | None,
         typer.Option("--on", help="Data sets of the table; all it has.", metavar="A,B"),
     ] = None,
+    protocols: Annotated[
+        str | None,
+        typer.Option("--protocols", help="Of the table's, such as out-of-sample; all it has."),
+    ] = None,
     rates: Annotated[
         str | None,
         typer.Option("--rates", help="Missing rates; those of the paper.", metavar="0.2,0.5"),
@@ -72,6 +76,7 @@ def reproduce(
             table_of(table),
             methods=_words(methods),
             data=_words(on),
+            protocols=_words(protocols),
             rates=_rates(rates),
             seeds=_seeds(seeds),
             minutes=minutes,

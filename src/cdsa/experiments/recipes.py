@@ -13,7 +13,7 @@ from itertools import product
 from cdsa.datasets import Opened
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.errors import ConfigError, unknown
-from cdsa.experiments import protocols
+from cdsa.experiments import protocols as trials_by
 from cdsa.experiments.paper import paper_tables
 from cdsa.experiments.protocols import (
     ALL,
@@ -220,6 +220,7 @@ def cells_of(
     *,
     methods: Sequence[str] | None = None,
     data: Sequence[str] | None = None,
+    protocols: Sequence[str] | None = None,
     rates: Sequence[float] | None = None,
     seeds: Sequence[int] | None = None,
     minutes: float | None = None,
@@ -231,9 +232,9 @@ def cells_of(
     trials = range(1 if quick else table.trials) if seeds is None else seeds
     if minutes is not None and not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes must be greater than 0, but found {minutes:g}")
-    for seed, name, kind, protocol, rate in product(
-        trials, names, _data(table, data), table.protocols, chosen
-    ):
+    kinds = _chosen(table, "data set", table.data, data)
+    by = _chosen(table, "protocol", table.protocols, protocols)
+    for seed, name, kind, protocol, rate in product(trials, names, kinds, by, chosen):
         cell = Cell(method=name, data=kind, protocol=protocol, rate=rate, seed=seed)
         for loss in table.losses if info_of(name).trains else (None,):
             yield _with_settings(replace(cell, loss=loss), minutes, quick)
@@ -263,11 +264,13 @@ def _checked(table: Table, name: str, quick: bool) -> str:
     return str(getattr(made, "label", name)) + (f"@{preset}" if preset else "")
 
 
-def _data(table: Table, wanted: Sequence[str] | None) -> Sequence[str]:
+def _chosen(
+    table: Table, kind: str, known: Sequence[str], wanted: Sequence[str] | None
+) -> Sequence[str]:
     for name in wanted or ():
-        if name not in table.data:
-            raise ConfigError(unknown(f"data set of the table '{table.name}'", name, table.data))
-    return table.data if wanted is None else wanted
+        if name not in known:
+            raise ConfigError(unknown(f"{kind} of the table '{table.name}'", name, known))
+    return known if wanted is None else wanted
 
 
 def _rates(table: Table, wanted: Sequence[float] | None, quick: bool) -> tuple[float | None, ...]:
@@ -303,14 +306,14 @@ def trial_of(cell: Cell, opened: Opened) -> Filling | Foresight:
     cube, rate = opened.cube, cell.rate or 0.0
     match cell.data:
         case "kdd2015-pm25":
-            return protocols.kdd2015_pm25(cube, opened.beside[REMOVED], cell.protocol)
+            return trials_by.kdd2015_pm25(cube, opened.beside[REMOVED], cell.protocol)
         case "kdd2015-temp" | "kdd2015-hum":
             missing = opened.data.facts.missing
-            return protocols.kdd2015_weather(cube, cell.protocol, cell.seed, missing=missing)
+            return trials_by.kdd2015_weather(cube, cell.protocol, cell.seed, missing=missing)
         case "kdd2018":
-            return protocols.kdd2018(cube, rate, cell.seed)
+            return trials_by.kdd2018(cube, rate, cell.seed)
         case "nyc-traffic":
-            return protocols.nyc_traffic(cube, rate, cell.seed)
+            return trials_by.nyc_traffic(cube, rate, cell.seed)
         case "metr-la":
-            return protocols.metr_la(cube, cell.protocol)
+            return trials_by.metr_la(cube, cell.protocol)
     raise ConfigError(f"there is no protocol for the data set '{cell.data}'")

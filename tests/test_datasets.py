@@ -1,11 +1,5 @@
 """Public data sets: found, read in their publishers' formats, checked against what they must be."""
 
-import threading
-import zipfile
-from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +7,7 @@ import xarray as xr
 
 from cdsa.cube import angle_flags, unit_of
 from cdsa.datasets import MODULES, dataset, datasets, open_dataset
-from cdsa.datasets.download import download
 from cdsa.datasets.folders import cache_folder, data_folders
-from cdsa.datasets.kinds import Address
 from cdsa.datasets.nyc_traffic import mean_counts
 from cdsa.errors import ConfigError, TableError
 from publishers import (
@@ -373,90 +365,6 @@ def test_files_of_another_year_are_refused(tmp_path):
         path.write_text(path.read_text().replace("2017-01-01", "2019-01-01"))
     with pytest.raises(TableError, match="not a single time step"):
         open_dataset("kdd2018", tmp_path)
-
-
-# ------------------------------------------------------------------ downloading
-
-
-@pytest.fixture
-def site(tmp_path):
-    """A folder that is served on this machine, and its address."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    handler = partial(QuietHandler, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield folder, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-    def send_header(self, name, value):
-        """Promise more of one file than there is."""
-        if name == "Content-Length" and self.path == "/cut.txt":
-            value = str(int(value) + 1000)
-        super().send_header(name, value)
-
-
-def with_address(address):
-    return replace(dataset("kdd2015-pm25"), addresses=(address,))
-
-
-def test_a_file_is_downloaded_once(site, tmp_path):
-    folder, url = site
-    (folder / "a.txt").write_text("first")
-    data = with_address(Address(url=f"{url}/a.txt", files=("a.txt",)))
-    target = tmp_path / "cache"
-    assert download(data, target) == [target / "a.txt"]
-    (folder / "a.txt").write_text("second")
-    assert download(data, target) == []
-    assert (target / "a.txt").read_text() == "first"
-    assert [path.name for path in target.iterdir()] == ["a.txt"]
-
-
-def test_members_of_an_archive_are_taken_out_by_their_last_names(site, tmp_path):
-    folder, url = site
-    with zipfile.ZipFile(folder / "all.zip", "w") as packed:
-        packed.writestr("deep/inside/a.txt", "A")
-        packed.writestr("../../evil.txt", "E")
-    target = tmp_path / "cache"
-    download(with_address(Address(url=f"{url}/all.zip", files=("a.txt",))), target)
-    assert (target / "a.txt").read_text() == "A"
-    assert [path.name for path in target.iterdir()] == ["a.txt"]
-    assert not list(tmp_path.rglob("evil.txt"))
-    with pytest.raises(ConfigError, match="should have b.txt in it"):
-        download(with_address(Address(url=f"{url}/all.zip", files=("b.txt",))), target)
-
-
-def test_a_page_in_place_of_a_file_is_not_kept(site, tmp_path):
-    folder, url = site
-    (folder / "a.txt").write_text("\n<!DOCTYPE html><html>Please sign in</html>")
-    with pytest.raises(ConfigError, match="a web page came instead"):
-        download(with_address(Address(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
-
-
-def test_what_was_cut_off_on_the_way_is_not_kept(site, tmp_path):
-    folder, url = site
-    (folder / "cut.txt").write_text("a part")
-    with pytest.raises(ConfigError, match="could not be"):
-        download(
-            with_address(Address(url=f"{url}/cut.txt", files=("cut.txt",))), tmp_path / "cache"
-        )
-    assert not (tmp_path / "cache").exists()
-
-
-def test_without_a_connection_it_is_said_what_to_do(site, tmp_path):
-    _, url = site
-    for address in (f"{url}/absent.txt", "http://127.0.0.1:9/a.txt"):
-        with pytest.raises(ConfigError, match=r"could not be reached.*another machine.*--data"):
-            download(with_address(Address(url=address, files=("a.txt",))), tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
 
 
 def test_every_address_brings_a_file_that_is_looked_for():

@@ -65,7 +65,8 @@ def get(
     from cdsa.datasets.folders import cache_folder
 
     one = dataset(name)
-    there = [form for form in _forms(one, folder) if form in _whole(one)]
+    looked = folder is None or folder.is_dir()  # one that is not there yet is made
+    there = [form for form in _forms(one, folder) if form in _whole(one)] if looked else []
     place = (folder or cache_folder()) / name
     if there:
         show.out.print(f"{name} is there already: cdsa data info {name}")

@@ -47,7 +47,8 @@ def refuse(tmp_path, *words: str, given: list | None = None, **options) -> str:
 
 
 def accept(tmp_path, *words: str) -> str:
-    done = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-check", *words)
+    done = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-check",
+        "--method", "linear", *words)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return (tmp_path / "out.csv").read_bytes().decode(errors="replace")
 
@@ -241,7 +242,15 @@ def test_a_full_disk_leaves_nothing_behind(suffix, tmp_path):
     cube = cube.copy(data=rng.normal(size=cube.shape)).where(cube.notnull())
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
     done = run(
-        *("fill", tmp_path / "in.csv", "-o", tmp_path / f"out{suffix}", "--no-check"),
+        *(
+            "fill",
+            tmp_path / "in.csv",
+            "-o",
+            tmp_path / f"out{suffix}",
+            "--no-check",
+            "--method",
+            "linear",
+        ),
         preexec_fn=limited,
     )
     assert done.returncode == 2 and "could not be written" in done.stderr, done.stderr

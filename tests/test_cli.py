@@ -72,19 +72,24 @@ def test_fill_writes_what_the_library_fills(table, tmp_path):
 
 
 def test_fill_tells_the_error_to_expect_unless_told_not_to(table, tmp_path):
-    assert "expected error" in run("fill", table, "-o", tmp_path / "a.csv")
-    assert "expected error" not in run("fill", table, "-o", tmp_path / "b.csv", "--no-check")
+    assert "expected error" in run("fill", table, "-o", tmp_path / "a.csv", "--method", "linear")
+    assert "expected error" not in run(
+        "fill", table, "-o", tmp_path / "b.csv", "--no-check", "--method", "linear"
+    )
 
 
 def test_fill_counts_sources(table, tmp_path):
-    records = json.loads(run("fill", table, "-o", tmp_path / "out.csv", "--json"))
+    records = json.loads(
+        run("fill", table, "-o", tmp_path / "out.csv", "--json", "--method", "linear")
+    )
     missing = network(steps=200).isnull().sum(("time", "location")).values.tolist()
     assert [r["filled"] for r in records] == missing and all(r["unfillable"] == 0 for r in records)
     assert all(r["expected_mae"] > 0 for r in records)
 
 
 def test_fill_writes_the_detail_beside(table, tmp_path):
-    run("fill", table, "-o", tmp_path / "out.csv", "--detail", tmp_path / "detail.csv")
+    run("fill", table, "-o", tmp_path / "out.csv", "--detail", tmp_path / "detail.csv",
+        "--method", "linear")  # fmt: skip
     assert len(pd.read_csv(tmp_path / "detail.csv")) == int(network(steps=200).isnull().sum())
 
 
@@ -227,8 +232,8 @@ def test_long_and_panel_tables_give_the_same_scores(tmp_path):
 
 def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = run("demo")
-    for words in ("8,730 steps", "pressure", "linear", "climatology", "mice", "wrote"):
+    text = run("demo", "--minutes", 0.05)
+    for words in ("8,730 steps", "pressure", "linear", "climatology", "mice", "cdsa", "wrote"):
         assert words in text
     filled = pd.read_csv(tmp_path / "cdsa-demo" / "filled.csv")
     assert len(filled) == 8730 * 3 and filled.notna().all().all()

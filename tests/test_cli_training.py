@@ -59,7 +59,8 @@ def test_train_then_fill_gives_what_the_library_gives(table, model, tmp_path):
 
 
 def test_train_tells_how_it_went(table, tmp_path):
-    text = run("train", table, "-o", tmp_path / "m", "--manner", "shared", *SMALL)
+    text = run("train", table, "-o", tmp_path / "m", "--method", "cdsa-paper", "--manner",
+        "shared", *SMALL)  # fmt: skip
     for words in ("cdsa-paper:shared", "variables", "pm25", "kept from training", "to use it"):
         assert words in text
     assert max(map(len, text.splitlines()[:5])) <= 80
@@ -137,9 +138,11 @@ def test_a_forecaster_is_scored_on_the_last_steps(table):
     assert len({r["mae"] for r in json.loads(run("score", table, *words)) if r["overall"]}) == 2
 
 
-def test_score_trains_nothing_unless_asked_to(table):
-    records = json.loads(run("score", table, "--json"))
-    assert not any(r["method"].startswith("cdsa") for r in records)
+def test_score_trains_the_default_network_and_no_other_unless_asked_to(table):
+    records = json.loads(run("score", table, "--json", "--minutes", 0.01))
+    assert {r["method"] for r in records if r["method"].startswith("cdsa")} == {"cdsa"}
+    told = {r["measurement"]: r for r in records if r["method"] == "cdsa"}["all"]
+    assert 0 < told["coverage"] <= 1 and told["width"] > 0 and told["crps"] > 0
 
 
 def test_options_of_training_without_a_network_are_refused(table):
@@ -225,10 +228,14 @@ def test_a_trained_network_is_not_overwritten_unless_asked(table, model, tmp_pat
     assert "--overwrite" in refused("train", table, "-o", model, *SMALL)
 
 
-def test_a_network_for_other_data_is_refused(model, tmp_path):
+def test_a_network_for_other_data_is_refused(table, model, tmp_path):
     other = tmp_path / "other.csv"
-    panel(network(steps=90, stations=4)).to_csv(other, index=False)
+    panel(network(steps=90, stations=4, measurements=3)).to_csv(other, index=False)
     told = refused("fill", other, "--model", model, "-o", tmp_path / "out.csv")
+    assert "knows nothing of no2" in told
+    run("train", table, "-o", tmp_path / "paper", "--method", "cdsa-paper", *SMALL)
+    panel(network(steps=90, stations=4)).to_csv(other, index=False)
+    told = refused("fill", other, "--model", tmp_path / "paper", "-o", tmp_path / "out.csv")
     assert "knows nothing of S3" in told
 
 
@@ -251,7 +258,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(table, tmp_pa
     process = subprocess.Popen(
         [sys.executable, "-m", "cdsa", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert "training cdsa-paper for 100,000 passes" in process.stderr.readline().decode()
+    assert "training cdsa for 100,000 passes" in process.stderr.readline().decode()
     time.sleep(0.5)  # to have something to keep
     os.kill(process.pid, signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=60))

@@ -7,7 +7,6 @@ import xarray as xr
 import cdsa
 from cdsa.cube import describe
 from cdsa.method import REGISTRY, Filler, Method, make_method
-from cdsa.method.paper import preset
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
@@ -15,12 +14,7 @@ pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
 
 def made(name: str) -> Method:
     """The method; of a network, a small one that learns for a moment."""
-    task = REGISTRY[name].task
-    return (
-        preset("small", forecast=task == "forecast")
-        if REGISTRY[name].trains
-        else make_method(name)[1]
-    )
+    return make_method(f"{name}@small" if REGISTRY[name].trains else name)[1]
 
 
 def filled(name: str, cube: xr.DataArray) -> xr.DataArray:

@@ -131,7 +131,7 @@ def test_csv_written_as_parquet_has_numbers_and_dates(tmp_path):
     path, out = tmp_path / "in.csv", tmp_path / "out.parquet"
     panel(one_measurement()).to_csv(path, index=False)
     source = open_source(path)
-    source.save(cdsa.fill(source.cube), out)
+    source.save(cdsa.fill(source.cube, "linear"), out)
     kinds = pd.read_parquet(out).dtypes.astype(str)
     assert kinds["pm25"] == kinds["lat"] == "float64" and kinds["time"].startswith("datetime64")
 
@@ -141,7 +141,7 @@ def test_arrays_follow_cf(suffix, tmp_path):
     cube = describe(one_measurement(), units={"pm25": "ug m-3"})
     out = tmp_path / f"out{suffix}"
     source = open_source(panel(cube), units={"pm25": "ug m-3"})
-    source.save(cdsa.fill(source.cube), out)
+    source.save(cdsa.fill(source.cube, "linear"), out)
     engine = "netcdf4" if suffix == ".nc" else "zarr"
     with xr.open_dataset(out, engine=engine) as data:
         flags = data["pm25_source"]
@@ -163,10 +163,10 @@ def test_arrays_follow_cf(suffix, tmp_path):
 def test_a_filled_file_can_be_opened_and_filled_again(tmp_path):
     out, again = tmp_path / "out.nc", tmp_path / "again.nc"
     source = open_source(panel(one_measurement()))
-    source.save(cdsa.fill(source.cube), out)
+    source.save(cdsa.fill(source.cube, "linear"), out)
     reopened = open_source(out)
     assert reopened.cube["measurement"].values.tolist() == ["pm25"]
-    reopened.save(cdsa.fill(reopened.cube), again)
+    reopened.save(cdsa.fill(reopened.cube, "linear"), again)
     assert values_of(again).tobytes() == values_of(out).tobytes()
 
 
@@ -187,7 +187,7 @@ def test_detail_has_a_row_for_every_cell_that_was_missing(tmp_path):
 
 def test_detail_has_the_intervals_where_there_are_any(tmp_path):
     source = open_source(panel(network()))
-    result = cdsa.fill(source.cube)
+    result = cdsa.fill(source.cube, "linear")
     result = result.assign(lower=result["value"] - 1, upper=result["value"] + 1)
     detail = source.detail(result)
     assert np.allclose(detail["upper"] - detail["lower"], 2)
@@ -198,9 +198,9 @@ def test_an_existing_output_is_not_touched(tmp_path):
     out.write_text("mine")
     source = open_source(panel(network()))
     with pytest.raises(OutputError, match="exists already.*--overwrite"):
-        source.save(cdsa.fill(source.cube), out)
+        source.save(cdsa.fill(source.cube, "linear"), out)
     assert out.read_text() == "mine"
-    source.save(cdsa.fill(source.cube), out, overwrite=True)
+    source.save(cdsa.fill(source.cube, "linear"), out, overwrite=True)
     assert out.read_text() != "mine"
 
 
@@ -208,14 +208,14 @@ def test_an_existing_zarr_store_is_replaced_whole(tmp_path):
     out = tmp_path / "out.zarr"
     source = open_source(panel(network()))
     for _ in range(2):
-        source.save(cdsa.fill(source.cube), out, overwrite=True)
+        source.save(cdsa.fill(source.cube, "linear"), out, overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["out.zarr"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
 def test_a_failing_write_leaves_nothing_behind(suffix, tmp_path, monkeypatch):
     source = open_source(panel(network()))
-    result = cdsa.fill(source.cube)
+    result = cdsa.fill(source.cube, "linear")
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
@@ -233,7 +233,7 @@ def test_a_failing_write_leaves_nothing_behind(suffix, tmp_path, monkeypatch):
 
 def test_if_the_detail_fails_the_output_does_not_appear_either(tmp_path, monkeypatch):
     source = open_source(panel(network()))
-    result = cdsa.fill(source.cube)
+    result = cdsa.fill(source.cube, "linear")
     real = pd.DataFrame.to_csv
 
     def full(frame, path, **options):
@@ -250,6 +250,6 @@ def test_if_the_detail_fails_the_output_does_not_appear_either(tmp_path, monkeyp
 def test_compressed_output_is_the_same_each_time(tmp_path):
     source = open_source(panel(network()))
     for name in ("a.csv.gz", "b.csv.gz"):
-        source.save(cdsa.fill(source.cube), tmp_path / name)
+        source.save(cdsa.fill(source.cube, "linear"), tmp_path / name)
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).startswith(b"time,station")

@@ -19,6 +19,9 @@ class Sure:
     def fill(self, cube):
         return cube.fillna(5.0)
 
+    def fill_between(self, cube, levels):
+        return self.fill(cube), [self.interval(cube, level) for level in levels]
+
     def interval(self, cube, level):
         whole = self.fill(cube)
         return whole - level, whole + level

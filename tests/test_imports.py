@@ -9,14 +9,15 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "cdsa"
 LAYERS = [
-    {"defaults", "errors", "gaps"},
+    {"defaults", "errors", "gaps", "distances"},
     {"times", "results", "config"},
     {"cube", "models"},
     {"metrics", "masks", "splits", "scale", "sources"},
     {"windows", "datasets"},
     {"train"},
     {"method"},
-    {"filling", "scoring", "inspection"},
+    {"scoring", "inspection"},
+    {"filling"},
     {"experiments"},
     {"cli"},
     {"__main__"},
@@ -29,6 +30,7 @@ NOT_HERE = {name: {"torch"} for name in LEVEL} | {
     "method": set(),
     "times": {"xarray", "torch"},
     "gaps": {"xarray", "pandas", "torch"},
+    "distances": {"xarray", "pandas", "torch"},
 }
 MODULES = [p for p in sorted(SRC.rglob("*.py")) if p != SRC / "__init__.py"]
 

@@ -79,7 +79,7 @@ def test_an_index_that_says_nothing_of_time_or_place_comes_back(index):
     frame = panel(x=GAPPY[:6]).set_axis(index, axis=0)
     source = open_source(frame)
     assert source.cube["measurement"].values.tolist() == ["x"]
-    pd.testing.assert_index_equal(source.filled(cdsa.fill(source.cube)).index, index)
+    pd.testing.assert_index_equal(source.filled(cdsa.fill(source.cube, "linear")).index, index)
 
 
 def test_an_unnamed_index_of_names_is_the_stations():
@@ -111,7 +111,7 @@ def test_columns_without_a_name_come_back_without_one(tmp_path):
     text = "time,station,x,,\n2020-01-01,A,1,,\n2020-01-02,A,,,\n2020-01-04,A,4,,\n"
     (tmp_path / "in.csv").write_text(text)
     source = open_source(tmp_path / "in.csv")
-    source.save(cdsa.fill(source.cube), tmp_path / "out.csv")
+    source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == (
         "time,station,x,,\n2020-01-01,A,1,,\n2020-01-02,A,2,,\n2020-01-03,A,3,,\n2020-01-04,A,4,,\n"
     )
@@ -123,7 +123,7 @@ def test_text_columns_of_parquet_stay_text(column, tmp_path):
     frame[column] = frame[column].astype(str).replace("nan", "")
     frame.to_parquet(tmp_path / "in.parquet", index=False)
     source = open_source(tmp_path / "in.parquet")
-    source.save(cdsa.fill(source.cube), tmp_path / "out.parquet")
+    source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.parquet")
     out = pd.read_parquet(tmp_path / "out.parquet")
     assert (
         pd.api.types.is_string_dtype(out[column].dtype)
@@ -136,7 +136,7 @@ def test_decimals_of_parquet_stay_decimals(tmp_path):
     frame = panel(x=[Decimal("1.00"), None, *[Decimal("3.50")] * 4])
     frame.to_parquet(tmp_path / "in.parquet")
     source = open_source(tmp_path / "in.parquet")
-    source.save(cdsa.fill(source.cube), tmp_path / "out.parquet")
+    source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.parquet")
     assert pd.read_parquet(tmp_path / "out.parquet")["x"].tolist()[1] == Decimal("2.25")
 
 
@@ -167,7 +167,7 @@ def test_two_outputs_under_two_names_of_one_file_are_refused(tmp_path):
     source = open_source(panel(x=GAPPY[:6]))
     same = tmp_path / ".." / tmp_path.name / "out.csv"
     with pytest.raises(OutputError, match="two outputs cannot both be"):
-        save_all(source, cdsa.fill(source.cube), tmp_path / "out.csv", detail=same)
+        save_all(source, cdsa.fill(source.cube, "linear"), tmp_path / "out.csv", detail=same)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,7 +187,7 @@ def test_if_one_output_cannot_be_placed_the_other_is_as_before(tmp_path, monkeyp
     with pytest.raises(OutputError, match="Nothing was changed"):
         save_all(
             source,
-            cdsa.fill(source.cube),
+            cdsa.fill(source.cube, "linear"),
             tmp_path / "out.csv",
             detail=tmp_path / "detail.csv",
             overwrite=True,

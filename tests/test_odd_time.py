@@ -49,7 +49,7 @@ def test_the_doubled_hour_of_a_long_table_is_one_hour_per_measurement():
 def test_the_doubled_hour_survives_the_way_to_parquet(tmp_path):
     path = write_csv(tmp_path, *(f"2020-10-25 0{h}:00" for h in (1, 2, 2, 3)))
     source = open_source(path, tz="Europe/Berlin")
-    source.save(cdsa.fill(source.cube), tmp_path / "out.parquet")
+    source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.parquet")
     assert pd.read_parquet(tmp_path / "out.parquet")["time"].is_unique
 
 

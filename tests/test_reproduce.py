@@ -425,7 +425,7 @@ def test_data_commands_tell_what_is_there(data, tmp_path):
 def test_a_data_set_is_written_as_a_cube_that_can_be_filled(data, tmp_path):
     text = run("data", "show", "kdd2015-pm25", "--data", data, "-o", "cube.nc")
     assert "wrote cube.nc" in text and "3 stations with coordinates" in text
-    filled = run("fill", "cube.nc", "-o", "filled.nc")
+    filled = run("fill", "cube.nc", "-o", "filled.nc", "--method", "linear")
     assert "pm25" in filled
     run("data", "show", "kdd2015-pm25", "--data", data, "-o", "cube.csv")
     assert "3 stations with coordinates" in run("info", "cube.csv")

@@ -107,7 +107,11 @@ def test_records_are_flat_and_complete(cube):
     record = score("linear", cube, "bursts:0.4").records()[0]
     wanted = ["method", "measurement", "hide", "repeat", "mae", "rmse", "mse", "mre", "mape"]
     assert [key for key in record if key in wanted] == wanted and "seconds" in record
-    assert all(isinstance(value, str | int | float) for value in record.values())
+    assert all(
+        isinstance(value, str | int | float)
+        for name, value in record.items()
+        if name not in ("crps", "coverage", "width")  # a straight line does not tell them
+    )
 
 
 def test_several_measurements_are_summed_up_in_standard_deviations(cube):

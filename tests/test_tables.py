@@ -223,7 +223,10 @@ def test_station_numbers_become_names_and_come_back_as_numbers(cube):
     frame["station"] = frame["station"].map({"S0": 1001, "S1": 1002, "S2": 1003})
     source = open_source(frame.drop(index=[4]))
     assert source.cube["location"].values.tolist() == ["1001", "1002", "1003"]
-    assert source.filled(cdsa.fill(source.cube))["station"].tolist() == frame["station"].tolist()
+    assert (
+        source.filled(cdsa.fill(source.cube, "linear"))["station"].tolist()
+        == frame["station"].tolist()
+    )
 
 
 def test_a_row_without_a_station_is_named(cube):
@@ -237,7 +240,7 @@ def test_time_zones_of_a_frame_come_back(cube):
     frame = panel(cube)
     frame["time"] = frame["time"].dt.tz_localize("Asia/Shanghai")
     source = open_source(frame.drop(index=[4]))
-    result = source.filled(cdsa.fill(source.cube))
+    result = source.filled(cdsa.fill(source.cube, "linear"))
     assert source.cube["time"][0] == np.datetime64("2019-12-31T16:00")
     pd.testing.assert_series_equal(result["time"], frame["time"])
 
@@ -258,4 +261,4 @@ def test_a_cube_that_is_one_already_is_taken_as_it_is(cube):
 
 def test_a_network_without_coordinates_works():
     cube = network(places=False)
-    assert cdsa.fill(cdsa.open_cube(long(cube)))["value"].notnull().all()
+    assert cdsa.fill(cdsa.open_cube(long(cube)), "linear")["value"].notnull().all()

@@ -10,7 +10,7 @@ from torch import nn
 from cdsa.errors import ConfigError
 from cdsa.models.attention import Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster
-from cdsa.train.hiding import hide_cells, random_source
+from cdsa.train.hiding import Task, hide_cells, random_source
 from cdsa.train.loop import TrainConfig, exam_error, lesson_loss, question, train
 from cdsa.train.loss import LOSSES, loss_of
 from cdsa.train.optim import rate_at
@@ -270,11 +270,12 @@ def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windo
     config = CdsaConfig(layers=1, heads=1, d=2, v=2, channels=2, normalise="cell")
     model = Forecaster(config, Sizes(12, 3, 2), 4)
     window = windows.take(torch.arange(3))
-    shown, asked = question(model, window)
+    task = Task(ahead=4)
+    shown, asked = question(window, task)
     assert not shown[:, 8:].any() and not asked[:, :8].any()
     assert torch.equal(shown | asked, window.observed)
     past = replace(window, truth=torch.where(asked, window.truth, 99.0))
-    losses = {lesson_loss(model, w, CONFIG, random_source(1)).item() for w in (window, past)}
+    losses = {lesson_loss(model, w, CONFIG, random_source(1), task).item() for w in (window, past)}
     assert len(losses) == 1
 
 

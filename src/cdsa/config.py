@@ -68,6 +68,8 @@ def _parse(text: str, kind: Any, whole: str) -> object:
         if text.lower() == "none" and types.NoneType in get_args(kind):
             return None
         (kind,) = (option for option in get_args(kind) if option is not types.NoneType)
+    if get_origin(kind) is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             raise ConfigError(f"--set {whole}: {unknown('value', text, get_args(kind))}")
@@ -85,11 +87,13 @@ def _parse(text: str, kind: Any, whole: str) -> object:
 
 def to_plain(config: object) -> dict[str, Any]:
     """The settings as nested dicts of plain values."""
-    return {
-        name: to_plain(value) if dataclasses.is_dataclass(value) else value
-        for name in _fields(config)
-        for value in (getattr(config, name),)
-    }
+    return {name: _plain(value) for name in _fields(config) for value in (getattr(config, name),)}
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value):
+        return to_plain(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def from_plain(kind: type[T], plain: object, where: str = "") -> T:
@@ -104,6 +108,10 @@ def from_plain(kind: type[T], plain: object, where: str = "") -> T:
     for name, value in plain.items():
         if dataclasses.is_dataclass(kinds[name]):
             values[name] = from_plain(kinds[name], value, where)
+        elif get_origin(kinds[name]) is tuple and isinstance(value, list):
+            for part in value:
+                _check(name, part, get_args(kinds[name])[0], where)
+            values[name] = tuple(value)
         else:
             _check(name, value, kinds[name], where)
             values[name] = value

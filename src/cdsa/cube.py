@@ -171,6 +171,37 @@ def append_times(cube: xr.DataArray, steps: int) -> xr.DataArray:
     return cube.reindex(time=np.concatenate([times, next_times(times, steps)]))
 
 
+def append_places(
+    cube: xr.DataArray,
+    names: Sequence[str],
+    lat: NDArray[np.floating] | Sequence[float],
+    lon: NDArray[np.floating] | Sequence[float],
+) -> xr.DataArray:
+    """The cube with empty stations at these coordinates behind its own."""
+    if not has_places(cube):
+        raise CubeError(
+            "places can be added where the stations have coordinates, but here they have none. "
+            "Give them in columns lat and lon, or in a table of stations (--locations)"
+        )
+    twice = [name for name in names if name in cube["location"].to_numpy()]
+    if twice:
+        raise CubeError(
+            f"a place to be added has a name of its own, but there is a station '{twice[0]}' "
+            "already. Give it another name"
+        )
+    steps, _, measurements = cube.shape
+    nothing = np.full((steps, len(names), measurements), np.nan, dtype=cube.dtype)
+    coords = {name: c for name, c in cube.coords.items() if "location" not in c.dims}
+    along = {
+        name: ("location", np.concatenate([cube[name].to_numpy(), more]))
+        for name, more in (("location", list(names)), ("lat", lat), ("lon", lon))
+    }
+    data = np.concatenate([cube.to_numpy(), nothing], axis=1)
+    longer = xr.DataArray(data, dims=cube.dims, coords=coords | along, attrs=cube.attrs)
+    check_cube(longer)
+    return longer
+
+
 def name_cell(cube: xr.DataArray, cell: tuple[int, ...]) -> str:
     """A cell in words: '2013-01-01 06:00:00, EWR, temp'."""
     time, location, measurement = (

@@ -1,5 +1,7 @@
 """Fill a cube, or carry it forward: the library's main functions."""
 
+import logging
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -8,9 +10,11 @@ from numpy.typing import NDArray
 
 from cdsa import defaults
 from cdsa.cube import append_times, check_cube
-from cdsa.errors import ConfigError
-from cdsa.method import Filler, IntervalFiller, Method, make_method
+from cdsa.errors import ConfigError, unknown
+from cdsa.method import Filler, Method, fill_and_ends, make_method
+from cdsa.scoring import candidates, choose
 
+logger = logging.getLogger("cdsa")
 OF_A_FILL = ("observed", "filled", "unfillable")
 """What the cells of a filled cube may be."""
 
@@ -24,6 +28,9 @@ def fill(
     """The cube filled: `value`, `source` of each cell ('observed', 'filled' or 'unfillable'), and
     `lower` and `upper` where the method can tell them.
 
+    The method 'auto' trains the default network, for a minute or more, and takes a simpler method
+    if that is better on cells that were hidden for it; the attribute `method` says which.
+
     >>> import numpy as np
     >>> from cdsa.cube import make_cube
     >>> hours = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
@@ -32,22 +39,34 @@ def fill(
     [1.0, 2.0, 3.0]
     """
     check_cube(cube)
-    _, made = make_method(method)
-    return fill_with(made.fit(cube), cube, interval=interval)
+    filler, name = learnt(cube, method)
+    return fill_with(filler, cube, interval=interval).assign_attrs(method=name)
+
+
+def learnt(cube: xr.DataArray, method: str | Method) -> tuple[Filler, str]:
+    """What a method has learnt from the cube, and its name; 'auto' chooses."""
+    if method == defaults.AUTO:
+        try:
+            if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
+                choice = choose(candidates(), cube)
+                return choice.filler, choice.best
+        except ConfigError as reason:  # too few cells to hide some and learn from others
+            logger.warning("no method could be chosen by trial: %s", reason)
+        method = defaults.SIMPLER[0]
+    name, made = make_method(method)
+    return made.fit(cube), name
 
 
 def fill_with(
     filler: Filler, cube: xr.DataArray, *, interval: float = defaults.INTERVAL
 ) -> xr.Dataset:
     """The cube filled by something that has learnt already."""
-    if not 0 < interval < 1:
-        raise ConfigError(f"an interval holds a share between 0 and 1, but found {interval:g}")
-    filled = filler.fill(cube)
+    check_share(interval)
+    filled, ends = fill_and_ends(filler, cube, [interval])
     gap, open_still = cube.isnull().to_numpy(), filled.isnull().to_numpy()
     source = np.where(gap, np.where(open_still, "unfillable", "filled"), "observed").astype(object)
     result = xr.Dataset({"value": filled, "source": (cube.dims, source)})
-    if isinstance(filler, IntervalFiller):
-        low, high = filler.interval(cube, interval)
+    for low, high in ends.values():
         # a measured value is known: its interval is itself
         result["lower"] = low.where(gap, filled).transpose(*cube.dims)
         result["upper"] = high.where(gap, filled).transpose(*cube.dims)
@@ -55,17 +74,26 @@ def fill_with(
     return result
 
 
+def check_share(interval: float) -> None:
+    """Refuse what an interval cannot promise to hold."""
+    if not 0 < interval < 1:
+        raise ConfigError(f"an interval holds a share between 0 and 1, but found {interval:g}")
+
+
 def forecast(
     cube: xr.DataArray,
     steps: int,
     method: str | Method = defaults.FORECAST,
     *,
+    known: Sequence[str] = (),
     interval: float = defaults.INTERVAL,
 ) -> xr.Dataset:
     """The cube carried forward by so many steps: a fill of empty steps behind its end.
 
-    Measured values and gaps before them stay as they are; `source` is 'observed', 'missing',
-    'forecast', or 'unfillable' for what was never measured.
+    Values ahead of measurements that are `known` in advance stand at the cube's end already: the
+    forecast begins behind the last step at which something else was measured. Measured values and
+    gaps before them stay as they are; `source` is 'observed', 'missing', 'forecast', or
+    'unfillable' for what was never measured.
 
     >>> import numpy as np
     >>> from cdsa.cube import make_cube
@@ -75,14 +103,40 @@ def forecast(
     [1.0, 2.0, 3.0, 3.0, 3.0]
     """
     check_cube(cube)
-    _, made = make_method(method, ahead=steps)
-    return forecast_with(made.fit(cube), cube, steps, interval=interval)
+    past, future = split_known(cube, known)
+    _, made = make_method(method, ahead=steps, known=known)
+    return forecast_with(made.fit(past), past, steps, future=future, interval=interval)
+
+
+def split_known(cube: xr.DataArray, known: Sequence[str]) -> tuple[xr.DataArray, xr.DataArray]:
+    """The cube up to the last step at which anything was measured but what is known in advance, and
+    what is known behind it."""
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    for name in known:
+        if name not in names:
+            raise ConfigError(unknown("measurement", name, names))
+    others = [name for name in names if name not in known]
+    if not known:
+        return cube, cube.isel(time=slice(0, 0))
+    measured = cube.sel(measurement=others).notnull().any(("location", "measurement")).to_numpy()
+    if not others or not measured.any():
+        raise ConfigError(
+            "something must be foreseen, but all that was measured is said to be known in advance"
+        )
+    end = int(np.flatnonzero(measured)[-1]) + 1
+    return cube.isel(time=slice(0, end)), cube.isel(time=slice(end, None))
 
 
 def forecast_with(
-    filler: Filler, cube: xr.DataArray, steps: int, *, interval: float = defaults.INTERVAL
+    filler: Filler,
+    cube: xr.DataArray,
+    steps: int,
+    *,
+    future: xr.DataArray | None = None,
+    interval: float = defaults.INTERVAL,
 ) -> xr.Dataset:
-    """The cube carried forward by something that has learnt already."""
+    """The cube carried forward by something that has learnt already; `future` has what is known of
+    the steps ahead."""
     foresees = getattr(filler, "foresees", steps)
     if foresees < steps:
         can = f"can foresee {foresees} steps" if foresees else "has not learnt to foresee"
@@ -90,19 +144,25 @@ def forecast_with(
             f"{steps} steps are to be foreseen, but what was trained {can}. Train a forecaster "
             "with that horizon, on a table that is longer than it"
         )
-    longer = append_times(cube, steps)
+    given = 0 if future is None else future.sizes["time"]
+    longer = append_times(cube, max(steps, foresees, given))
+    if future is not None and given:
+        longer[cube.sizes["time"] :][:given] = future.transpose(*cube.dims).to_numpy()
     # a network starts its horizon where the cube ends, and needs nothing before what it looks at
-    back = min(getattr(filler, "looks_back", cube.sizes["time"]), cube.sizes["time"])
-    seen = append_times(cube, foresees).isel(time=slice(-(back + foresees), None))
+    end = cube.sizes["time"]
+    back = min(getattr(filler, "looks_back", end), end)
+    seen = longer.isel(time=slice(end - back, end + foresees))
     ahead = fill_with(filler, seen, interval=interval).isel(time=slice(back, back + steps))
-    before = {name: cube.to_numpy() for name in ahead if name != "source"}
-    before["source"] = np.where(cube.isnull(), "missing", "observed").astype(object)
     told = ahead["source"].to_numpy()
-    parts = {name: ahead[name].to_numpy() for name in before}
-    parts["source"] = np.where(told == "filled", "forecast", told).astype(object)
+    ahead["source"] = (cube.dims, np.where(told == "filled", "forecast", told).astype(object))
+    whole = longer.isel(time=slice(0, end + max(steps, given)))  # what is known further on stays
+    parts = {name: whole.to_numpy().copy() for name in ahead}
+    parts["source"] = np.where(whole.isnull(), "missing", "observed").astype(object)
+    for name, part in parts.items():
+        part[end : end + steps] = ahead[name].to_numpy()
     return xr.Dataset(
-        {name: (cube.dims, np.concatenate([old, parts[name]])) for name, old in before.items()},
-        coords=longer.coords,
+        {name: (cube.dims, part) for name, part in parts.items()},
+        coords=whole.coords,
         attrs=ahead.attrs,
     )
 

@@ -4,6 +4,7 @@
 one of the three, is a sum of rows, so batches, repeats and parts add up without bias.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,18 @@ from cdsa.cube import angle_difference, angle_flags
 from cdsa.errors import ConfigError, unknown
 from cdsa.gaps import CLASSES, gap_class, run_lengths
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 KEYS = ["measurement", "location", "gap"]
-SCALED = ("abs", "square", "told", "truth")
+SCALED = ("abs", "square", "told", "truth", "pinball", "spanned", "width")
 """Sums that are kept in standard deviations too."""
-SUMS = ["cells", *SCALED, "share", "nonzero", *(f"z_{name}" for name in SCALED)]
-FIGURES = ("mae", "rmse", "mse", "mre", "mape")
+PLAIN = ("cells", "share", "nonzero", "bounded", "inside")
+SUMS = [*PLAIN, *SCALED, *(f"z_{name}" for name in SCALED)]
+FIGURES = ("mae", "rmse", "mse", "mre", "mape", "crps", "coverage", "width")
+LEVELS = tuple(number / 10 for number in range(1, 10))
+"""Intervals whose ends are, with the guess between them, 19 quantiles: 0.05, 0.10 ... 0.95."""
+Ends = Mapping[float, tuple[xr.DataArray, xr.DataArray]]
+"""Lower and upper ends by the share that an interval promises to hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +66,10 @@ class Errors:
 
 
 def _figures(sums: pd.DataFrame) -> pd.DataFrame:
-    """MAE, RMSE, MSE, MRE and MAPE; NaN where nothing was counted."""
+    """MAE, RMSE, MSE, MRE and MAPE; CRPS, and coverage and width of the widest interval. NaN where
+    nothing was counted."""
     cells = sums["cells"].where(sums["cells"] > 0)
+    bounded = sums["bounded"].where(sums["bounded"] > 0)
     mse = sums["square"] / cells
     return pd.DataFrame(
         {
@@ -69,17 +79,26 @@ def _figures(sums: pd.DataFrame) -> pd.DataFrame:
             "mse": mse,
             "mre": sums["told"] / sums["truth"].where(sums["truth"] > 0),
             "mape": sums["share"] / sums["nonzero"].where(sums["nonzero"] > 0),
+            "crps": sums["pinball"] / sums["spanned"].where(sums["spanned"] > 0),
+            "coverage": sums["inside"] / bounded,
+            "width": sums["width"] / bounded,
         }
     )
 
 
 def measure(
-    guess: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray, visible: xr.DataArray
+    guess: xr.DataArray,
+    truth: xr.DataArray,
+    asked: xr.DataArray,
+    visible: xr.DataArray,
+    ends: Ends | None = None,
 ) -> Errors:
     """Errors of `guess` on the `asked` cells of `truth`; `visible` is what the method saw.
 
     The visible cells tell each measurement's spread and the gap each asked cell lies in. An angle's
-    error is the shorter way round. Cells without a guess are not counted.
+    error is the shorter way round. Cells without a guess are not counted. With `ends` the widest
+    interval is scored too and, if they are those of `LEVELS`, the CRPS: the sum over 19 quantiles
+    of twice the pinball loss, a nineteenth each, over the sum of |truth|. Directions have none.
     """
     angles = angle_flags(truth)
     real = truth.to_numpy().astype(np.float64)
@@ -96,9 +115,12 @@ def measure(
         "square": error**2,
         "told": np.abs(error) * straight,
         "truth": np.abs(wanted) * straight,
+        **_within(ends or {}, cells, found, wanted, straight),
     }
+    counts = {name: sums.pop(name) for name in ("bounded", "inside")}
     rows = pd.DataFrame(
         sums
+        | counts
         | {
             "cells": np.ones(len(m)),
             "share": np.where(nonzero, np.abs(error) / np.abs(np.where(nonzero, wanted, 1)), 0),
@@ -110,6 +132,36 @@ def measure(
     table = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
     table.index = _labelled(table.index, truth)
     return Errors(table)
+
+
+def _within(
+    ends: Ends, cells: tuple[NDArray[np.int64], ...], point: Floats, truth: Floats, straight: Bools
+) -> dict[str, Floats]:
+    """What is summed up of intervals, cell by cell."""
+    nothing = np.zeros(len(truth))
+    names = ("pinball", "spanned", "width", "bounded", "inside")
+    told = dict.fromkeys(names, nothing)
+    if not ends:
+        return told
+    at = {level: [end.to_numpy()[cells] for end in pair] for level, pair in ends.items()}
+    low, high = at[max(at)]
+    known = np.isfinite(low) & np.isfinite(high)
+    # the interval of a direction runs clockwise from its lower to its upper end
+    turn = np.where(straight, high - low, np.where(high - low >= 360, 360.0, (high - low) % 360))
+    along = np.where(straight, truth - low, (truth - low) % 360)
+    told["bounded"] = known.astype(float)
+    told["inside"] = (known & (along >= 0) & (along <= turn)).astype(float)
+    told["width"] = np.where(known, turn, 0.0)
+    if set(LEVELS) <= set(at):
+        lower, upper = ([at[level][side] for level in LEVELS] for side in (0, 1))
+        quantiles = np.sort(np.stack([*lower, point, *upper]), axis=0)
+        share = np.arange(1, len(quantiles) + 1)[:, None] / (len(quantiles) + 1)
+        error = truth - quantiles
+        pinball = 2 * np.maximum(share * error, (share - 1) * error).mean(axis=0)
+        counted = known & straight
+        told["pinball"] = np.where(counted, pinball, 0.0)
+        told["spanned"] = np.where(counted, np.abs(truth), 0.0)
+    return told
 
 
 def _labelled(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:

@@ -31,6 +31,11 @@ class Scaler:
         bare = [name for name in mean.coords if name not in mean.dims]
         return cls(mean.drop_vars(bare), spread.drop_vars(bare))
 
+    def part(self, cube: xr.DataArray) -> "Scaler":
+        """The scaler of the measurements that a cube has."""
+        names = cube["measurement"].to_numpy()
+        return Scaler(self.mean.sel(measurement=names), self.spread.sel(measurement=names))
+
     def normalise(self, cube: xr.DataArray) -> xr.DataArray:
         """Values in spreads from the mean."""
         return self._keep(cube, (cube - self.mean) / self.spread)

@@ -13,8 +13,8 @@ from cdsa.cube import check_cube, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
 from cdsa.masks import Given, Hide, read_hide
-from cdsa.method import Filler, Method, make_method
-from cdsa.metrics import FIGURES, Errors, measure
+from cdsa.method import Filler, Method, fill_and_ends, info_of, make_method
+from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
 
@@ -120,10 +120,10 @@ def score_and_keep(
         learnt_from, visible = only(visible, part.train), visible.isel(time=part.test)
     start = time.perf_counter()
     filler = made.fit(learnt_from)
-    filled = filler.fill(visible)
+    filled, ends = fill_and_ends(filler, visible, LEVELS)
     seconds = time.perf_counter() - start
     truth, asked = cube.sel(time=visible["time"]), hidden.sel(time=visible["time"])
-    errors = measure(filled, truth, asked, visible)
+    errors = measure(filled, truth, asked, visible, ends)
     scored = Score(
         method=name,
         hide=_name_of(hide),
@@ -136,6 +136,49 @@ def score_and_keep(
         seconds=seconds,
     )
     return scored, filler
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Methods tried on the same hidden cells, and what the best of them has learnt."""
+
+    scores: tuple[Score, ...]
+    """In the order they were tried."""
+
+    best: str
+    filler: Filler
+
+
+def candidates(network: str | Method = defaults.NETWORK) -> list[str | Method]:
+    """The network, and the simpler methods that it has to be better than."""
+    return [network, *(name for name in defaults.SIMPLER if info_of(name).installed)]
+
+
+def choose(
+    methods: Sequence[str | Method],
+    cube: xr.DataArray,
+    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda what: None,
+) -> Choice:
+    """Try methods on the same hidden cells and keep the best.
+
+    A network that was trained for the trial fills too: it never saw what was hidden, and training
+    it again takes minutes. A simpler method learns again from all there is.
+    """
+    hidden = hidden_cells(cube, hide, seed=seed)
+    named = dict(make_method(method) for method in methods)
+    tried: dict[str, tuple[Score, Filler]] = {}
+    for name, method in named.items():
+        progress(name)
+        scored, filler = score_and_keep(method, cube, hidden, seed=seed)
+        tried[name] = replace(scored, method=name, hide=_name_of(hide)), filler
+    scores = tuple(scored for scored, _ in tried.values())
+    best = best_method(scores)
+    filler = tried[best][1]
+    trained = getattr(filler, "network", None) is not None
+    return Choice(scores, best, filler if trained else named[best].fit(cube))
 
 
 def hidden_cells(

@@ -4,7 +4,7 @@ Letters: b window of the batch, t time, l location, m measurement.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdsa.errors import ConfigError
+from cdsa.models.surroundings import Surroundings
 from cdsa.splits import stretches
 
 
@@ -35,6 +36,9 @@ class Window:
     steps: Tensor
     """The cube's time step behind each of the window's, -1 beyond a short stretch; (b, t)."""
 
+    around: Surroundings | None = None
+    """Where and when its cells are, for a model that wants to know."""
+
 
 @dataclass(frozen=True, eq=False)
 class Windows:
@@ -49,24 +53,47 @@ class Windows:
     steps: Tensor
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
+    around: Surroundings | None = None
+    """Where and when the cells of the whole cube are: clock (t + 1, f), usual (t + 1, l, m)."""
+
+    until: Tensor | None = None
+    """Steps of the cube from which on a window sees nothing, (b,), but what is known in advance."""
+
+    known: Tensor | None = None
+    """True for measurements that are known in advance, (m,)."""
+
     def __len__(self) -> int:
         return len(self.steps)
 
     def take(self, numbers: Tensor) -> Window:
         """The windows with these numbers."""
-        steps = self.steps[numbers]
-        return Window(
-            self.values[steps], self.observed[steps], self.truth[steps], self.asked[steps], steps
-        )
+        steps, around = self.steps[numbers], self.around
+        if around is not None:
+            around = around._replace(clock=around.clock[steps], usual=around.usual[steps])
+        values, observed, asked = self.values[steps], self.observed[steps], self.asked[steps]
+        if self.until is not None:  # the clock goes on, but nothing more is seen
+            before = steps < self.until[numbers].unsqueeze(1)
+            seen = before.unflatten(1, (-1, 1, 1)) | (False if self.known is None else self.known)
+            values, observed = torch.where(seen, values, 0.0), observed & seen
+        return Window(values, observed, self.truth[steps], asked, steps, around)
 
     def keep(self, numbers: Tensor) -> "Windows":
         """Only the windows with these numbers."""
-        return replace(self, steps=self.steps[numbers])
+        until = None if self.until is None else self.until[numbers]
+        return replace(self, steps=self.steps[numbers], until=until)
 
     def to(self, device: torch.device) -> "Windows":
         """The windows on another device."""
-        parts = (getattr(self, field.name).to(device) for field in fields(self))
-        return Windows(*parts)
+        return Windows(
+            self.values.to(device),
+            self.observed.to(device),
+            self.truth.to(device),
+            self.asked.to(device),
+            self.steps.to(device),
+            around=None if self.around is None else self.around.to(device),
+            until=None if self.until is None else self.until.to(device),
+            known=None if self.known is None else self.known.to(device),
+        )
 
     def batches(self, size: int) -> Iterator[Window]:
         """All windows in order, at most `size` at a time."""
@@ -82,6 +109,7 @@ def cut(
     *,
     asked: xr.DataArray | None = None,
     part: NDArray[np.bool_] | None = None,
+    around: Surroundings | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Windows:
     """Cut a scaled cube into windows of `length` steps that start every `stride` steps.
@@ -89,6 +117,7 @@ def cut(
     Together they cover every step: the last window of a stretch ends with it. `asked` cells are
     taken out of what the model may look at. With `part` (True for the steps to use) no window
     straddles its edges; a stretch shorter than a window makes one that goes on with empty steps.
+    What is `around` has a row for every step of the cube.
     """
     if not 1 <= stride <= length:
         raise ConfigError(
@@ -111,7 +140,17 @@ def cut(
         truth=truth.to(dtype),
         asked=hidden,
         steps=torch.as_tensor(_steps(stretches(used), length, stride)),
+        around=None if around is None else _with_empty_step(around, dtype),
     )
+
+
+def _with_empty_step(around: Surroundings, dtype: torch.dtype) -> Surroundings:
+    clock, usual = (
+        torch.cat([part, torch.zeros_like(part[:1])]).to(dtype)
+        for part in (around.clock, around.usual)
+    )
+    distance = None if around.distance is None else around.distance.to(dtype)
+    return Surroundings(clock, usual, distance, around.kinds)
 
 
 def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:
@@ -125,17 +164,35 @@ def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:
     return np.concatenate(windows)
 
 
-def stitch(pieces: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray) -> xr.DataArray:
+def stitch(
+    pieces: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray, *, tapered: bool = False
+) -> xr.DataArray:
     """The cube of guesses (b, t, l, m) and their steps (b, t); overlaps averaged, NaN where none.
 
-    Pieces are added up as they come, so only one need exist at a time.
+    Guesses (b, t, l, m, q) make a cube with one more axis, `quantile`. Tapered windows count the
+    less towards their ends, where they see less around a cell. Pieces are added up as they come, so
+    only one need exist at a time.
     """
-    steps, *rest = like.shape
-    total = torch.zeros(steps + 1, *rest, dtype=torch.float64)
+    steps = like.sizes["time"]
+    total = torch.zeros(steps + 1, *like.shape[1:], dtype=torch.float64)
     count = torch.zeros(steps + 1, dtype=torch.float64)
     for guess, at in pieces:
+        if guess.ndim > total.ndim + 1:
+            total = torch.zeros(steps + 1, *guess.shape[2:], dtype=torch.float64)
         flat = torch.where(at < 0, steps, at).flatten().cpu()  # empty steps go behind the end
-        total.index_add_(0, flat, guess.detach().cpu().to(torch.float64).flatten(0, 1))
-        count.index_add_(0, flat, torch.ones(len(flat), dtype=torch.float64))
-    mean = (total[:-1] / count[:-1, None, None]).numpy()  # 0 / 0: NaN where no window looked
-    return like.copy(data=mean.astype(like.dtype))
+        weight = _taper(at.shape[1]) if tapered else torch.ones(at.shape[1], dtype=torch.float64)
+        told = guess.detach().cpu().to(torch.float64)
+        told = told * weight.unflatten(0, (-1, *[1] * (told.ndim - 2)))
+        total.index_add_(0, flat, told.flatten(0, 1))
+        count.index_add_(0, flat, weight.expand(at.shape).flatten())
+    # 0 / 0: NaN where no window looked
+    mean = total[:-1] / count[:-1].unflatten(0, (-1, *[1] * (total.ndim - 1)))
+    data = mean.numpy().astype(like.dtype)
+    if data.ndim == like.ndim:
+        return like.copy(data=data)
+    return xr.DataArray(data, dims=(*like.dims, "quantile"), coords=like.coords)
+
+
+def _taper(steps: int) -> Tensor:
+    number = torch.arange(steps, dtype=torch.float64)
+    return torch.minimum(number + 1, steps - number)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa import defaults
-from cdsa.cli.options import Detail, File, Json, Model, Output, Overwrite
+from cdsa.cli.options import Detail, File, Interval, Json, Model, Output, Overwrite
 from cdsa.cli.reading import Reading, reads_a_file
 from cdsa.cli.training import Training, make_trained, trains
 
@@ -28,10 +28,23 @@ def fill(
     training: Training,
     method: Annotated[
         str | None,
-        typer.Option("--method", help=f"See 'cdsa methods'; {defaults.METHOD} if not given."),
+        typer.Option(
+            "--method",
+            help="See 'cdsa methods'. If not given, auto: cdsa, or a simpler one if that is better "
+            "on hidden cells.",
+        ),
     ] = None,
     model: Model = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            "--at",
+            help="A table of places (name, lat, lon) without a sensor, to be filled too.",
+            metavar="FILE",
+        ),
+    ] = None,
     detail: Detail = None,
+    interval: Interval = defaults.INTERVAL,
     check: Annotated[
         bool,
         typer.Option(
@@ -42,10 +55,11 @@ def fill(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fill the gaps of a table and write it in its own layout."""
+    """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
+    value are in the detail file, and in NetCDF and Zarr."""
     from cdsa.cli import show, work
     from cdsa.errors import ConfigError
-    from cdsa.filling import fill_with
+    from cdsa.filling import check_share, fill_with
     from cdsa.method import info_of
     from cdsa.scoring import score_and_keep
     from cdsa.sources.files import open_source, save_all
@@ -54,12 +68,17 @@ def fill(
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.METHOD)
+    check_share(interval)
     if model is None:
-        make_trained(given, training)
-        if "fill" not in info_of(given).task:
+        wanted = defaults.NETWORK if given == defaults.AUTO else given
+        if training or given != defaults.AUTO:
+            make_trained(wanted, training)
+        if "fill" not in info_of(wanted).task:
             raise ConfigError(f"'{given}' forecasts and does not fill. Use it with cdsa forecast")
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
+        learnt_from = source.cube
+        source = source if at is None else source.at(at)
     show.print_notes(source, show.err if json else show.out)
     filler: Filler
     expected = None
@@ -67,22 +86,27 @@ def fill(
     if model is not None:
         filler = _load(model, training, source.cube)
         given, errors = filler.method.label, list(filler.errors)
+    elif given == defaults.AUTO:
+        choice = work.chosen(learnt_from, source.cube, training, check=check)
+        filler, given, expected = choice.filler, choice.best, choice.best_score
+        for line in choice.told:
+            (show.note if json else show.say)(line)
     else:
         network = info_of(given).trains
-        hidden = work.cells_to_check_on(source.cube) if check else None
+        hidden = work.cells_to_check_on(learnt_from) if check else None
         with work.training(training, active=network) as run:
             made = make_trained(given, training, run=run)
             given = str(getattr(made, "label", given))
             if hidden is not None:
                 with show.busy("hiding a tenth in bursts to measure the error", quiet=network):
-                    expected, filler = score_and_keep(made, source.cube, hidden)
+                    expected, filler = score_and_keep(made, learnt_from, hidden)
             # a network that was trained for the check fills too: it never saw what was hidden
             if hidden is None or not network:
                 with show.busy(f"filling with {given}", quiet=network):
-                    filler = made.fit(source.cube)
+                    filler = made.fit(learnt_from)
         work.note_short_windows(filler)
     with show.busy(f"filling with {given}"):
-        result = fill_with(filler, source.cube)
+        result = fill_with(filler, source.cube, interval=interval)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
     records = work.fill_records(result, given, expected, errors)
@@ -106,13 +130,22 @@ def forecast(
         typer.Option("--method", help=f"See 'cdsa methods'; {defaults.FORECAST} if not given."),
     ] = None,
     model: Model = None,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            "--known",
+            help="Columns whose values ahead are in the file already, such as a weather forecast.",
+            metavar="A,B",
+        ),
+    ] = None,
     detail: Detail = None,
+    interval: Interval = defaults.INTERVAL,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
     from cdsa.cli import networks, show, work
-    from cdsa.filling import forecast_with
+    from cdsa.filling import check_share, forecast_with, split_known
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs
@@ -120,25 +153,30 @@ def forecast(
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.FORECAST)
+    check_share(interval)
+    in_advance = tuple(name.strip() for name in (known or "").split(",") if name.strip())
     if model is None:
-        make_trained(given, training, ahead=steps)
+        make_trained(given, training, ahead=steps, known=in_advance)
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    longer = source.ahead(steps)
+    past, future = split_known(source.cube, in_advance)
+    more = steps - future.sizes["time"]
+    longer = source.ahead(more) if more > 0 else source
     show.print_notes(source, show.err if json else show.out)
     filler: Filler
     if model is not None:
         filler = _load(model, training, source.cube, steps)
+        work.refuse_other_known(filler, in_advance, model)
         given, errors = filler.method.label, list(filler.errors)
     else:
         with work.training(training, active=info_of(given).trains) as run:
-            made = make_trained(given, training, ahead=steps, run=run)
+            made = make_trained(given, training, ahead=steps, run=run, known=in_advance)
             given = str(getattr(made, "label", given))
-            filler = made.fit(source.cube)
-            errors = work.forecast_errors(filler, made, source.cube, steps)
+            filler = made.fit(past)
+            errors = work.forecast_errors(filler, made, past, steps)
         work.note_short_windows(filler)
     with show.busy(f"foreseeing with {given}"):
-        result = forecast_with(filler, source.cube, steps)
+        result = forecast_with(filler, past, steps, future=future, interval=interval)
     with show.busy("writing"):
         save_all(longer, result, output, detail=detail, overwrite=overwrite)
     records = work.forecast_records(result, given, steps, errors)
@@ -225,7 +263,8 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
 
     with show.busy(f"loading {folder}"):
         filler = load_filler(folder, device=str(training.get("device", "auto")))
-    filler.axes.refuse(cube)
+    fits_any = filler.network is not None and filler.network.frame is not None
+    filler.axes.refuse(cube, stations=not fits_any)
     ahead = filler.network.ahead if filler.network else 0
     if steps > ahead:
         can = f"foresees {ahead} steps" if ahead else "fills gaps and foresees nothing"

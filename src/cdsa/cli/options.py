@@ -9,6 +9,12 @@ from typing import Annotated
 import typer
 
 File = Annotated[Path, typer.Argument(help="CSV, CSV.gz, Parquet, NetCDF or Zarr.", metavar="FILE")]
+Interval = Annotated[
+    float,
+    typer.Option(
+        "--interval", help="Share of hidden values that lower and upper hold.", metavar="SHARE"
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else.")]
 Hide = Annotated[
     str,

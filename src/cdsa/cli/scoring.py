@@ -30,7 +30,7 @@ def score(
         str | None,
         typer.Option(
             "--methods",
-            help="Methods to compare; all that need no training if not given.",
+            help="Methods to compare; cdsa and all that need no training if not given.",
             metavar="A,B",
         ),
     ] = None,
@@ -83,13 +83,17 @@ def demo(
     ] = Path("cdsa-demo"),
     hide: Hide = "bursts:0.2",
     repeat: Repeat = 1,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Time for the network to learn.", metavar="N")
+    ] = None,
     record: Record = None,
 ) -> None:
-    """The whole way on example data: look, score all methods, fill, write."""
+    """The whole way on example data: look, score all methods, fill, write. Takes two minutes."""
+    from dataclasses import replace
+
     from cdsa.cli import show, work
-    from cdsa.filling import fill as fill_cube
+    from cdsa.filling import fill_with
     from cdsa.inspection import inspect_cube
-    from cdsa.scoring import best_method
     from cdsa.sources.demo import open_demo_source
     from cdsa.sources.files import save_all
     from cdsa.sources.write import make_folder
@@ -99,13 +103,19 @@ def demo(
     show.heading("1. What is in the table (cdsa info)")
     show.print_inspection(source, inspect_cube(source.cube))
     show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
-    scores = work.score_with_progress(work.usable_methods(), source.cube, hide, repeat, 0)
+    names = work.usable_methods()
+    training: Training = {} if minutes is None else {"minutes": minutes}
+    choice = work.choose_with_progress(names, source.cube, hide, training)
+    scores = list(choice.scores)
+    if repeat > 1:
+        more = work.score_with_progress(names, source.cube, hide, repeat - 1, 1, None, training)
+        scores += [replace(scored, repeat=scored.repeat + 1) for scored in more]
     show.print_scores(scores)
     records = [entry for scored in scores for entry in scored.records()]
     _record(record, records, data="nyc-weather", seed=0)
-    best = best_method(scores)
+    best = choice.best
     show.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
-    result = fill_cube(source.cube, best)
+    result = fill_with(choice.filler, source.cube)
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
     chosen = next(scored for scored in scores if scored.method == best)

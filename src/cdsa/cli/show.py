@@ -46,6 +46,11 @@ def note(text: str) -> None:
     err.print(f"note: {escape(text)}")
 
 
+def say(text: str) -> None:
+    """A line of the result."""
+    out.print(escape(text))
+
+
 def heading(text: str) -> None:
     """A line above a part of the demo."""
     out.print()
@@ -226,6 +231,12 @@ def print_filled(
             f"{several(expected.longest, 'step')}"
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
+        inside = expected.errors.overall()["coverage"]
+        if np.isfinite(inside):
+            out.print(
+                f"of those cells, 90% intervals (lower, upper) held {inside:.0%}: "
+                "calibrated on other hidden cells, by measurement and gap length"
+            )
     elif told:
         out.print(
             "expected error: mean absolute error on cells kept from the network's training, which "
@@ -255,12 +266,17 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
     out.print(f"\n[bold]Overall error[/]{unit}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("method")
-    for name in ("MAE", "RMSE", "MRE", "MAPE", "seconds"):
+    sure = bool(whole["coverage"].notna().any())
+    columns = ("MAE", "RMSE", "MRE", "MAPE", *(("CRPS", "in 90%") if sure else ()), "seconds")
+    for name in columns:
         table.add_column(name, justify="right")
     ranked = whole.sort_values("mae", kind="stable")
     for row in ranked.itertuples():
         cells = [str(row.method), _with_spread(row, repeats), number(row.rmse)]
-        cells += [share(row.mre), share(row.mape), number(row.seconds, 2)]
+        cells += [share(row.mre), share(row.mape)]
+        if sure:
+            cells += [number(row.crps), share(row.coverage)]
+        cells.append(number(row.seconds, 2))
         table.add_row(*[f"[bold]{cell}[/]" if row.best else cell for cell in cells])
     out.print(table)
     if len(whole) < len(summary) or by != "measurement":

@@ -60,7 +60,12 @@ trains = takes("training", OPTIONS | SEED, {}, _settled)
 
 
 def make_trained(
-    name: str, training: Training, *, ahead: int = 0, run: "Run | None" = None
+    name: str,
+    training: Training,
+    *,
+    ahead: int = 0,
+    run: "Run | None" = None,
+    known: tuple[str, ...] = (),
 ) -> "Method":
     """The method of this name with the given options; those of training are for networks only."""
     from cdsa.method import REGISTRY, info_of, make_method
@@ -75,15 +80,17 @@ def make_trained(
             )
         return make_method(name, ahead=ahead)[1]
     from cdsa.config import override
-    from cdsa.method.paper import CdsaPaper, preset
+    from cdsa.method.neural import Neural
     from cdsa.train.run import Run
 
-    method: CdsaPaper = made  # type: ignore[assignment]
+    assert isinstance(made, Neural)
+    method: Neural = made
     if "preset" in training:
-        manner = method.model.manner
-        method = preset(str(training["preset"]), forecast=info.task == "forecast")
-        method = method if manner == "decomposed" else method.in_manner(manner)
+        again = f"{name.partition('@')[0]}@{training['preset']}"
+        method = make_method(again)[1]  # type: ignore[assignment]
     if "manner" in training:
+        if not hasattr(method, "in_manner"):
+            raise ConfigError(f"'{name}' has no manners; --manner is for cdsa-paper")
         method = method.in_manner(str(training["manner"]))
     budget = [key for key in ("minutes", "epochs") if key in training]
     if budget:  # what is given takes the place of the preset's budget, of either kind
@@ -94,6 +101,8 @@ def make_trained(
     make_method(name, ahead=ahead)  # says what can forecast, if this cannot
     if ahead:
         method = method.foreseeing(ahead)
+    if known:
+        method = method.knowing(known)
     method = override(method, cast("list[str]", training.get("set", [])))
     if ahead and method.horizon < ahead:
         raise ConfigError(f"{ahead} steps are to be foreseen, but horizon={method.horizon} was set")

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -23,7 +24,7 @@ from cdsa.method import Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
-from cdsa.scoring import Score, compare, hidden_cells, score
+from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
 from cdsa.train.run import Report, Run, Watch
 
 if TYPE_CHECKING:
@@ -74,6 +75,63 @@ def cells_to_check_on(cube: xr.DataArray) -> xr.DataArray | None:
     except ConfigError as reason:
         show.note(f"no error could be measured: {reason}")
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What 'auto' came to."""
+
+    filler: Filler
+    best: str
+    best_score: Score | None
+    told: tuple[str, ...] = ()
+    """Why."""
+
+
+def chosen(
+    learnt_from: xr.DataArray, cube: xr.DataArray, options: Training, *, check: bool
+) -> Chosen:
+    """The default network or a simpler method, whichever is better on hidden cells, and a word on
+    the choice; with nothing to fill, or too little to try methods on, the simplest."""
+    network, simplest = defaults.NETWORK, defaults.SIMPLER[0]
+    idle = not cube.isnull().any() or int(cube.notnull().sum()) < defaults.LEAST_CELLS
+    hidden = cells_to_check_on(learnt_from) if check else None
+    if idle or (check and hidden is None):
+        made = make_method(simplest)[1]
+        if hidden is not None:
+            scored = score(made, learnt_from, hidden)
+            return Chosen(made.fit(learnt_from), simplest, scored)
+        return Chosen(made.fit(learnt_from), simplest, None)
+    with training(options, active=True) as run:
+        made = make_trained(network, options, run=run)
+        if hidden is None:
+            return Chosen(made.fit(learnt_from), network, None)
+        choice = choose(candidates(made), learnt_from, hidden)
+    scores = {scored.method: scored for scored in choice.scores}
+    errors = {name: scored.errors.overall()["mae"] for name, scored in scores.items()}
+    unit = scores[choice.best].unit
+    others = ", ".join(
+        f"{name} {show.number(error)}" for name, error in errors.items() if name != choice.best
+    )
+    told = [
+        f"chose {choice.best}: error {show.number(errors[choice.best])} {unit} on "
+        f"{show.several(scores[choice.best].hidden, 'cell')} hidden for the choice ({others})"
+    ]
+    if choice.best != network:
+        told.append(f"{network} may do better with more time: --minutes N")
+    else:
+        note_short_windows(choice.filler)
+    return Chosen(choice.filler, choice.best, scores[choice.best], tuple(told))
+
+
+def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Path) -> None:
+    """Refuse a network that was trained with other measurements known in advance."""
+    if set(filler.method.known) != set(known):
+        then = ", ".join(filler.method.known) or "nothing"
+        raise ConfigError(
+            f"the network in {folder} was trained with {then} known in advance. Say so alike with "
+            "--known"
+        )
 
 
 def note_short_windows(filler: object) -> None:
@@ -164,12 +222,17 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
 
 
 def usable_methods() -> list[str]:
-    """All methods that are quick and whose extras are installed; the others are named."""
+    """The default network and all methods that are quick, as far as their extras are installed;
+    those that are not are named."""
     missing = [info for info in all_methods() if not info.installed]
     if missing:
         names = ", ".join(f"{info.name} (extra '{info.extra}')" for info in missing)
         show.note(f"left out, because not installed: {names}")
-    return [info.name for info in all_methods() if info.installed and not info.trains]
+    return [
+        info.name
+        for info in all_methods()
+        if info.installed and (not info.trains or info.name == defaults.NETWORK)
+    ]
 
 
 def score_with_progress(
@@ -201,6 +264,24 @@ def score_with_progress(
     return scores
 
 
+def choose_with_progress(
+    names: Sequence[str], cube: xr.DataArray, hide: str, training: Training
+) -> Choice:
+    """Try the methods on the same hidden cells under a progress bar, and keep the best."""
+    with Bar() as bar:
+        bar.start("scoring", len(names))
+        run = Run(watch=bar.watch, start=say_training)
+        methods = [_for_score(name, training, run, hide, 0) for name in names]
+
+        def progress(name: str) -> None:
+            if bar.named:
+                bar.advance()
+            bar.name(name)
+
+        choice = choose(methods, cube, hide, progress=progress)
+    return choice
+
+
 def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) -> Method:
     """A method to be scored: a network's own options, what it is asked for, and its seed."""
     info = info_of(name)
@@ -208,7 +289,7 @@ def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) ->
     ahead = int(count) if kind == "last" and count.isdecimal() else 0
     if not info.trains:
         return make_method(name)[1]
-    foresees = ahead if info.task == "forecast" else 0
+    foresees = ahead if "forecast" in info.task else 0
     return make_trained(name, {**training, "seed": seed}, ahead=foresees, run=run)
 
 
@@ -227,6 +308,7 @@ class Bar:
         self.progress = Progress(*columns, console=show.err, transient=True, disable=quiet)
         self.outer: TaskID | None = None
         self.inner: TaskID | None = None
+        self.named = False
 
     def __enter__(self) -> "Bar":
         self.progress.start()
@@ -242,6 +324,7 @@ class Bar:
 
     def name(self, what: str) -> None:
         """Say what is under way."""
+        self.named = True
         if self.outer is not None:
             self.progress.update(self.outer, description=what)
 

@@ -36,6 +36,7 @@ AS_PUBLISHED = "as published"
 """What a record says of its data if they are the paper's own."""
 
 NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
+OURS = "cdsa"
 OTHER_MANNERS = ("independent", "joint", "shared")
 """Beside the decomposed one, which a network has if none is named."""
 
@@ -128,7 +129,7 @@ TABLES = {
             legend=_BURSTS,
             data=("nyc-traffic",),
             protocols=("in-sample",),
-            methods=(*_FILL, f"{NETWORK}@paper-nyc", NETWORK),
+            methods=(*_FILL, f"{NETWORK}@paper-nyc", NETWORK, OURS),
             rates=RATES,
             trials=5,
         ),
@@ -137,14 +138,14 @@ TABLES = {
             legend=_MONTHS,
             data=_KDD2015,
             protocols=SAMPLES,
-            methods=("mean", "linear", "knn", "mice", f"{NETWORK}@paper-kdd2015", NETWORK),
+            methods=("mean", "linear", "knn", "mice", f"{NETWORK}@paper-kdd2015", NETWORK, OURS),
         ),
         Table(
             name="kdd2018",
             legend=_PIECES,
             data=("kdd2018",),
             protocols=("in-sample",),
-            methods=(*_FILL, f"{NETWORK}@paper-kdd2018", NETWORK),
+            methods=(*_FILL, f"{NETWORK}@paper-kdd2018", NETWORK, OURS),
             rates=RATES,
         ),
         Table(
@@ -152,7 +153,7 @@ TABLES = {
             legend=_AHEAD,
             data=("metr-la",),
             protocols=DIVISIONS,
-            methods=("last", "climatology", f"{FORECASTER}@paper-metr-la", FORECASTER),
+            methods=("last", "climatology", f"{FORECASTER}@paper-metr-la", FORECASTER, OURS),
         ),
         Table(
             name="losses",
@@ -206,6 +207,13 @@ SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Windows and training losses by data set and manner, of networks without a preset for the data:
 the absolute error where that is scored, and the paper's where squares are."""
+OUR_SETTINGS: dict[str, tuple[str, ...]] = {
+    "kdd2015": (),
+    "kdd2018": ("train.loss=mse",),
+    "nyc-traffic": ("train.loss=mse", "steps=36"),
+    "metr-la": ("steps=12",),
+}
+"""The same for the default network, which chooses the rest by the data."""
 
 
 def table_of(name: str) -> Table:
@@ -293,6 +301,8 @@ def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
     manner = plain.partition(":")[2]
     kind = "kdd2015" if cell.data.startswith("kdd2015") else cell.data
     own = SETTINGS.get((kind, manner), SETTINGS[kind, ""])
+    if plain == OURS:
+        own = OUR_SETTINGS[kind]
     settings = () if preset else own
     if cell.loss:
         kept = (one for one in settings if not one.startswith("train.loss="))

@@ -19,8 +19,8 @@ from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
 from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, trial_of
 from cdsa.filling import forecasts_from
-from cdsa.method import Filler, make_method
-from cdsa.metrics import FIGURES, Errors, measure
+from cdsa.method import Filler, fill_and_ends, make_method
+from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, append_results, now, plain, read_results, take_turn
 from cdsa.scoring import MIXED
 from cdsa.train.run import Run
@@ -194,7 +194,7 @@ def _measured(cell: Cell, bench: Bench) -> Records:
     }
     return [
         common
-        | {"cells": cells, "horizon": horizon, "crps": None}
+        | {"cells": cells, "horizon": horizon}
         | _figures(errors[cells, horizon])
         | dict(lab.origin)
         | {"when": now()}
@@ -251,10 +251,10 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
 def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str | None], Errors]:
     """Errors by what is scored: (cells, horizon)."""
     if isinstance(trial, Filling):
-        filled = _filled(filler, trial.test, trial.piece)
+        filled, ends = _filled(filler, trial.test, trial.piece)
         visible = without(trial.truth, trial.test.isnull())
         return {
-            (name, None): measure(filled, trial.truth, asked, visible)
+            (name, None): measure(filled, trial.truth, asked, visible, ends)
             for name, asked in trial.asked.items()
         }
     told = forecasts_from(filler, trial.test, trial.origins, past=trial.past, ahead=trial.ahead)
@@ -269,13 +269,23 @@ def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str
     return ahead | {(ALL, name): by_step[step - 1] for name, step in HORIZONS.items()}
 
 
-def _filled(filler: Filler, cube: xr.DataArray, piece: int | None) -> xr.DataArray:
-    """The cube filled, piece by piece if it is in pieces."""
+def _filled(
+    filler: Filler, cube: xr.DataArray, piece: int | None
+) -> tuple[xr.DataArray, dict[float, tuple[xr.DataArray, xr.DataArray]]]:
+    """The cube filled and the ends of intervals, piece by piece if it is in pieces."""
     if piece is None:
-        return filler.fill(cube)
+        return fill_and_ends(filler, cube, LEVELS)
     starts = range(0, cube.sizes["time"], piece)
-    parts = [filler.fill(cube.isel(time=slice(start, start + piece))) for start in starts]
-    return xr.concat(parts, "time")
+    parts = [
+        fill_and_ends(filler, cube.isel(time=slice(start, start + piece)), LEVELS)
+        for start in starts
+    ]
+
+    def whole(level: float, side: int) -> xr.DataArray:
+        return xr.concat([ends[level][side] for _, ends in parts], "time")
+
+    ends = {level: (whole(level, 0), whole(level, 1)) for level in parts[0][1]}
+    return xr.concat([filled for filled, _ in parts], "time"), ends
 
 
 def _profile(cell: Cell) -> dict[str, Value]:
@@ -290,7 +300,6 @@ def _profile(cell: Cell) -> dict[str, Value]:
     nothing: dict[str, Value] = dict.fromkeys(
         (
             *FIGURES,
-            "crps",
             "count",
             "trained_seconds",
             "trained_steps",

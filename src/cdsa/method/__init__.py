@@ -6,6 +6,7 @@ A method is a frozen dataclass of settings with `fit(cube) -> Filler`; a filler 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,9 +30,22 @@ class Filler(Protocol):
 class IntervalFiller(Filler, Protocol):
     """A filler that can also say how sure it is."""
 
-    def interval(self, cube: xr.DataArray, level: float) -> tuple[xr.DataArray, xr.DataArray]:
-        """Lower and upper ends that hold a hidden value with probability `level`."""
+    def fill_between(
+        self, cube: xr.DataArray, levels: Sequence[float]
+    ) -> tuple[xr.DataArray, list[tuple[xr.DataArray, xr.DataArray]]]:
+        """The cube filled, and for every level lower and upper ends that hold a hidden value with
+        that probability; NaN where nothing can be said."""
         ...
+
+
+def fill_and_ends(
+    filler: Filler, cube: xr.DataArray, levels: Sequence[float]
+) -> tuple[xr.DataArray, dict[float, tuple[xr.DataArray, xr.DataArray]]]:
+    """The cube filled and, where the filler can tell, the ends of intervals of these levels."""
+    if not isinstance(filler, IntervalFiller):
+        return filler.fill(cube), {}
+    filled, ends = filler.fill_between(cube, levels)
+    return filled, dict(zip(levels, ends, strict=True))
 
 
 class Method(Protocol):
@@ -131,6 +145,14 @@ REGISTRY: dict[str, MethodInfo] = {
             paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
         ),
         MethodInfo(
+            name="cdsa",
+            summary="attention that knows places, times and gaps; any stations; intervals",
+            module="cdsa.method.default:Cdsa",
+            task="fill, forecast",
+            paper="after Ma et al., 2019 (CDSA)",
+            trains=True,
+        ),
+        MethodInfo(
             name="cdsa-paper",
             summary="the paper's network: attention over time, location and measurement",
             module="cdsa.method.paper:CdsaPaper",
@@ -163,8 +185,11 @@ def methods() -> list[MethodInfo]:
     return list(REGISTRY.values())
 
 
-def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
-    """A method and its name, from either; with `ahead`, one that can foresee so many steps.
+def make_method(
+    method: str | Method, *, ahead: int = 0, known: Sequence[str] = ()
+) -> tuple[str, Method]:
+    """A method and its name, from either; with `ahead`, one that can foresee so many steps, with
+    these measurements `known` in advance if it can make use of them.
 
     The manner of a network of the paper may stand behind its name, and one of its presets, as in
     'cdsa-paper:joint' or 'cdsa-paper@paper-nyc'.
@@ -191,4 +216,8 @@ def make_method(method: str | Method, *, ahead: int = 0) -> tuple[str, Method]:
         if not hasattr(made, "in_manner"):
             raise ConfigError(f"'{name}' has no manners, but found '{method}'")
         made = made.in_manner(manner)
-    return method, made.foreseeing(ahead) if ahead and info.trains else made
+    if ahead and info.trains:
+        made = made.foreseeing(ahead)
+        if known:
+            made = made.knowing(known)
+    return method, made

@@ -1,21 +1,34 @@
 """What a network is examined on while it learns, and how it did in the user's units."""
 
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
 import numpy as np
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import unit_of
+from cdsa.cube import angle_flags, unit_of
+from cdsa.gaps import CLASSES, gap_class, run_lengths
 from cdsa.masks import AtRandom, Bursts
-from cdsa.method.guard import base_names, from_components
+from cdsa.method.guard import from_components, to_components
+from cdsa.method.intervals import LEVELS, Calibration, Told, ends_of
 from cdsa.method.network import Network
 from cdsa.metrics import measure
 from cdsa.results import Value, plain
-from cdsa.train.loop import TrainConfig, answers
-from cdsa.windows import Windows
+from cdsa.splits import stretches
+from cdsa.train.loop import TrainConfig
 
 EXAM_WINDOWS = 48
 """At most so many windows have validation cells in them."""
+CONTEXTS = 6
+"""How often more at most the exam is asked for intervals, with more hidden around its cells."""
+MOST_AROUND = 0.7
+PLENTY = 50
+"""Cells of a measurement and class of gap lengths that need no more of their kind."""
+LONGEST = CLASSES[-2][1] + 1
+"""Steps of a gap that is longer than its window."""
 
 
 def choose_exam(
@@ -37,11 +50,18 @@ def choose_exam(
     if own.notnull().sum() * share < 1:
         return number < 0, nothing
     windows = max(1, steps // length)
-    chosen = np.unique(np.linspace(0, windows - 1, EXAM_WINDOWS).round().astype(int))
-    inside = np.isin(number // length, chosen) & (number < windows * length)
-    way = AtRandom if config.hide == "random" else Bursts
-    hidden = way(share=share)(own, np.random.default_rng([seed, 1]))
-    return inside, hidden & on_time(inside, own)
+    measured = own.notnull().any(("location", "measurement")).to_numpy()
+    full = np.unique((number // length)[measured & (number < windows * length)])
+    inside = np.isin(number // length, full[_evenly(len(full), EXAM_WINDOWS)])
+    rng = np.random.default_rng([seed, 1])
+    match config.hide:
+        case "random":
+            hidden = AtRandom(share=share)(own, rng)
+        case "natural":
+            hidden = AtRandom(share=share / 3)(own, rng) | Bursts(share=share * 2 / 3)(own, rng)
+        case _:
+            hidden = Bursts(share=share)(own, rng)
+    return inside, (hidden & on_time(inside, own)).transpose(*own.dims)
 
 
 def on_time(steps: NDArray[np.bool_], cube: xr.DataArray) -> xr.DataArray:
@@ -49,41 +69,151 @@ def on_time(steps: NDArray[np.bool_], cube: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(steps, dims="time", coords={"time": cube["time"]})
 
 
-def exam_errors(network: Network, exam: Windows, own: xr.DataArray) -> tuple[dict[str, Value], ...]:
-    """Errors on the cells of the exam, per measurement in its own unit."""
-    told = [
-        (guess, torch.where(window.observed | window.asked, window.truth, torch.nan), asked)
-        for guess, window, asked in answers(network.model, exam, 16)
-    ]
-    if not told:
-        return ()
-    guesses, truths, asks = (torch.cat(parts) for parts in zip(*told, strict=True))
-    guess, truth = _as_cube(guesses, network, own), _as_cube(truths, network, own)
-    names = list(base_names(network.measurements))
-    first = [names.index(name) for name in own["measurement"].to_numpy()]
-    asked = truth.copy(data=asks.flatten(0, 1)[..., first].cpu().numpy())
-    figures = measure(guess, truth, asked, truth.where(~asked)).by("measurement")
-    units = unit_of(own)
-    return tuple(
-        {
-            "measurement": str(name),
-            "unit": units[str(name)],
-            "cells": int(row["cells"]),
-            "mae": plain(float(row["mae"])),
-            "rmse": plain(float(row["rmse"])),
-        }
-        for name, row in figures.iterrows()
-    )
+def gap_classes(cube: xr.DataArray, ahead: int) -> NDArray[np.int64]:
+    """The class of the gap that each cell of a cube lies in; of a forecast, of its steps ahead."""
+    lengths = run_lengths(cube.isnull().to_numpy())
+    if ahead:
+        number = np.arange(cube.sizes["time"]) - (cube.sizes["time"] - ahead) + 1
+        lengths = np.broadcast_to(np.maximum(number, 1)[:, None, None], cube.shape)
+    return gap_class(lengths)
 
 
-def _as_cube(windows: torch.Tensor, network: Network, own: xr.DataArray) -> xr.DataArray:
-    """Windows one behind the other as a cube in the user's units: (b, t, l, m) -> (bt, l, m)."""
-    values = windows.flatten(0, 1).cpu().double().numpy()
-    coords = {"location": network.locations, "measurement": network.measurements}
-    cells = xr.DataArray(values, dims=own.dims, coords=coords)
-    like = xr.DataArray(
-        np.empty((len(values), *own.shape[1:])),
-        dims=own.dims,
-        coords={name: c for name, c in own.coords.items() if "time" not in c.dims},
-    )
-    return from_components(network.scaler.denormalise(cells), like)
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """A trained network before what was kept from it: it fills, or foresees, as it will for users,
+    and is asked for the exam's cells."""
+
+    network: Network
+    own: xr.DataArray
+    hidden: xr.DataArray
+    """Cells of `own` that are asked for, of a network that fills."""
+
+    steps: NDArray[np.bool_]
+    """Steps of the exam; of a forecaster the time of its own."""
+
+    def errors(self) -> tuple[dict[str, Value], ...]:
+        """Errors on the cells of the exam, per measurement in its own unit."""
+        sheets = self._sheets()
+        if not sheets:
+            return ()
+        found = [measure(s.guess, s.truth, s.asked, s.visible) for s in sheets]
+        figures = reduce(operator.add, found).by("measurement")
+        units = unit_of(self.own)
+        return tuple(
+            {
+                "measurement": str(name),
+                "unit": units[str(name)],
+                "cells": int(row["cells"]),
+                "mae": plain(float(row["mae"])),
+                "rmse": plain(float(row["rmse"])),
+            }
+            for name, row in figures.iterrows()
+        )
+
+    def calibration(self, seed: int) -> Calibration | None:
+        """What makes intervals hold their share of the exam's cells.
+
+        Gaps of all lengths are wanted, but few cells are kept for the exam. Where it has too few of
+        a kind, they are asked for again with more of what is around them hidden.
+        """
+        names = tuple(str(name) for name in self.own["measurement"].to_numpy())
+        ends = [end for level in LEVELS for end in ends_of(level)]
+        cells = [sheet.cells() for sheet in self._sheets(ends)]
+        if not any(len(part.truth) for part in cells):
+            return None
+        plenty = np.zeros((len(names), len(CLASSES)), dtype=np.int64)
+        for part in cells:
+            np.add.at(plenty, (part.measurement, part.gap), 1)
+        for number in range(0 if self.network.ahead else CONTEXTS):
+            if (plenty >= PLENTY).all():
+                break
+            for sheet in self._sheets(ends, np.random.default_rng([seed, 2, number])):
+                part = sheet.cells()
+                cells.append(part.only(plenty[part.measurement, part.gap] < PLENTY))
+        angles = tuple(bool(angle) for angle in angle_flags(self.own))
+        return Calibration.learn(Told.joined(cells), names, angles)
+
+    def _sheets(
+        self, levels: Sequence[float] = (), rng: np.random.Generator | None = None
+    ) -> list["_Sheet"]:
+        """The network's answers; with a generator, after hiding more of what is around."""
+        return self._foreseen(levels) if self.network.ahead else self._filled(levels, rng)
+
+    def _filled(self, levels: Sequence[float], rng: np.random.Generator | None) -> list["_Sheet"]:
+        """One sheet for every stretch of the exam, with half a window on either side."""
+        margin, sheets = self.network.length // 2, []
+        asking = self.hidden.any(("location", "measurement")).to_numpy()
+        for part in stretches(self.steps & asking_nearby(asking, self.network.length)):
+            low, high = max(0, part.start - margin), part.stop + margin
+            piece, asked = (c.isel(time=slice(low, high)) for c in (self.own, self.hidden))
+            shown = piece.where(~asked)
+            if rng is not None:
+                more = Bursts if rng.random() < 0.5 else AtRandom
+                shown = shown.where(~more(share=MOST_AROUND * rng.random())(shown, rng))
+                lost = rng.random(piece.sizes["location"]) < rng.random() / 2
+                shown = shown.where(~xr.DataArray(lost, dims="location"))
+                shown = shown.transpose(*piece.dims)
+            told = self.network.answer(to_components(shown), levels)
+            missing = shown.isnull().to_numpy()
+            gaps = np.where(missing.all(axis=0), LONGEST, run_lengths(missing))
+            guess, *quantiles = (from_components(one, piece) for one in told)
+            sheets.append(_Sheet(guess, quantiles, piece, asked, shown, gap_class(gaps)))
+        return sheets
+
+    def _foreseen(self, levels: Sequence[float]) -> list["_Sheet"]:
+        """One sheet for every step ahead."""
+        network, there = self.network, np.flatnonzero(self.steps)
+        if not len(there):
+            return []
+        first = int(there[0]) + network.past
+        origins = np.arange(first, int(there[-1]) + 2 - network.ahead, network.ahead)
+        origins = origins[_evenly(len(origins), EXAM_WINDOWS)]
+        sheets = []
+        for ahead, told in enumerate(network.foresee(to_components(self.own), origins, levels)):
+            truth = self.own.isel(time=origins + ahead)
+            guess, *quantiles = (
+                from_components(one.assign_coords(time=truth["time"]), truth) for one in told
+            )
+            gaps = np.full(truth.shape, gap_class(np.array([ahead + 1]))[0])
+            asked = truth.notnull() & ~truth["measurement"].isin(network.known)
+            sheets.append(_Sheet(guess, quantiles, truth, asked, truth, gaps))
+        return sheets
+
+
+def asking_nearby(asking: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
+    """Steps whose window has a step that is asked for; windows touch."""
+    whole = np.zeros_like(asking)
+    for start in range(0, len(asking), length):
+        whole[start : start + length] = asking[start : start + length].any()
+    return whole
+
+
+def _evenly(there: int, most: int) -> NDArray[np.int64]:
+    """At most so many of the numbers below `there`, over all of them."""
+    if there <= most:
+        return np.arange(there)
+    return np.linspace(0, there - 1, most).round().astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """What was answered, asked and true, in the user's units."""
+
+    guess: xr.DataArray
+    quantiles: list[xr.DataArray]
+    truth: xr.DataArray
+    asked: xr.DataArray
+    visible: xr.DataArray
+    gaps: NDArray[np.int64]
+    """Classes of gap lengths; a series without a value in its window lies in the longest."""
+
+    def cells(self) -> Told:
+        """The asked cells, for calibration."""
+        at = np.nonzero((self.asked & self.truth.notnull()).transpose(*self.truth.dims).to_numpy())
+        return Told(
+            point=self.guess.to_numpy()[at],
+            truth=self.truth.to_numpy()[at].astype(np.float64),
+            ends=np.stack([one.to_numpy()[at] for one in self.quantiles]),
+            measurement=at[2],
+            gap=self.gaps[at],
+        )

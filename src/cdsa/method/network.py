@@ -1,10 +1,10 @@
 """A trained network with all that stands between it and a user's cube.
 
-It knows the stations and measurements it was trained on by name. The guess for any other is left
-open, to the means that stand behind every method (`guard.py`).
+It knows the measurements it was trained on by name and, unless it fits any, the stations too. The
+guess for others is left open, to the means that stand behind every method (`guard.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +15,21 @@ from torch import Tensor, nn
 
 from cdsa.cube import AXES, angle_flags, has_places, unit_of
 from cdsa.errors import ConfigError, unknown
+from cdsa.method.frame import Frame
+from cdsa.method.guard import base_names
+from cdsa.method.intervals import Calibration
+from cdsa.models.quantiles import at_levels, told
 from cdsa.results import Value
 from cdsa.scale import Scaler
 from cdsa.times import describe_step, infer_step
+from cdsa.train.loop import reply as reply_of
 from cdsa.train.state import Place
-from cdsa.windows import Windows, cut, stitch
+from cdsa.windows import Window, Windows, cut, stitch
 
-CELLS_AT_ONCE = 400_000
+CELLS_AT_ONCE = 100_000
+"""Of windows that go through the network together."""
+CELLS_IN_A_BLOCK = 4_000_000
+"""Of windows that are cut together."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -48,70 +56,140 @@ class Network:
     errors: tuple[dict[str, Value], ...] = ()
     """Errors on the validation cells, one record per measurement."""
 
+    frame: Frame | None = None
+    """What places a cube, for a network that fits any number of stations."""
+
+    known: tuple[str, ...] = ()
+    """Measurements that are known in advance when it foresees."""
+
+    calibration: Calibration | None = None
+    """What makes its intervals honest; None if there was too little to learn that from."""
+
     @property
     def threads(self) -> int:
         """Threads that it computes with on a CPU."""
         return torch.get_num_threads()
 
+    @property
+    def length(self) -> int:
+        """Steps of a window."""
+        return self.past + self.ahead
+
     def guess(self, cube: xr.DataArray) -> xr.DataArray:
         """The network's answer for every cell it knows of, NaN elsewhere."""
-        known = cube.reindex(location=self.locations, measurement=self.measurements)
-        scaled = self.scaler.normalise(known)
-        length, there = self.past + self.ahead, cube.sizes["time"]
-        before = 0
-        if self.ahead:  # so that the last window ends with the cube, and horizons never overlap
-            before = length - there if there < length else (length - there) % self.ahead
-        windows = cut(_after_empty_steps(scaled, before), length, self.ahead or -(-length // 2))
-        told = stitch(self._pieces(windows.to(self.device), before), scaled)
-        return self.scaler.denormalise(told).reindex(
-            location=cube["location"].to_numpy(), measurement=cube["measurement"].to_numpy()
-        )
+        return self.answer(cube)[0]
+
+    def answer(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
+        """The network's guess for every cell it knows of, NaN elsewhere, and its quantiles at these
+        levels. Windows overlap and stream through the network; only their results are kept."""
+        own = self._own(cube)
+        told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
+        axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
+        told = self.scaler.part(own).denormalise(told).reindex(axes)
+        return [told.isel(quantile=q) for q in range(1 + len(levels))] if levels else [told]
 
     @torch.no_grad()
-    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
-        """What each of these steps and those behind it will be, told from the steps before: a cube
-        over all origins for every step ahead, in the order of the network's own axes."""
-        scaled = self.scaler.normalise(
-            cube.reindex(location=self.locations, measurement=self.measurements)
-        )
-        steps = origins[:, None] + np.arange(-self.past, self.ahead)
-        there = (steps >= 0) & (steps < cube.sizes["time"]) & (steps < origins[:, None])
-        whole = cut(scaled, 1, 1)
-        windows = replace(whole, steps=torch.as_tensor(np.where(there, steps, -1)))
-        self.model.eval()
-        told = torch.cat(
-            [
-                self.model(window.values, window.observed)[:, self.past :].cpu()
-                for window in windows.to(self.device).batches(self._at_once(windows))
-            ]
-        ).double()
-        axes = {"location": self.locations, "measurement": self.measurements}
+    def foresee(
+        self, cube: xr.DataArray, origins: NDArray[np.int64], levels: Sequence[float] = ()
+    ) -> list[list[xr.DataArray]]:
+        """What each of these steps and those behind it will be, told from the steps before: for
+        every step ahead a cube over all origins with the guess, and one for each quantile; in the
+        order of the network's own axes."""
+        own = self._own(cube)
+        windows = self._cut(own, origins - self.past, until=origins)
+        batches = (self.reply(window, levels) for window in windows.batches(self._at_once(windows)))
+        told = torch.cat([guess[:, self.past :].cpu() for guess in batches]).double()
+        told = told if levels else told.unsqueeze(-1)  # (origins, steps ahead, l, m, 1 + q)
+        axes = {name: own[name].to_numpy() for name in ("location", "measurement")}
+        scaler = self.scaler.part(own)
         return [
-            self.scaler.denormalise(xr.DataArray(told[:, h].numpy(), dims=AXES, coords=axes))
+            [
+                scaler.denormalise(xr.DataArray(part.numpy(), dims=AXES, coords=axes))
+                for part in told[:, h].unbind(-1)
+            ]
             for h in range(self.ahead)
         ]
+
+    def _own(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube as the network wants it: of the stations it was trained on, or of any."""
+        if self.frame is None:
+            return cube.reindex(location=self.locations, measurement=self.measurements)
+        there = cube["measurement"].to_numpy()
+        known = cube.sel(measurement=[name for name in self.measurements if name in there])
+        return known.sortby("location")  # so that the order in a file changes no bit of an answer
+
+    def _cut(
+        self,
+        own: xr.DataArray,
+        starts: NDArray[np.int64],
+        *,
+        until: NDArray[np.int64] | None = None,
+        frame: Frame | None = None,
+    ) -> Windows:
+        """Windows that start at these steps, which may lie before the first; with `until`, nothing
+        from these steps on is seen."""
+        scaled = self.scaler.part(own).normalise(own)
+        kinds = np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
+        around = None
+        if self.frame is not None:
+            frame = frame or self.frame.placing(scaled, kinds)
+            around = frame.around(scaled, kinds)
+        whole = cut(scaled, 1, 1, around=around)
+        steps = starts[:, None] + np.arange(self.length)
+        there = (steps >= 0) & (steps < own.sizes["time"])
+        windows = replace(whole, steps=torch.as_tensor(np.where(there, steps, -1)))
+        if until is not None:
+            known = np.isin(base_names(own["measurement"].to_numpy()), self.known)
+            windows = replace(windows, until=torch.as_tensor(until), known=torch.as_tensor(known))
+        return windows.to(self.device)
 
     def _at_once(self, windows: Windows) -> int:
         """Windows that fit into memory together."""
         return max(1, CELLS_AT_ONCE // (windows.steps.shape[1] * windows.values[0].numel()))
 
-    @torch.no_grad()
-    def _pieces(self, windows: Windows, before: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def reply(self, window: Window, levels: Sequence[float]) -> Tensor:
+        """The guess (b, t, l, m); with levels, it and those quantiles (b, t, l, m, 1 + q)."""
         self.model.eval()
-        answered = slice(self.past if self.ahead else 0, None)
-        for window in windows.batches(self._at_once(windows)):
-            guess = self.model(window.values, window.observed)
-            steps = torch.where(window.steps < before, -1, window.steps - before)
-            yield guess[:, answered], steps[:, answered]
+        guess, quantiles = told(reply_of(self.model, window, window.observed))
+        if not levels:
+            return guess
+        if quantiles is None:  # its own interval is a standard deviation, for calibration to scale
+            side = torch.tensor([float(np.sign(level - 0.5)) for level in levels])
+            return guess.unsqueeze(-1) + torch.cat([torch.zeros(1), side]).to(guess)
+        between = at_levels(quantiles, torch.tensor(levels))
+        return torch.cat([guess.unsqueeze(-1), between], dim=-1)
 
+    @torch.no_grad()
+    def _pieces(
+        self, own: xr.DataArray, levels: Sequence[float]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Answers and the steps they are for, block by block of the cube."""
+        if not own.sizes["measurement"]:
+            return
+        there, answered = own.sizes["time"], slice(self.past if self.ahead else 0, None)
+        starts, frame = self._starts(there), None
+        if self.frame is not None:
+            kinds = np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
+            frame = self.frame.placing(self.scaler.part(own).normalise(own), kinds)
+        some = max(1, CELLS_IN_A_BLOCK // (self.length * own[0].size))
+        for first in range(0, len(starts), some):
+            block = starts[first : first + some]
+            low, high = max(0, int(block[0])), min(there, int(block[-1]) + self.length)
+            windows = self._cut(own.isel(time=slice(low, high)), block - low, frame=frame)
+            for window in windows.batches(self._at_once(windows)):
+                steps = torch.where(window.steps < 0, -1, window.steps + low)
+                yield self.reply(window, levels)[:, answered], steps[:, answered]
 
-def _after_empty_steps(cube: xr.DataArray, count: int) -> xr.DataArray:
-    """The cube behind so many empty steps: a forecaster wants all that it looks back on. A network
-    has no use for their dates."""
-    if not count:
-        return cube
-    empty = np.full((count, *cube.shape[1:]), np.nan, dtype=cube.dtype)
-    return xr.DataArray(np.concatenate([empty, cube.to_numpy()]), dims=cube.dims)
+    def _starts(self, there: int) -> NDArray[np.int64]:
+        """First steps of the windows that cover a cube. A filler's overlap by half; a forecaster's
+        last window ends with the cube, and horizons touch, so there may be steps before the first.
+        """
+        last = there - self.length
+        if self.ahead:
+            before = -last if last < 0 else -last % self.ahead
+            return np.arange(-before, last + 1, self.ahead)
+        last = max(0, last)
+        return np.append(np.arange(0, last, -(-self.length // 2)), last)
 
 
 def pick_device(name: str) -> torch.device:
@@ -160,21 +238,23 @@ class Axes:
             last=str(times[-1]),
         )
 
-    def refuse(self, cube: xr.DataArray, *, strangers: bool = True) -> None:
-        """Say why a network trained on these axes does not fit a cube, if it does not; with
-        `strangers`, stations and measurements it was not trained for are a reason."""
+    def refuse(
+        self, cube: xr.DataArray, *, stations: bool = True, measurements: bool = True
+    ) -> None:
+        """Say why a network trained on these axes does not fit a cube, if it does not; stations and
+        measurements that it was not trained for are a reason, unless said otherwise."""
         other = Axes.of(cube)
         if other.step != self.step and "-" not in (other.step, self.step):
             raise ConfigError(
                 f"the network was trained on steps of {self.step}, but here they are {other.step}. "
                 "Train one on data like these"
             )
-        for kind, mine, theirs in (
-            ("measurement", self.measurements, other.measurements),
-            ("station", self.locations, other.locations),
+        for kind, mine, theirs, matters in (
+            ("measurement", self.measurements, other.measurements, measurements),
+            ("station", self.locations, other.locations, stations),
         ):
             strange = [name for name in theirs if name not in mine]
-            if strange and strangers:
+            if strange and matters:
                 raise ConfigError(
                     f"the network was trained for the {kind}s {_some(mine)}, and knows nothing of "
                     f"{_some(strange)}. Train one on these data"

@@ -6,6 +6,7 @@ The flow from a cube to a filled one, top to bottom; the second half is `network
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, Self
 
@@ -17,19 +18,22 @@ from torch import nn
 
 from cdsa.config import to_plain
 from cdsa.cube import check_cube, fillable
-from cdsa.errors import ConfigError
-from cdsa.method.exam import EXAM_WINDOWS, choose_exam, exam_errors, on_time
+from cdsa.errors import ConfigError, unknown
+from cdsa.method.exam import EXAM_WINDOWS, Exam, choose_exam, gap_classes, on_time
+from cdsa.method.frame import Frame
 from cdsa.method.guard import (
     GuardedFiller,
     bare,
     base_names,
     to_components,
 )
+from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.network import Axes, Network, pick_device
 from cdsa.models.attention import Sizes
 from cdsa.results import Value
 from cdsa.scale import Scaler
 from cdsa.train.checkpoint import TRAINING
+from cdsa.train.hiding import Task
 from cdsa.train.loop import TrainConfig, train
 from cdsa.train.run import Run
 from cdsa.train.state import Store
@@ -41,8 +45,12 @@ logger = logging.getLogger("cdsa")
 class ModelConfig(Protocol):
     """Settings of a network that can build it."""
 
-    def build(self, sizes: Sizes, horizon: int) -> nn.Module:
-        """The network for windows of these sizes; with a horizon, one that foresees."""
+    situated: ClassVar[bool]
+    """Whether the network is told where and when its cells are, and so fits any stations."""
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network for windows of these sizes; with a horizon, one that foresees. `clocks`
+        numbers tell the time of a step."""
         ...
 
 
@@ -52,6 +60,8 @@ class Neural:
 
     name: ClassVar[str]
     """The name it is registered under."""
+
+    SMALLEST_WINDOW: ClassVar[int] = 1
 
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -64,18 +74,21 @@ class Neural:
     horizon: int = 0
     """Steps ahead that are foreseen; 0 for a network that fills."""
 
+    known: tuple[str, ...] = ()
+    """Measurements that are known in advance when a forecast is made."""
+
     seed: int = 0
     """Of the first weights, the order of windows and what is hidden in training."""
 
     run: Run = field(default_factory=Run, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, smallest in (("steps", 1), ("horizon", 0), ("seed", 0)):
+        for name, smallest in (("steps", self.SMALLEST_WINDOW), ("horizon", 0), ("seed", 0)):
             found = getattr(self, name)
             if found < smallest:
                 raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
         length = self.steps + self.horizon
-        if self.stride is not None and not 1 <= self.stride <= length:
+        if self.stride is not None and self.steps and not 1 <= self.stride <= length:
             raise ConfigError(
                 f"stride lies between 1 and the {length} steps of a window, but found {self.stride}"
             )
@@ -107,6 +120,14 @@ class Neural:
         """The same for so many steps ahead, looking back on at least as many."""
         return replace(self, horizon=steps, steps=max(steps, self.steps))
 
+    def knowing(self, names: Sequence[str]) -> Self:
+        """The same with these measurements known in advance."""
+        if not self.model.situated:
+            raise ConfigError(
+                f"'{self.name}' makes no use of what is known in advance (--known). Use cdsa"
+            )
+        return replace(self, known=tuple(names))
+
     def _lengths(self, there: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""
         wanted = self.steps + self.horizon
@@ -127,19 +148,40 @@ class NeuralFiller(GuardedFiller):
     axes: Axes
 
     def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube filled; data of another kind are refused, other stations get means."""
-        self.axes.refuse(cube, strangers=False)
+        """The cube filled; data of another kind are refused. Stations that it was not trained on
+        get means, unless the network fits any."""
+        self.axes.refuse(cube, stations=False, measurements=False)
         return super().fill(cube)
+
+    def fill_between(
+        self, cube: xr.DataArray, levels: Sequence[float]
+    ) -> tuple[xr.DataArray, list[Ends]]:
+        """The cube filled, and lower and upper ends that hold a hidden value with the probability
+        of each level; NaN where the network does not know."""
+        calibration = self.network.calibration if self.network else None
+        if self.network is None or calibration is None:
+            filled, nothing = self.fill(cube), xr.full_like(cube, np.nan)
+            return filled, [(nothing, nothing) for _ in levels]
+        self.axes.refuse(cube, stations=False, measurements=False)
+        check_cube(cube)
+        ends = [end for level in levels for end in ends_of(level)]
+        guess, *told = self.network.answer(to_components(cube), ends)
+        filled = self.kept(cube, guess)
+        gaps = gap_classes(cube, self.network.ahead)
+        return filled, [
+            calibration.interval(level, filled, (guess, lower, upper), gaps)
+            for level, lower, upper in zip(levels, told[::2], told[1::2], strict=True)
+        ]
 
     def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
         """What each origin and the steps behind it will be, told from the steps before it: one cube
         per step ahead, with a time for every origin. All windows go through the network at once."""
-        self.axes.refuse(cube, strangers=False)
+        self.axes.refuse(cube, stations=False, measurements=False)
         if self.network is None or not self.network.ahead:
             raise ConfigError("this network has not learnt to foresee. Train a forecaster")
         told = self.network.foresee(to_components(cube), origins)
         cubes = []
-        for ahead, guess in enumerate(told):
+        for ahead, (guess,) in enumerate(told):
             nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
             guess = guess.assign_coords(time=nothing["time"])
             plain = to_components(nothing)
@@ -170,22 +212,28 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     """Hide what to validate on, scale what is left, cut it into windows, train."""
     length, run, device = past + ahead, method.run, pick_device(method.run.device)
     exam_steps, hidden = choose_exam(own, length, ahead, method.train, method.seed)
-    whole = bare(to_components(own))
-    names = whole["measurement"].to_numpy()
-    together = np.unique(base_names(names), return_inverse=True)[1]
+    plain = to_components(own)
+    names = plain["measurement"].to_numpy()
     asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
     # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
     learnt_steps = ~exam_steps if ahead else np.ones_like(exam_steps)
-    visible = whole.where(~asked & on_time(learnt_steps, whole))
+    visible = plain.where(~asked & on_time(learnt_steps, plain))
     scaler = Scaler.learn(visible)
-    scaled = scaler.normalise(whole)
+    scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
+    frame = around = None
+    if method.model.situated:
+        frame = Frame.learn(seen)
+        around = frame.around(seen, np.arange(len(names)), learning=True)
     stride = min(length, method.stride or max(1, length // 4))
     windows = _with_something(
-        cut(scaled.where(~asked), length, stride, part=learnt_steps), ahead or length
+        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, around=around),
+        ahead or length,
     )
-    exam = cut(scaled, length, ahead or length, asked=asked, part=exam_steps)
+    exam = cut(bare(scaled), length, ahead or length, asked=asked, part=exam_steps, around=around)
     exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
-    model = build(method, Sizes(length, whole.sizes["location"], len(names)), ahead)
+    sizes = Sizes(length, plain.sizes["location"], len(names))
+    model = build(method, sizes, ahead, frame.clocks if frame else 0)
+    task = task_of(method, names, ahead)
     run.start(method)
     place = train(
         model.to(device),
@@ -193,7 +241,7 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
         exam.to(device),
         method.train,
         seed=method.seed,
-        together=torch.as_tensor(together),
+        task=task,
         store=Store(run.folder / TRAINING, fingerprint(method, own)) if run.folder else None,
         watch=run.watch,
         stop=run.stop,
@@ -201,14 +249,30 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     network = Network(
         model=model,
         scaler=scaler,
-        locations=whole["location"].to_numpy(),
+        locations=plain["location"].to_numpy(),
         measurements=names,
         past=past,
         ahead=ahead,
         device=device,
         place=place,
+        frame=frame,
+        known=method.known if ahead else (),
     )
-    return replace(network, errors=exam_errors(network, exam.to(device), own))
+    examined = Exam(network, own, hidden, exam_steps)
+    return replace(network, errors=examined.errors(), calibration=examined.calibration(method.seed))
+
+
+def task_of(method: Neural, names: NDArray[np.str_], ahead: int) -> Task:
+    """What the network is to learn."""
+    bases = base_names(names)
+    strange = [name for name in method.known if name not in bases]
+    if strange:
+        raise ConfigError(unknown("measurement known in advance", strange[0], sorted(set(bases))))
+    return Task(
+        ahead=ahead,
+        known=torch.as_tensor(np.isin(bases, method.known)) if ahead and method.known else None,
+        together=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
+    )
 
 
 def _with_something(windows: Windows, last: int) -> Windows:
@@ -229,11 +293,11 @@ def _spaced(windows: Windows, most: int) -> Windows:
     return windows.keep(torch.linspace(0, len(windows) - 1, most).round().long())
 
 
-def build(method: Neural, sizes: Sizes, ahead: int) -> nn.Module:
+def build(method: Neural, sizes: Sizes, ahead: int, clocks: int) -> nn.Module:
     """The network with its first weights, which depend on the seed only."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(method.seed)  # the world's generators stay as they are
-        return method.model.build(sizes, ahead)
+        return method.model.build(sizes, ahead, clocks)
 
 
 def fingerprint(method: Neural, cube: xr.DataArray) -> str:

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa.config import from_plain, to_plain
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.method import REGISTRY, class_of
+from cdsa.method.frame import Frame
+from cdsa.method.intervals import Calibration
 from cdsa.method.network import Axes, Network, pick_device
 from cdsa.method.neural import Neural, NeuralFiller, build
+from cdsa.method.usual import Slots, Usual
 from cdsa.models.attention import Sizes
 from cdsa.results import provenance
 from cdsa.scale import Scaler
@@ -43,9 +47,15 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         "station_means": filler.station_means.transpose("location", "measurement"),
         "means": filler.means,
     }
+    calibration, frame = network.calibration, network.frame
     tensors = {NETWORK + name: part for name, part in network.model.state_dict().items()}
     for name, array in arrays.items():
         tensors[BESIDE + name] = torch.from_numpy(array.to_numpy().astype(np.float64))
+    if frame is not None:
+        tensors[BESIDE + "usual_total"] = torch.from_numpy(frame.usual.total)
+        tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
+    if calibration is not None:
+        tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
     save_checkpoint(
         folder,
         tensors,
@@ -62,6 +72,19 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             "beside": {
                 "locations": [str(n) for n in filler.station_means["location"].to_numpy()],
                 "measurements": [str(n) for n in filler.means["measurement"].to_numpy()],
+            },
+            "frame": None
+            if frame is None
+            else {
+                "unit": frame.unit,
+                "cycles": list(frame.cycles),
+                "slots": dataclasses.asdict(frame.usual.slots),
+            },
+            "calibration": None
+            if calibration is None
+            else {
+                "measurements": list(calibration.measurements),
+                "angles": list(calibration.angles),
             },
             "training": dataclasses.asdict(network.place),
             "errors": list(network.errors),
@@ -122,7 +145,8 @@ def _filler(
     window, own, around = document["window"], document["network"], document["beside"]
     locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
     sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
-    model = build(method, sizes, window["ahead"])
+    frame = _frame(tensors, document["frame"], locations)
+    model = build(method, sizes, window["ahead"], frame.clocks if frame else 0)
     model.load_state_dict(
         {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}
     )
@@ -140,6 +164,9 @@ def _filler(
         device=device,
         place=Place(**document["training"]),
         errors=tuple(document["errors"]),
+        frame=frame,
+        known=method.known if window["ahead"] else (),
+        calibration=_calibration(tensors, document["calibration"]),
     )
     axes: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
@@ -160,3 +187,22 @@ def _filler(
         network=network,
         axes=Axes(**axes),
     )
+
+
+def _frame(
+    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None, locations: NDArray[np.str_]
+) -> Frame | None:
+    if told is None:
+        return None
+    total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
+    usual = Usual(Slots(**told["slots"]), total, count)
+    return Frame(told["unit"], tuple(told["cycles"]), usual, locations)
+
+
+def _calibration(
+    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None
+) -> Calibration | None:
+    if told is None:
+        return None
+    factors = tensors[BESIDE + "factors"].numpy()
+    return Calibration(factors, tuple(told["measurements"]), tuple(told["angles"]))

@@ -10,10 +10,13 @@ Letters, the same in every equation of this file:
 
 Every cell of `x` looks at every cell of `y`; in self-attention `y` is `x`. A map has one row per
 position that looks and one column per position looked at, and its rows sum to one.
+
+A map may lean towards what is near (`prior`, added to its scores), and look only at what carries
+information (`weight`, in `mix_weighted`); the network users get by default needs both.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -30,6 +33,8 @@ MANNERS: tuple[Manner, ...] = get_args(Manner)
 Sight = Literal["all", "other steps", "past"]
 """What a time step may look at: all steps, all but itself, or itself and those before."""
 Maps = dict[Axis | Literal["cells"], Tensor]
+Priors = Mapping[Axis, Tensor]
+"""What is added to the scores of an axis, (h, N, N) or (N, N)."""
 
 # Queries and keys of an axis: one row per position; the other two axes and the channels are summed
 # away (X_T, X_L and X_M of the paper times W).
@@ -77,8 +82,14 @@ longer by themselves.)"""
 WIDTH = 16
 """Torch's frugal attention wants queries, keys and values of one width on a CPU and an even one on
 other devices; on a CPU it is fastest at multiples of this."""
+FUSED = 256
+"""Up to so many columns, the maps of location and measurement are applied as one: one product of
+matrices of a fair size instead of many tiny ones."""
 PAIRS_AT_ONCE = 1 << 20
 """Up to so many pairs of cells, what may be looked at is written down pair by pair (4 MiB)."""
+
+
+NO_PRIORS: Priors = {}
 
 
 class Sizes(NamedTuple):
@@ -229,7 +240,13 @@ def _weight(first: int, second: int, channels: int, heads: int, d: int) -> nn.Pa
 
 
 def shared_map(
-    axis: Axis, q: Tensor, k: Tensor, sight: Sight = "all", *, at_another: bool = False
+    axis: Axis,
+    q: Tensor,
+    k: Tensor,
+    sight: Sight = "all",
+    *,
+    at_another: bool = False,
+    prior: Tensor | None = None,
 ) -> Tensor:
     """The map of one axis from queries and keys of cells, scaled by the root of all that is summed.
 
@@ -247,6 +264,8 @@ def shared_map(
         scores = einsum(SEEN_ALONG[axis], q, k) / math.sqrt(summed)
     if axis == "time" and sight != "all" and not at_another:
         scores = scores + may_look(sight, steps, scores)
+    if prior is not None:
+        scores = scores + prior
     return scores.softmax(dim=-1)
 
 
@@ -306,6 +325,39 @@ def mix_in_turn(maps: Maps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
     return v
 
 
+def mix_at_once(maps: Maps, v: Tensor) -> Tensor:
+    """The same as `mix_in_turn` for maps of (b, h, N, N), laid out for speed: the values are copied
+    once so that each map is one batched product of matrices as large as can be."""
+    time, location, measurement = (maps[axis] for axis in AXES)
+    b, _, _, _, heads, e = v.shape
+    steps, locations, measurements = (maps[axis].shape[2] for axis in AXES)
+    rows = einsum("bsknhe -> bhsekn", v).reshape(b * heads, v.shape[1], -1)  # (bh, s, ekn)
+    rows = torch.bmm(time.flatten(0, 1), rows)  # (bh, t, ekn)
+    columns = location.shape[3] * measurement.shape[3]
+    if columns <= FUSED or 1 in (location.shape[3], measurement.shape[3]):
+        both = einsum("bhlk, bhmn -> bhlmkn", location, measurement)
+        both = both.reshape(b * heads, -1, columns)  # (bh, lm, kn)
+        rows = torch.bmm(rows.reshape(b * heads, -1, columns), both.mT)  # (bh, te, lm)
+    else:
+        rows = rows.reshape(b * heads, -1, measurement.shape[3])  # (bh, tek, n)
+        rows = torch.bmm(rows, measurement.flatten(0, 1).mT)  # (bh, tek, m)
+        rows = rows.unflatten(1, (-1, location.shape[3]))  # (bh, te, k, m)
+        rows = einsum("zukm -> zumk", rows).reshape(b * heads, -1, location.shape[3])
+        rows = torch.bmm(rows, location.flatten(0, 1).mT)  # (bh, tem, l)
+        rows = einsum("zuml -> zulm", rows.unflatten(1, (-1, measurements)))
+    apart = rows.reshape(b, heads, steps, e, locations, measurements)
+    return einsum("bhtelm -> btlmhe", apart)
+
+
+def mix_weighted(maps: Maps, v: Tensor, weight: Tensor) -> Tensor:
+    """Averages over what carries information: a cell looked at counts with its `weight`, positive
+    and (b, s, k, n, h). What the weights come to is one more channel sent through the same maps,
+    and rows still sum to one."""
+    weight = weight.unsqueeze(-1)
+    mixed = mix_at_once(maps, torch.cat([v * weight, weight], dim=-1))
+    return mixed[..., :-1] / mixed[..., -1:]
+
+
 def whole_map(maps: Maps) -> Tensor:
     """The map between all cells that a layer's maps amount to: (b, h, t, l, m, s, k, n)."""
     if "cells" in maps:
@@ -361,18 +413,28 @@ class CrossDimensionalAttention(nn.Module):
                 "Foresee as many steps as are looked back on, or choose another manner"
             )
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        *,
+        priors: Priors = NO_PRIORS,
+        weight: Tensor | None = None,
+    ) -> Tensor:
         y = x if y is None else y
         v = self._heads(self.value(y))  # (b, s, k, n, h, e)
         if self.config.manner == "joint":
             mixed = joint_mix(*self._query_key(x, y), v, self._joint_sight())
+        elif weight is not None:
+            mixed = mix_weighted(self.maps(x, y, priors=priors), v, weight)
         else:
-            mixed = mix_in_turn(self.maps(x, y), v)
+            mixed = mix_in_turn(self.maps(x, y, priors=priors), v)
         out: Tensor = self.out(mixed.flatten(-2))
         return out
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> Maps:
-        """The maps of this layer by axis; in the joint manner the one between all cells."""
+    def maps(self, x: Tensor, y: Tensor | None = None, *, priors: Priors = NO_PRIORS) -> Maps:
+        """The maps of this layer by axis; in the joint manner the one between all cells. Priors
+        are for the shared manner."""
         y = x if y is None else y
         if self.config.manner == "decomposed":
             return {axis: self.axes[axis](x, y) for axis in AXES}
@@ -380,7 +442,10 @@ class CrossDimensionalAttention(nn.Module):
         if self.config.manner == "joint":
             return {"cells": joint_map(q, k, self._joint_sight())}
         return {
-            axis: shared_map(axis, q, k, self.sight, at_another=self.at_another) for axis in AXES
+            axis: shared_map(
+                axis, q, k, self.sight, at_another=self.at_another, prior=priors.get(axis)
+            )
+            for axis in AXES
         }
 
     def _joint_sight(self) -> Sight:

@@ -6,7 +6,7 @@ Letters: b window of the batch, t time, l location, m measurement, c channels of
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast, get_args
+from typing import ClassVar, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +77,9 @@ class CdsaConfig(AttentionConfig):
                 "not be told from a value; set channels=2 or more"
             )
 
-    def build(self, sizes: Sizes, horizon: int) -> nn.Module:
+    situated: ClassVar[bool] = False
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees."""
         return Forecaster(self, sizes, horizon) if horizon else Imputer(self, sizes)
 

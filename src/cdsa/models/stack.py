@@ -90,7 +90,7 @@ class Stack(nn.Module):
         return found if self.last is None else [*found, self.last.maps(x)]
 
 
-def feed_forward(width: int, hidden: int, out: int | None = None) -> nn.Module:
+def feed_forward(width: int, hidden: int, out: int | None = None) -> nn.Sequential:
     """Two fully connected layers on the last axis."""
     return nn.Sequential(
         nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width if out is None else out)

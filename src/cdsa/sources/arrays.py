@@ -8,7 +8,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.cube import SOURCES
+from cdsa.errors import TableError
 from cdsa.sources.cf import beside_names, flags_of, link, parts_of, with_cf
+from cdsa.sources.columns import LAT, LON, named
 from cdsa.times import Clock
 
 FILLED = SOURCES.index("filled")
@@ -37,6 +39,26 @@ class Arrays:
     def with_steps_ahead(self, cube: xr.DataArray) -> "Arrays":
         """The data set with room for the steps that `cube` has beyond it."""
         return replace(self, cube=cube)
+
+    def with_more_places(self, cube: xr.DataArray) -> "Arrays":
+        """The data set with room for the stations that `cube` has beyond it."""
+        axis = self.axes.get("location")
+        if axis is None or axis not in self.data.indexes:
+            raise TableError(
+                "places can be added to arrays with an axis of station names, but these have none. "
+                "Write a table instead: -o OUT.csv, from a table"
+            )
+        old = self.data[axis].to_numpy()
+        new = cube["location"].to_numpy()[len(old) :]
+        data = self.data.reindex({axis: np.concatenate([old.astype(object), new])})
+        for names, place in ((LAT, "lat"), (LON, "lon")):
+            found = named([str(name) for name in self.data.variables], names)
+            if found is not None and self.data[found].dims == (axis,):
+                data[found] = (axis, cube[place].to_numpy(), self.data[found].attrs)
+        for variable in self.variables:
+            data[variable].encoding = self.data[variable].encoding
+        data[axis] = data[axis].astype(str) if old.dtype.kind in "UT" else data[axis]
+        return replace(self, cube=cube, data=data)
 
     @property
     def layout(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.cube import AXES, append_times
+from cdsa.cube import AXES, append_places, append_times
 from cdsa.errors import TableError
 from cdsa.sources.arrays import Arrays
 from cdsa.sources.cf import to_arrays
@@ -17,7 +17,7 @@ from cdsa.sources.formats import Format, format_of
 from cdsa.sources.from_arrays import read_arrays
 from cdsa.sources.from_tables import read_table
 from cdsa.sources.options import ReadOptions, make_options
-from cdsa.sources.places import with_places
+from cdsa.sources.places import read_places, with_places
 from cdsa.sources.read import Read, read_file, refuse_twice
 from cdsa.sources.tables import Table
 from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
@@ -71,6 +71,14 @@ class Source:
         """The source with so many empty steps behind its end, to be written with a forecast."""
         content = self.content.with_steps_ahead(append_times(self.content.cube, steps))
         return replace(self, content=content, cube=append_times(self.cube, steps), rows=None)
+
+    def at(self, places: pd.DataFrame | str | Path) -> "Source":
+        """The source with an empty station at each of these places, a table of names, lat and lon:
+        virtual sensors, to be filled."""
+        found = read_places(_table_of_places(places), ReadOptions())
+        cube = append_places(self.cube, found.names, found.lat, found.lon)
+        content = self.content.with_more_places(cube)
+        return replace(self, content=content, cube=cube, rows=None)
 
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
         """The result in the source's own form: a frame for a table, a data set for arrays."""
@@ -152,11 +160,8 @@ def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) 
 def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
     settled = make_options(options)
-    if isinstance(settled.locations, str | Path):
-        places = read_file(Path(settled.locations), ReadOptions()).content
-        if not isinstance(places, pd.DataFrame):
-            raise TableError(f"{settled.locations} is not a table of locations")
-        settled = replace(settled, locations=places)
+    if settled.locations is not None:
+        settled = replace(settled, locations=_table_of_places(settled.locations))
     name = type(data).__name__
     columns: dict[str, object] = {}
     index: tuple[tuple[str, object], ...] = ()
@@ -186,6 +191,15 @@ def open_source(data: object, **options: object) -> Source:
     for doubt in content.doubts:
         logger.warning("%s: %s", name, doubt)
     return Source(content, cube, name, read, columns, index, None if index else rows)
+
+
+def _table_of_places(places: pd.DataFrame | str | Path) -> pd.DataFrame:
+    if isinstance(places, pd.DataFrame):
+        return places
+    table = read_file(Path(places), ReadOptions()).content
+    if not isinstance(table, pd.DataFrame):
+        raise TableError(f"{places} is not a table of locations")
+    return table
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:

@@ -1,9 +1,11 @@
 """Where the stations are, from a table of their own."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa.cube import check_cube
 from cdsa.errors import TableError
@@ -11,9 +13,18 @@ from cdsa.sources.columns import LAT, LOCATION, LON, named, read_labels, read_nu
 from cdsa.sources.options import ReadOptions
 
 
-def with_places(cube: xr.DataArray, places: pd.DataFrame, options: ReadOptions) -> xr.DataArray:
-    """The cube with the coordinates of its stations as a table of stations gives them."""
-    columns = [str(column) for column in places.columns]
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Names and coordinates of places, in the order of their table."""
+
+    names: list[str]
+    lat: NDArray[np.float64]
+    lon: NDArray[np.float64]
+
+
+def read_places(table: pd.DataFrame, options: ReadOptions) -> Places:
+    """The places of a table with a column of names and the columns lat and lon."""
+    columns = [str(column) for column in table.columns]
     key = named(columns, LOCATION) or columns[0]
     lat, lon = named(columns, LAT), named(columns, LON)
     if lat is None or lon is None:
@@ -25,26 +36,32 @@ def with_places(cube: xr.DataArray, places: pd.DataFrame, options: ReadOptions) 
     def where(row: int) -> str:
         return f"row {row + 1} of the locations table"
 
-    codes, texts, _ = read_labels(places[key], where)
+    codes, texts, _ = read_labels(table[key], where)
     if len(texts) < len(codes):
         twice = texts[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
         raise TableError(
             f"each station stands once in the locations table, but '{twice}' does twice"
         )
-    at = {text: number for number, text in enumerate(texts)}
+    plain = replace(options, missing=())
+    found = (read_numbers(table[column], plain, where) for column in (lat, lon))
+    return Places([texts[code] for code in codes], *found)
+
+
+def with_places(cube: xr.DataArray, table: pd.DataFrame, options: ReadOptions) -> xr.DataArray:
+    """The cube with the coordinates of its stations as a table of stations gives them."""
+    places = read_places(table, options)
+    at = {name: number for number, name in enumerate(places.names)}
     names = [str(name) for name in cube["location"].to_numpy()]
     for name in names:
         if name not in at:
+            some = ", ".join(places.names[:6]) + (", ..." if len(at) > 6 else "")
             raise TableError(
                 f"every station needs coordinates, but '{name}' is not in the locations table, "
-                f"which has {', '.join(texts[:6])}{', ...' if len(texts) > 6 else ''}. Add it, or "
-                "leave all coordinates out with --no-coordinates"
+                f"which has {some}. Add it, or leave all coordinates out with --no-coordinates"
             )
     rows = [at[name] for name in names]
-    found = {
-        axis: ("location", read_numbers(places[column], replace(options, missing=()), where)[rows])
-        for axis, column in (("lat", lat), ("lon", lon))
-    }
-    placed = cube.assign_coords(found)
+    placed = cube.assign_coords(
+        lat=("location", places.lat[rows]), lon=("location", places.lon[rows])
+    )
     check_cube(placed)
     return placed

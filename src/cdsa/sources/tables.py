@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.errors import TableError
 from cdsa.sources.columns import OWN_INDEX, Roles, read_numbers
 from cdsa.sources.entries import (
     Index,
@@ -116,6 +117,29 @@ class Table:
         rows = replace(self.rows, shape=(cube.sizes["time"], *self.rows.shape[1:]))
         return replace(self, cube=cube, rows=rows, ahead=ahead)
 
+    def with_more_places(self, cube: xr.DataArray) -> "Table":
+        """The table with room for the stations that `cube` has beyond it: rows, or columns of a
+        wide one."""
+        new = [str(name) for name in cube["location"].to_numpy()[self.cube.sizes["location"] :]]
+        steps, _, measurements = self.rows.shape
+        rows = replace(self.rows, shape=(steps, cube.sizes["location"], measurements))
+        labels = self.labels | {"location": [*self.labels["location"], *new]}
+        table = replace(self, cube=cube, rows=rows, labels=labels)
+        if self.roles.layout != "wide":
+            return table
+        taken = [name for name in new if name in self.frame.columns]
+        if taken:
+            raise TableError(
+                f"a place to be added has a name of its own, but there is a column '{taken[0]}'"
+            )
+        nothing = np.full(len(self.rows.number), np.nan)
+        return replace(
+            table,
+            frame=self.frame.assign(**dict.fromkeys(new, np.nan)),
+            roles=replace(self.roles, values=(*self.roles.values, *new)),
+            numbers=self.numbers | dict.fromkeys(new, nothing),
+        )
+
     @property
     def layout(self) -> str:
         """The layout in words."""
@@ -196,6 +220,12 @@ class Table:
             axis = "measurement" if name == self.roles.unit else "location"
             told = (entries.notna() & (entries != "")).to_numpy()
             found = entries[told].groupby(known[axis][told]).first().reindex(new[axis])
+            if axis == "location":  # a place that was added has its coordinates in the cube alone
+                place = "lat" if name == self.roles.lat else "lon"
+                if place in self.cube.coords:
+                    own = self.cube[place].to_numpy()[new[axis]]
+                    text = entries_like(column, own, self.options.decimal)
+                    found = found.where(found.notna(), pd.Series(text, index=found.index))
             return np.asarray(found.where(found.notna(), empty), dtype=object)
         for axis, labels in (known | {"time": self.rows.time}).items():
             groups = entries.groupby(labels)

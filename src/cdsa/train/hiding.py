@@ -1,14 +1,43 @@
 """What is hidden from a network while it learns, batch by batch, as tensors (b, t, l, m)."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Hiding = Literal["random", "bursts", "mixed"]
+Hiding = Literal["random", "bursts", "mixed", "natural"]
 USUAL_GAP = 8.0
 """Mean length in steps of the gaps that training makes; about that of the paper's."""
+ENOUGH = 0.02
+"""Share of a window that must be missing for its gaps to be worth copying."""
+LOST_STATIONS = 0.25
+"""Share of the windows, with natural hiding, in which whole stations are hidden as well."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a network is to learn: to fill, or to foresee."""
+
+    ahead: int = 0
+    """Steps at a window's end that are to be foreseen; 0 if it fills."""
+
+    known: Tensor | None = None
+    """True for measurements that are known in advance, (m,)."""
+
+    together: Tensor | None = None
+    """A number for each measurement, (m,); those with the same number, such as the components of a
+    direction, are hidden together."""
+
+    def future(self, like: Tensor) -> Tensor:
+        """True for the cells that are to be foreseen, shaped like (b, t, l, m)."""
+        future = torch.zeros_like(like, dtype=torch.bool)
+        if self.ahead:
+            future[:, -self.ahead :] = True
+        if self.known is not None:
+            future &= ~self.known.to(like.device)
+        return future
 
 
 def random_source(*numbers: int) -> torch.Generator:
@@ -26,13 +55,15 @@ def hide_cells(
     most: float,
     source: torch.Generator,
     together: Tensor | None = None,
+    others: Tensor | None = None,
 ) -> Tensor:
     """True where an observed cell is hidden, (b, t, l, m); each window at its own rate, `most` at
     the most.
 
     'random' hides single cells, 'bursts' gaps in time, series by series, 'mixed' half of the
-    windows in one way and half in the other. `together` has a number for each measurement; those
-    with the same number, such as the components of a direction, are hidden together.
+    windows in one way and half in the other. 'natural' hides half as 'mixed' and half with the gaps
+    of `others`, which are the observed cells of other windows, their stations shuffled; and in some
+    windows whole stations as well. `together`: see `Task`.
     """
     place, measurements = observed.device, observed.shape[-1]
     same = torch.arange(measurements) if together is None else together.cpu()
@@ -47,7 +78,31 @@ def hide_cells(
     number = torch.arange(shape[1]).unflatten(0, (-1, 1, 1))
     ends = torch.where(starts, number + lengths, 0.0)
     gaps: Tensor = ends.cummax(dim=1).values > number
-    if kind == "mixed":
-        chosen = torch.rand((len(observed), 1, 1, 1), generator=source) < 0.5
-        gaps = torch.where(chosen, gaps, single)
-    return gaps[..., same].to(place) & observed
+    if kind != "bursts":
+        gaps = torch.where(_some_windows(observed, 0.5, source), gaps, single)
+    hidden = gaps[..., same]
+    if kind == "natural":
+        hidden = _as_others(hidden, others, source) | _lost_stations(observed, source)
+    return hidden.to(place) & observed
+
+
+def _some_windows(like: Tensor, share: float, source: torch.Generator) -> Tensor:
+    return torch.rand((len(like), 1, 1, 1), generator=source) < share
+
+
+def _as_others(hidden: Tensor, others: Tensor | None, source: torch.Generator) -> Tensor:
+    """Half of the windows with the gaps of others instead, where those have some."""
+    chosen = _some_windows(hidden, 0.5, source)
+    shuffled = torch.randperm(hidden.shape[2], generator=source)
+    if others is None:
+        return hidden
+    missing = ~others.cpu()[:, :, shuffled]
+    enough = missing.flatten(1).to(torch.float32).mean(dim=1) >= ENOUGH
+    return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, hidden)
+
+
+def _lost_stations(observed: Tensor, source: torch.Generator) -> Tensor:
+    """Whole stations in some windows, each window at its own rate up to a half: (b, 1, l, 1)."""
+    chosen = _some_windows(observed, LOST_STATIONS, source)
+    rate = torch.rand((len(observed), 1, 1, 1), generator=source) / 2
+    return chosen & (torch.rand((len(observed), 1, observed.shape[2], 1), generator=source) < rate)

@@ -10,22 +10,25 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.train.hiding import Hiding, hide_cells, random_source
+from cdsa.train.hiding import Hiding, Task, hide_cells, random_source
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at
 from cdsa.train.run import Report, Watch
-from cdsa.train.state import Place, Store
+from cdsa.train.state import Place, Store, Weights
 from cdsa.windows import Window, Windows
 
 LearnFrom = Literal["visible", "hidden", "both"]
 VISIBLE_WEIGHT = 1 / 3
 """Of the visible cells where both they and the hidden ones are learnt from."""
+PAST_GAPS = 0.3
+"""Share of a forecaster's windows in which cells before the horizon are hidden too."""
+TO_FILL = Task()
 ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
 
 
@@ -45,11 +48,19 @@ class TrainConfig:
     rate: float = 1e-3
     """Learning rate of Adam."""
 
+    second_moment: float = 0.999
+    """How much of Adam's average of squared gradients stays from step to step; less of it learns
+    faster in a short run."""
+
     schedule: Schedule = "cosine"
     """The learning rate over time: steps (the authors'), cosine or constant."""
 
     clip: float = 5.0
     """Largest norm of the gradient."""
+
+    average: float = 0.0
+    """Of the weights that are kept: how much of their moving average stays from step to step, such
+    as 0.99; 0 keeps the weights as they are."""
 
     loss: Loss = "mae"
     """What is minimised over the asked cells: rmse (the paper's), mse, mae or rmse+mae."""
@@ -59,7 +70,8 @@ class TrainConfig:
     (masked imputation), or both."""
 
     hide: Hiding = "mixed"
-    """How cells are hidden for training: random, bursts, or mixed."""
+    """How cells are hidden for training: random, bursts, mixed, or natural: like the data's own
+    gaps."""
 
     most: float = 0.9
     """Largest share of a window that is hidden."""
@@ -89,6 +101,9 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be greater than 0, but found {value:g}")
+        for name in ("average", "second_moment"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} lies between 0 and 1, but found {getattr(self, name):g}")
         for name in ("most", "validation"):
             if not 0 < getattr(self, name) < 1:
                 raise ConfigError(
@@ -123,19 +138,18 @@ def train(
     config: TrainConfig,
     *,
     seed: int,
-    together: Tensor | None = None,
+    task: Task = TO_FILL,
     store: Store | None = None,
     watch: Watch = lambda report: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Place:
     """Train in place on `windows` and leave the weights that did best on the asked cells of `exam`.
 
-    Measurements with the same number in `together` are hidden together. With a `store` the run is
-    written down now and then, and goes on from there. `stop` is asked after every step; if it says
-    so, the run is written down and ends with the best so far.
+    With a `store` the run is written down now and then, and goes on from there. `stop` is asked
+    after every step; if it says so, the run is written down and ends with the best so far.
     """
-    run = _Run(model, config, seed, together)
-    place = store.load(model, run.optimiser, run.best) if store else None
+    run = _Run(model, config, seed, task)
+    place = store.load(model, run.optimiser, run.kept) if store else None
     place = run.place = place or Place()
     clock = time.perf_counter() - place.seconds
     saved = time.perf_counter()
@@ -145,33 +159,34 @@ def train(
         epoch, batch = divmod(place.step, steps)
         order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
         chosen = order[batch * config.batch : (batch + 1) * config.batch]
-        run.learn(windows.take(chosen), epoch, steps)
+        run.learn(windows, chosen, epoch, steps)
         place.seconds = time.perf_counter() - clock
         if place.step % config.validate_every == 0 or run.over(steps):
             run.look(exam)
         watch(run.report(epoch, steps))
         stopped = stop() and not run.finished(steps)
         if store and (stopped or time.perf_counter() - saved > store.every):
-            store.save(place, model, run.optimiser, run.best)
+            store.save(place, model, run.optimiser, run.kept)
             saved = time.perf_counter()
         if stopped:
             place.over = False
             break
     if place.best is None and place.step:
         run.look(exam)
-    model.load_state_dict(run.best)
+    model.load_state_dict(run.kept["best"])
     return place
 
 
 class _Run:
     """What changes while a network learns."""
 
-    def __init__(
-        self, model: nn.Module, config: TrainConfig, seed: int, together: Tensor | None
-    ) -> None:
-        self.model, self.config, self.seed, self.together = model, config, seed, together
-        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.rate)
-        self.best = {name: part.detach().clone() for name, part in model.state_dict().items()}
+    def __init__(self, model: nn.Module, config: TrainConfig, seed: int, task: Task) -> None:
+        self.model, self.config, self.seed, self.task = model, config, seed, task
+        betas = (0.9, config.second_moment)
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.rate, betas=betas)
+        self.kept: dict[str, Weights] = {"best": _copied(model)}
+        if config.average:
+            self.kept["average"] = _copied(model)
         self.place = Place()
         self.rate = config.rate
 
@@ -190,7 +205,7 @@ class _Run:
         patience = self.config.patience
         return self.over(steps) or (patience > 0 and self.place.idle >= patience)
 
-    def learn(self, window: Window, epoch: int, steps: int) -> None:
+    def learn(self, windows: Windows, chosen: Tensor, epoch: int, steps: int) -> None:
         """One step of gradient descent."""
         place, config = self.place, self.config
         self.rate = rate_at(config.schedule, config.rate, epoch, self.done(steps))
@@ -198,12 +213,17 @@ class _Run:
             group["lr"] = self.rate
         self.model.train()
         source = random_source(self.seed, HIDE, place.step)
-        loss = lesson_loss(self.model, window, config, source, self.together)
+        window, others = windows.take(chosen), None
+        if config.hide == "natural":
+            drawn = torch.randint(len(windows), (len(chosen),), generator=source)
+            others = windows.observed[windows.steps[drawn]]
+        loss = lesson_loss(self.model, window, config, source, self.task, others)
         self.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
         self.optimiser.step()
         place.step += 1
+        self._average()
         place.loss_sum += loss.item()
         place.loss_count += 1
         if not math.isfinite(place.loss_sum):
@@ -215,15 +235,27 @@ class _Run:
     def look(self, exam: Windows) -> None:
         """Look at the validation cells, and keep the weights if they never did better."""
         place = self.place
-        error = exam_error(self.model, exam, self.config) if len(exam) else place.loss
+        now = _copied(self.model)
+        self.model.load_state_dict(self.kept.get("average", now))
+        error = exam_error(self.model, exam, self.config, self.task) if len(exam) else place.loss
         place.validation, place.last_loss = error, place.loss
         place.loss_sum, place.loss_count = 0.0, 0
         if place.best is None or error < place.best:
             place.best, place.best_step, place.idle = error, place.step, 0
-            for name, part in self.model.state_dict().items():
-                self.best[name].copy_(part)
+            self.kept["best"] = _copied(self.model)
         else:
             place.idle += 1
+        self.model.load_state_dict(now)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Move the average towards the weights; at first it follows them closely."""
+        if "average" not in self.kept:
+            return
+        stays = min(self.config.average, self.place.step / (self.place.step + 10))
+        mine = dict(self.model.named_parameters())
+        average = [self.kept["average"][name] for name in mine]
+        torch._foreach_lerp_(average, [part.detach() for part in mine.values()], 1 - stays)
 
     def report(self, epoch: int, steps: int) -> Report:
         """How far the run is."""
@@ -240,50 +272,68 @@ class _Run:
         )
 
 
+def _copied(model: nn.Module) -> Weights:
+    return {name: part.detach().clone() for name, part in model.state_dict().items()}
+
+
+def reply(model: nn.Module, window: Window, shown: Tensor) -> Tensor:
+    """A model's answer to what is shown of a window."""
+    values = torch.where(shown, window.values, 0.0)
+    around = () if window.around is None else (window.around,)
+    return cast(Tensor, model(values, shown, *around))
+
+
 def lesson_loss(
     model: nn.Module,
     window: Window,
     config: TrainConfig,
     source: torch.Generator,
-    together: Tensor | None = None,
+    task: Task = TO_FILL,
+    others: Tensor | None = None,
 ) -> Tensor:
     """The loss of one batch: a part of what was measured is shown, a part is asked for."""
     if isinstance(model, Taught):
-        guess = model.teach(window.values, window.observed)
-        return loss_of(config.loss, guess, window.truth, question(model, window)[1])
-    shown = window.observed
+        answer = model.teach(window.values, window.observed)
+        return loss_of(config.loss, answer, window.truth, question(window, task)[1])
+    shown = asked = window.observed
     if config.learn_from != "visible":
-        hidden = hide_cells(window.observed, config.hide, config.most, source, together)
-        shown = window.observed & ~hidden
-    guess = model(torch.where(shown, window.values, 0.0), shown)
-    if config.learn_from == "visible":
-        return loss_of(config.loss, guess, window.truth, shown)
-    loss = loss_of(config.loss, guess, window.truth, hidden)
+        hidden = hide_cells(
+            window.observed, config.hide, config.most, source, task.together, others
+        )
+        if task.ahead:  # gaps in what is looked back on are part of the lesson now and then
+            now_and_then = torch.rand((len(hidden), 1, 1, 1), generator=source) < PAST_GAPS
+            shown, asked = question(window, task)
+            shown = shown & ~(hidden & now_and_then.to(hidden.device))
+        else:
+            shown, asked = window.observed & ~hidden, hidden
+    answer = reply(model, window, shown)
+    loss = loss_of(config.loss, answer, window.truth, asked)
     if config.learn_from == "both":
-        loss = loss + loss_of(config.loss, guess, window.truth, shown) * VISIBLE_WEIGHT
+        loss = loss + loss_of(config.loss, answer, window.truth, shown) * VISIBLE_WEIGHT
     return loss
 
 
-def question(model: nn.Module, window: Window) -> tuple[Tensor, Tensor]:
+def question(window: Window, task: Task) -> tuple[Tensor, Tensor]:
     """What a window of the exam shows and asks for: a forecaster, all that lies ahead."""
-    if not isinstance(model, Taught):
+    if not task.ahead:
         return window.observed, window.asked
-    ahead = torch.zeros_like(window.observed)
-    ahead[:, -model.horizon :] = True
-    return window.observed & ~ahead, window.observed & ahead
+    future = task.future(window.observed)
+    return window.observed & ~future, window.observed & future
 
 
 @torch.no_grad()
-def answers(model: nn.Module, exam: Windows, batch: int) -> Iterator[tuple[Tensor, Window, Tensor]]:
-    """The guess, the window and what was asked, batch by batch."""
+def answers(
+    model: nn.Module, exam: Windows, batch: int, task: Task = TO_FILL
+) -> Iterator[tuple[Tensor, Window, Tensor]]:
+    """The answer, the window and what was asked, batch by batch."""
     model.eval()
     for window in exam.batches(batch):
-        shown, asked = question(model, window)
-        yield model(torch.where(shown, window.values, 0.0), shown), window, asked
+        shown, asked = question(window, task)
+        yield reply(model, window, shown), window, asked
 
 
-def exam_error(model: nn.Module, exam: Windows, config: TrainConfig) -> float:
+def exam_error(model: nn.Module, exam: Windows, config: TrainConfig, task: Task = TO_FILL) -> float:
     """The loss over all asked cells of the exam, as a ratio of sums."""
-    cells = [(g[asked], w.truth[asked]) for g, w, asked in answers(model, exam, config.batch)]
-    guess, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
-    return loss_of(config.loss, guess, truth, torch.ones_like(truth, dtype=torch.bool)).item()
+    cells = [(a[asked], w.truth[asked]) for a, w, asked in answers(model, exam, config.batch, task)]
+    answer, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
+    return loss_of(config.loss, answer, truth, torch.ones_like(truth, dtype=torch.bool)).item()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,11 +64,16 @@ class Store:
     """Seconds between two times that the run is written down."""
 
     def save(
-        self, place: Place, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights
+        self,
+        place: Place,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        kept: Mapping[str, Weights],
     ) -> None:
         """Write the run down; a reader sees the old file or the new one, nothing between."""
         tensors = {f"weights.{name}": part for name, part in model.state_dict().items()}
-        tensors |= {f"best.{name}": part for name, part in best.items()}
+        for what, weights in kept.items():
+            tensors |= {f"{what}.{name}": part for name, part in weights.items()}
         for name, parameter in model.named_parameters():
             for kind, part in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{kind}.{name}"] = part
@@ -80,7 +86,7 @@ class Store:
         write_whole(self.path, save(plain, metadata=told))
 
     def load(
-        self, model: nn.Module, optimiser: torch.optim.Optimizer, best: Weights
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, kept: Mapping[str, Weights]
     ) -> Place | None:
         """Put a run back to where it was; None if nothing was written down."""
         if not self.path.exists():
@@ -104,8 +110,9 @@ class Store:
                 "then, or start anew with --overwrite"
             )
         model.load_state_dict(_part(tensors, "weights."))
-        for name, part in _part(tensors, "best.").items():
-            best[name].copy_(part)
+        for what, weights in kept.items():
+            for name, part in _part(tensors, f"{what}.").items():
+                weights[name].copy_(part)
         parameters = list(model.named_parameters())
         kinds = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
         optimiser.load_state_dict(

@@ -1,0 +1,120 @@
+"""The method users get by default: `cdsa`.
+
+What is not set is chosen from the data when it learns: how long windows are, how many of them make
+a step of training, how long to train and how large a network fits into that time.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import xarray as xr
+
+from cdsa.errors import ConfigError, unknown
+from cdsa.method.neural import Neural, NeuralFiller
+from cdsa.models.geographic import GeographicConfig
+from cdsa.train.loop import TrainConfig
+
+WINDOW = 48
+"""Steps of a window: two days of hours."""
+SHORTEST_WINDOW = 8
+CELLS_OF_A_WINDOW = 30_000
+"""Windows of more cells than that are shortened."""
+CELLS_OF_A_STEP = 10_000
+"""A step of training takes windows of about so many cells."""
+MOST_WINDOWS = 64
+"""Of a step of training."""
+STARTS = 50_000
+"""Windows to learn from start at every step of the table, or at so many of them."""
+
+MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
+"""Up to so many measured cells: minutes of training."""
+SIZES = (
+    (1.5, GeographicConfig(channels=32, layers=4, feed_forward=64)),
+    (10.0, GeographicConfig(layers=4)),
+    (math.inf, GeographicConfig()),
+)
+"""Up to so many minutes: the network that learns best in them."""
+
+
+def training() -> TrainConfig:
+    """How it learns."""
+    return TrainConfig(
+        batch=8,
+        rate=2e-3,
+        second_moment=0.98,
+        clip=1.0,
+        average=0.99,
+        hide="natural",
+        learn_from="both",
+        validate_every=100,
+        patience=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cdsa(Neural):
+    """Cross-dimensional attention that knows places, times and gaps."""
+
+    name: ClassVar[str] = "cdsa"
+    SMALLEST_WINDOW: ClassVar[int] = 0
+
+    model: GeographicConfig = field(default_factory=GeographicConfig)
+    train: TrainConfig = field(default_factory=training)
+    steps: int = 0
+    """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
+
+    stride: int | None = None
+    """Steps from one training window to the next; chosen by the data if not given."""
+
+    fitted: bool = True
+    """Whether the size of the network and of its batches is chosen by the data and the time there
+    is, as far as they are not set otherwise; if not, `model` and `train` are taken as they are."""
+
+    def by_preset(self, name: str) -> "Cdsa":
+        """The settings of this name, for the same task."""
+        if name not in PRESETS:
+            raise ConfigError(unknown("preset", name, PRESETS))
+        return replace(PRESETS[name], horizon=self.horizon, run=self.run, known=self.known)
+
+    def foreseeing(self, steps: int) -> Self:
+        """The same for so many steps ahead."""
+        return replace(self, horizon=steps)
+
+    def fit(self, cube: xr.DataArray) -> NeuralFiller:
+        """Learn from the measured cells of `cube`."""
+        return super(Cdsa, self.settled(cube)).fit(cube)
+
+    def settled(self, cube: xr.DataArray) -> Self:
+        """The same with all that was left open chosen by the data."""
+        there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
+        steps = self.steps
+        if not steps:
+            fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
+            steps = max(1, min(max(WINDOW, self.horizon), fitting, there))
+        length = steps + self.horizon
+        train, model = self.train, self.model
+        if train.minutes is None and train.epochs is None:
+            cells = int(cube.notnull().sum())
+            train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
+        if self.fitted and train.batch == training().batch:
+            batch = round(CELLS_OF_A_STEP / (length * series))
+            train = replace(train, batch=int(np.clip(batch, 1, MOST_WINDOWS)))
+        if self.fitted and model == GeographicConfig():
+            minutes = train.minutes or math.inf
+            model = next(sizes for most, sizes in SIZES if minutes <= most)
+        stride = self.stride or min(length, max(1, there // STARTS))
+        return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
+
+
+PRESETS = {
+    "default": Cdsa(),
+    "small": Cdsa(
+        model=GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16),
+        train=replace(training(), epochs=2, batch=4, validate_every=5),
+        steps=12,
+        stride=6,
+        fitted=False,
+    ),
+}

@@ -1,0 +1,154 @@
+"""Intervals made honest: a network's own are widened or narrowed until they hold what they promise
+on cells that were hidden from it, by measurement and gap length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import angle_difference, bounds_of, on_circle
+from cdsa.gaps import CLASSES
+from cdsa.method.guard import EAST
+
+Ends = tuple[xr.DataArray, xr.DataArray]
+"""Lower and upper ends."""
+Floats = NDArray[np.float64]
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Shares that intervals are calibrated to hold; between two of them the factor is in between."""
+WIDEST = 0.9
+"""The widest interval that a network tells itself; wider ones are this one, widened more."""
+ENOUGH = 50
+"""Cells in a class of gap lengths from which it is calibrated on its own."""
+
+TINY = 1e-9
+
+
+def ends_of(level: float) -> tuple[float, float]:
+    """The quantiles that an interval of this level lies between, as far as a network tells them."""
+    told = min(level, WIDEST)
+    return (1 - told) / 2, (1 + told) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A network's answers for some cells, and what is true of them, in the user's units."""
+
+    point: Floats
+    truth: Floats
+    ends: Floats
+    """Lower and upper end of each of `LEVELS`, one after the other: (2 levels, cells)."""
+
+    measurement: NDArray[np.int64]
+    gap: NDArray[np.int64]
+    """The class of the gap each cell lies in."""
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Told":
+        """Some of the cells."""
+        return Told(
+            self.point[chosen],
+            self.truth[chosen],
+            self.ends[:, chosen],
+            self.measurement[chosen],
+            self.gap[chosen],
+        )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Told]") -> "Told":
+        """All cells of several answers."""
+        return cls(
+            np.concatenate([part.point for part in parts]),
+            np.concatenate([part.truth for part in parts]),
+            np.concatenate([part.ends for part in parts], axis=1),
+            np.concatenate([part.measurement for part in parts]),
+            np.concatenate([part.gap for part in parts]),
+        )
+
+    def scores(self, level: int, angles: NDArray[np.bool_]) -> Floats:
+        """How many half-widths of the interval of `LEVELS[level]` the truth is away from the point;
+        of directions, how many degrees."""
+        error = self.truth - self.point
+        lower, upper = self.ends[2 * level], self.ends[2 * level + 1]
+        half = np.where(error >= 0, upper - self.point, self.point - lower)
+        widths = np.abs(error) / np.maximum(half, TINY)
+        turned = np.abs(angle_difference(self.truth, self.point))
+        away: Floats = np.where(angles, turned, widths)
+        return away
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Factors on the half-widths of intervals, (level, measurement, gap class); of directions the
+    half-widths themselves, in degrees."""
+
+    factors: Floats
+    measurements: tuple[str, ...]
+    angles: tuple[bool, ...]
+
+    @classmethod
+    def learn(
+        cls, told: Told, measurements: tuple[str, ...], angles: tuple[bool, ...]
+    ) -> "Calibration":
+        """Factors with which the intervals of each level hold their share of what is true.
+
+        A class with few cells takes the factor of its measurement, a measurement with few cells
+        that of all; without enough cells anywhere intervals stay as the network tells them.
+        """
+        factors = np.ones((len(LEVELS), len(measurements), len(CLASSES)))
+        turning = np.array(angles)[told.measurement]
+        for row, level in enumerate(LEVELS):
+            scores = told.scores(row, turning)
+            common = _share_of(scores[~turning], level, fallback=1.0)
+            for m, angle in enumerate(angles):
+                mine = told.measurement == m
+                own = _share_of(scores[mine], level, fallback=180 * level if angle else common)
+                for gap in range(len(CLASSES)):
+                    factors[row, m, gap] = _share_of(
+                        scores[mine & (told.gap == gap)], level, fallback=own
+                    )
+        return cls(factors, measurements, angles)
+
+    def interval(
+        self,
+        level: float,
+        filled: xr.DataArray,
+        told: tuple[xr.DataArray, xr.DataArray, xr.DataArray],
+        gaps: NDArray[np.int64],
+    ) -> Ends:
+        """The ends of an interval around what was filled, from a network's guess and its lower and
+        upper quantiles in components; NaN where it guessed nothing. The interval of a direction
+        runs clockwise from its lower to its upper end."""
+        ends = np.full((2, *filled.shape), np.nan)
+        factors, low, high = self._at(level), *bounds_of(filled)
+        for k, name in enumerate(filled["measurement"].to_numpy()):
+            if str(name) not in self.measurements:
+                continue
+            number = self.measurements.index(str(name))
+            factor, middle = factors[number][gaps[:, :, k]], filled.to_numpy()[:, :, k]
+            if self.angles[number]:
+                known = told[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
+                around = np.stack([on_circle(middle - factor), on_circle(middle + factor)])
+                whole = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
+                ends[..., k] = np.where(known, np.where(factor < 180, around, whole), np.nan)
+                continue
+            guess, lower, upper = (part.sel(measurement=name).to_numpy() for part in told)
+            below, above = (factor * np.maximum(w, 0.0) for w in (guess - lower, upper - guess))
+            ends[..., k] = np.clip([middle - below, middle + above], low[k], high[k])
+        return filled.copy(data=ends[0]), filled.copy(data=ends[1])
+
+    def _at(self, level: float) -> Floats:
+        """Factors between those of the calibrated levels: (measurement, gap class)."""
+        upper = int(np.clip(np.searchsorted(LEVELS, level), 1, len(LEVELS) - 1))
+        low, high = LEVELS[upper - 1], LEVELS[upper]
+        share = float(np.clip((level - low) / (high - low), 0.0, 1.0))
+        between: Floats = (1 - share) * self.factors[upper - 1] + share * self.factors[upper]
+        return between
+
+
+def _share_of(scores: Floats, level: float, *, fallback: float) -> float:
+    """What this share of the scores does not exceed, a little more for few of them."""
+    known = scores[~np.isnan(scores)]
+    if len(known) < ENOUGH:
+        return fallback
+    return float(np.quantile(known, min(1.0, level * (1 + 1 / len(known)))))

@@ -1,0 +1,152 @@
+"""The network users get by default: any number of steps, places and measurements.
+
+Cross-dimensional attention in the shared manner, with three things the paper's has not: each map
+leans to what is near (`priors.py`), only what was measured counts fully (`mix_weighted`), and each
+cell is told the easy answer (`surroundings.py`). No weight belongs to a step or a place; those of
+a measurement are found by its name.
+
+Letters: b window of the batch, t time, l location, m measurement, c channels of a cell, h head,
+q quantile.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from cdsa.errors import ConfigError
+from cdsa.models.attention import (
+    AttentionConfig,
+    CrossDimensionalAttention,
+    Maps,
+    Sizes,
+    refuse_below_one,
+)
+from cdsa.models.priors import Leanings
+from cdsa.models.quantiles import FIRST_STEP, LEVELS, MIDDLE, in_order
+from cdsa.models.stack import feed_forward
+from cdsa.models.surroundings import Surroundings, easy_answer
+
+TOLD = 6
+"""What a cell is told: its value, whether it was observed, the straight line, how near the last
+and the next observation are, and the usual value."""
+UNSEEN = -3.0
+"""The first weight of cells that were not observed, before a sigmoid: a twentieth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeographicConfig:
+    """Widths of the default network."""
+
+    channels: int = 48
+    """Size of the vector that stands for one cell between layers."""
+
+    heads: int = 8
+    """Maps per axis and layer; `channels` must be a multiple of it."""
+
+    layers: int = 6
+
+    d: int = 2
+    """Query and key channels of a head per cell; more only costs memory."""
+
+    feed_forward: int = 96
+    """Width of the feed-forward part."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "channels", "heads", "layers", "d", "feed_forward")
+        if self.channels % self.heads:
+            nearest = self.heads * -(-self.channels // self.heads)
+            raise ConfigError(
+                f"channels={self.channels} does not split into heads={self.heads}; the next size "
+                f"that does is channels={nearest}"
+            )
+
+    situated: ClassVar[bool] = True
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network that knows so many measurements; what is ahead is filled like any gap."""
+        return Geographic(self, sizes, clocks)
+
+    @property
+    def attention(self) -> AttentionConfig:
+        """The attention of one layer."""
+        return AttentionConfig(
+            manner="shared",
+            channels=self.channels,
+            heads=self.heads,
+            d=self.d,
+            v=self.channels // self.heads,
+        )
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each on a normed copy and added to what was there."""
+
+    def __init__(self, config: GeographicConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.channels)
+        self.attention = CrossDimensionalAttention(config.attention, sizes)
+        self.leanings = Leanings(config.heads, sizes.measurements)
+        self.unseen = nn.Parameter(torch.full((config.heads,), UNSEEN))
+        self.feed_forward_norm = nn.LayerNorm(config.channels)
+        self.feed_forward = feed_forward(config.channels, config.feed_forward)
+
+    def forward(self, x: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        priors = self.leanings(x.shape[1], around)
+        weight = self.weight(observed)
+        x = x + self.attention(self.norm(x), priors=priors, weight=weight)
+        return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
+
+    def weight(self, observed: Tensor) -> Tensor:
+        """One for what was observed, a small learnt weight for the rest: (b, t, l, m, h)."""
+        return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid())
+
+    def maps(self, x: Tensor, around: Surroundings) -> Maps:
+        """The maps of its attention, before observed cells are given more weight."""
+        return self.attention.maps(self.norm(x), priors=self.leanings(x.shape[1], around))
+
+
+class Geographic(nn.Module):
+    """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
+    guess and its quantiles. Both are told as differences from the straight line."""
+
+    def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(TOLD + clock, config.channels)
+        self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
+        self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.channels)
+        self.answer = feed_forward(config.channels, config.channels, 1 + len(LEVELS))
+        last = cast(nn.Linear, self.answer[-1])
+        with torch.no_grad():  # at first the straight line, and quantiles close around it
+            last.weight.mul_(0.3)
+            last.bias.fill_(FIRST_STEP)
+            last.bias[[0, 1 + MIDDLE]] = 0.0
+
+    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        x, line = self._embedded(values, observed, around)
+        for block in self.blocks:
+            x = block(x, observed, around)
+        guess, raw = self.answer(self.norm(x)).split([1, len(LEVELS)], dim=-1)
+        return torch.cat([guess, in_order(raw)], dim=-1) + line.unsqueeze(-1)
+
+    def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
+        """The maps of every layer, before observed cells are given more weight."""
+        x, _ = self._embedded(values, observed, around)
+        found = []
+        for block in self.blocks:
+            found.append(cast(Block, block).maps(x, around))
+            x = block(x, observed, around)
+        return found
+
+    def _embedded(
+        self, values: Tensor, observed: Tensor, around: Surroundings
+    ) -> tuple[Tensor, Tensor]:
+        """Cells as vectors (b, t, l, m, c), and the straight line."""
+        values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
+        easy = easy_answer(values, observed)
+        told = [values, observed.to(values.dtype), *easy, around.usual]
+        clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
+        x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
+        return x + self.kind[around.kinds], easy.line

@@ -1,0 +1,149 @@
+"""What fill and forecast do for a newcomer: choose, tell intervals, add places."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import cdsa as library
+from cdsa.errors import CdsaError
+from conftest import network
+from test_cli import run
+from test_cli_training import refused
+from test_tables import long, panel, wide
+
+QUICK = ("--minutes", 0.01)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filling") / "in.csv"
+    panel(network(steps=200)).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def places(tmp_path):
+    path = tmp_path / "places.csv"
+    path.write_text("name,lat,lon\nhill,40.05,116.05\nlake,40.15,116.15\n")
+    return path
+
+
+def test_fill_chooses_by_itself_and_says_so(table, tmp_path):
+    text = run("fill", table, "-o", tmp_path / "out.csv", *QUICK)
+    assert "chose " in text and "cells hidden for" in text and "linear" in text
+    assert "expected error" in text and pd.read_csv(tmp_path / "out.csv").notna().all().all()
+
+
+def test_a_simpler_method_is_used_where_it_is_better(table, tmp_path):
+    records = json.loads(run("fill", table, "-o", tmp_path / "out.csv", "--json", *QUICK))
+    scores = json.loads(
+        run(
+            "score", table, "--methods", "linear,climatology,knn", "--json", "--hide", "bursts:+0.1"
+        )
+    )
+    best = min((r for r in scores if r["overall"]), key=lambda r: r["mae"])["method"]
+    assert {r["method"] for r in records} <= {best, "cdsa"}
+
+
+def test_too_small_a_table_gets_a_straight_line(tmp_path):
+    panel(network(steps=20)).to_csv(tmp_path / "in.csv", index=False)
+    records = json.loads(run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--json"))
+    assert {r["method"] for r in records} == {"linear"}
+
+
+def test_the_detail_has_lower_and_upper_ends(table, tmp_path):
+    widths = {}
+    for share in (0.5, 0.95):
+        detail = tmp_path / f"{share}.csv"
+        run("fill", table, "-o", tmp_path / f"o{share}.csv", "--method", "cdsa", "--detail", detail,
+            "--interval", share, "--no-check", *QUICK)  # fmt: skip
+        found = pd.read_csv(detail)
+        assert (found["lower"] <= found["value"]).all() and (found["value"] <= found["upper"]).all()
+        widths[share] = (found["upper"] - found["lower"]).mean()
+    assert widths[0.5] < widths[0.95]
+    assert "between 0 and 1" in refused("fill", table, "-o", "x.csv", "--interval", 90)
+
+
+def test_intervals_stand_in_netcdf_beside_their_variable(table, tmp_path):
+    run("fill", table, "-o", tmp_path / "out.nc", "--method", "cdsa", "--no-check", *QUICK)
+    with xr.open_dataset(tmp_path / "out.nc") as found:
+        assert (found["pm25_lower"] <= found["pm25_upper"]).all()
+
+
+@pytest.mark.parametrize("layout", ["panel", "long", "wide"])
+def test_places_without_a_sensor_are_added_in_the_tables_own_layout(layout, tmp_path, places):
+    cube = network(steps=200, measurements=1 if layout == "wide" else 2)
+    {"panel": panel, "long": long, "wide": wide}[layout](cube).to_csv(
+        tmp_path / "in.csv", index=False
+    )
+    words = []
+    if layout != "panel":
+        (tmp_path / "stations.csv").write_text(
+            "name,lat,lon\nS0,40,116\nS1,40.1,116.1\nS2,40.2,116.2\n"
+        )
+        words = ["--locations", tmp_path / "stations.csv"]
+    run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--at", places, "--method", "cdsa",
+        *words, *QUICK)  # fmt: skip
+    found = library.open_cube(tmp_path / "out.csv")
+    assert found["location"].values.tolist() == ["S0", "S1", "S2", "hill", "lake"]
+    assert found.notnull().all() and found.sizes["time"] == 200
+    if layout == "panel":
+        assert found["lat"].values[3:].tolist() == [40.05, 40.15]
+
+
+def test_places_are_added_to_arrays_too(tmp_path, places):
+    library.open_source(panel(network(steps=100))).save(
+        library.fill(network(steps=100), "linear"), tmp_path / "in.nc"
+    )
+    run("fill", tmp_path / "in.nc", "-o", tmp_path / "out.nc", "--at", places, "--method", "cdsa",
+        "--no-check", *QUICK)  # fmt: skip
+    found = library.open_cube(tmp_path / "out.nc")
+    assert found["location"].values.tolist()[3:] == ["hill", "lake"] and found.notnull().all()
+    assert found["lat"].values[3:].tolist() == [40.05, 40.15]
+
+
+def test_places_that_cannot_be_added_are_answered(table, tmp_path):
+    (tmp_path / "same.csv").write_text("name,lat,lon\nS1,40.05,116.05\n")
+    told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "same.csv", *QUICK)
+    assert "a station 'S1' already" in told
+    (tmp_path / "bare.csv").write_text("name,x\nhill,40.05\n")
+    told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "bare.csv", *QUICK)
+    assert "columns lat and lon" in told
+
+
+def test_forecast_uses_what_is_known_in_advance(tmp_path):
+    cube = network(steps=150)
+    cube[-6:, :, 0] = np.nan
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    run("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "temp", "-o",
+        tmp_path / "out.csv", *QUICK)  # fmt: skip
+    found = library.open_cube(tmp_path / "out.csv")
+    assert found.sizes["time"] == 150 and found[-6:, :, 0].notnull().all()
+    before = cube[:-6].isnull()
+    assert (found[:-6].isnull() == before).all()
+    told = refused("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "tmp", "-o", "o.csv")
+    assert "did you mean 'temp'" in told
+
+
+def test_a_saved_network_fills_stations_it_never_saw(tmp_path):
+    for name, stations in (("three", 3), ("five", 5)):
+        panel(network(steps=150, stations=stations)).to_csv(tmp_path / f"{name}.csv", index=False)
+    run("train", tmp_path / "three.csv", "-o", tmp_path / "m", *QUICK)
+    run("fill", tmp_path / "five.csv", "--model", tmp_path / "m", "-o", tmp_path / "out.csv")
+    assert library.open_cube(tmp_path / "out.csv").notnull().all()
+
+
+def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
+    tried = []
+
+    def spy(method, cube, hide, **more):
+        tried.append(method)
+        raise CdsaError("enough")
+
+    monkeypatch.setattr("cdsa.scoring.score_and_keep", spy)
+    with pytest.raises(CdsaError, match="enough"):
+        library.fill(network(steps=200))
+    assert type(tried[0]).__name__ == "Cdsa"

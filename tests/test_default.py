@@ -1,0 +1,279 @@
+"""The method `cdsa`: any stations, honest intervals, settings chosen from the data."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import cdsa
+from cdsa.cube import append_places, append_times, make_cube
+from cdsa.errors import ConfigError, CubeError
+from cdsa.filling import fill_with, forecast_with, split_known
+from cdsa.method import default, make_method, neural
+from cdsa.method.default import Cdsa
+from cdsa.method.saved import load_filler, save_filler
+from cdsa.models.geographic import GeographicConfig
+from cdsa.scoring import score
+from conftest import network
+
+FAR = 1e-3
+"""What a station a thousand kilometres away may change of others' values, in spreads."""
+
+
+def small(**changes) -> Cdsa:
+    return replace(make_method("cdsa@small")[1], **changes)
+
+
+def many(stations: int, steps: int = 80) -> xr.DataArray:
+    """Stations along a line, each a little later than the one before."""
+    whole = network(steps=steps, stations=40, measurements=2)
+    return whole.isel(location=slice(0, stations))
+
+
+@pytest.fixture(scope="module")
+def filler():
+    return small(train=replace(small().train, epochs=10), stride=1).fit(many(36))
+
+
+def spread(cube: xr.DataArray) -> xr.DataArray:
+    return cube.std(("time", "location"))
+
+
+@pytest.mark.parametrize("stations", [1, 20, 40])
+def test_a_model_trained_with_36_stations_fills_others(filler, stations):
+    cube = many(stations)
+    cube[10:20, 0] = np.nan
+    filled = filler.fill(cube)
+    assert filled.notnull().all()
+    means = cube.mean("time") if stations > 1 else cube.mean(("time", "location"))
+    assert (np.abs(filled - means).max() > 0.01).all()  # no mere means
+
+
+def test_stations_it_never_saw_are_no_mean(filler):
+    filled = filler.fill(many(40))
+    new = filled.isel(location=slice(36, None)).where(many(40).isnull())
+    assert new.std("time").min() > 0.1
+
+
+def test_the_order_of_stations_does_not_change_values(filler):
+    cube = many(36)
+    turned = cube.isel(location=np.random.default_rng(0).permutation(36))
+    back = filler.fill(turned).sel(location=cube["location"])
+    np.testing.assert_allclose(back, filler.fill(cube), rtol=1e-5)
+
+
+def test_a_station_far_away_changes_hardly_anything(filler):
+    cube = many(36)
+    more = append_places(cube, ["moon"], [-80.0], [0.0])
+    more[:, -1] = cube[:, 0].fillna(0) * 3
+    change = np.abs(filler.fill(more).isel(location=slice(0, -1)) - filler.fill(cube))
+    assert (change.max(("time", "location")) / spread(cube)).max() < FAR * 100
+
+
+def test_it_fills_a_part_of_the_measurements_and_knows_them_by_name(filler):
+    cube = many(36)
+    one = cube.sel(measurement=["temp"])
+    filled = filler.fill(one)
+    assert filled.notnull().all() and abs(float(filled.mean()) - float(one.mean())) < 2
+    turned = filler.fill(cube.isel(measurement=[1, 0])).isel(measurement=[1, 0])
+    np.testing.assert_allclose(turned, filler.fill(cube), rtol=1e-5)
+
+
+def test_it_works_without_coordinates_and_with_a_single_station():
+    for cube in (network(places=False), network(stations=1), network(stations=1, measurements=1)):
+        assert small().fit(cube).fill(cube).notnull().all()
+
+
+def test_short_and_long_cubes_are_filled(filler):
+    for steps in (3, 11, 12, 13, 200):
+        cube = network(steps=steps, stations=5)
+        assert filler.fill(cube).notnull().all()
+
+
+def test_blocks_of_windows_give_what_all_at_once_give(filler, monkeypatch):
+    cube = many(10)
+    whole = filler.fill(cube)
+    monkeypatch.setattr("cdsa.method.network.CELLS_IN_A_BLOCK", 1)
+    monkeypatch.setattr("cdsa.method.network.CELLS_AT_ONCE", 1)
+    np.testing.assert_allclose(filler.fill(cube), whole, rtol=1e-5)
+
+
+def test_intervals_contain_the_value_and_grow_with_their_share(filler):
+    cube = many(36)
+    results = [fill_with(filler, cube, interval=share) for share in (0.5, 0.9, 0.99)]
+    gap = cube.isnull().to_numpy()
+    for result in results:
+        assert (result["lower"] <= result["value"]).all()
+        assert (result["value"] <= result["upper"]).all()
+    widths = [(r["upper"] - r["lower"]).to_numpy()[gap].mean() for r in results]
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_intervals_hold_what_they_promise_on_cells_nobody_saw():
+    cube = network(steps=600, stations=6)
+    scored = score(small(train=replace(small().train, epochs=4)), cube, "bursts:+0.1")
+    assert 0.8 < scored.errors.overall()["coverage"] < 0.98
+    assert 0 < scored.errors.overall()["crps"] < 0.5
+
+
+def test_the_interval_of_a_direction_runs_clockwise(windy):
+    result = fill_with(small().fit(windy), windy)
+    wind = result.sel(measurement=windy["measurement"][windy["angle"].values])
+    assert (wind["lower"] >= 0).all() and (wind["upper"] <= 360).all()
+    around = (wind["upper"] - wind["lower"]) % 360
+    inside = (wind["value"] - wind["lower"]) % 360 <= around + 1e-6
+    assert (inside | (wind["upper"] - wind["lower"] >= 360)).all()
+
+
+def test_what_is_hidden_is_never_seen(monkeypatch):
+    """No window, scale, usual value or distance that training gets depends on hidden cells."""
+    cube, seen = network(steps=100), []
+    hidden = xr.zeros_like(cube, dtype=bool)
+    hidden[20:30, 0] = True
+
+    def spy(model, windows, exam, *rest, **more):
+        seen.append([windows.values, windows.truth, windows.around.usual, exam.truth])
+        raise InterruptedError
+
+    monkeypatch.setattr(neural, "train", spy)
+    for truth in (cube, cube.where(~hidden, 1e6)):
+        with pytest.raises(InterruptedError):
+            score(small(), truth, hidden)
+    assert all((a == b).all() for a, b in zip(*seen, strict=True))
+
+
+def test_what_is_usual_never_tells_the_value_asked_for(monkeypatch):
+    """Changing one measured value changes the usual value of no step of its own day."""
+    cube, seen = network(steps=96, stations=1, measurements=1, missing=0.0), []
+
+    def spy(model, windows, *rest, **more):
+        seen.append(windows.around.usual)
+        raise InterruptedError
+
+    monkeypatch.setattr(neural, "train", spy)
+    monkeypatch.setattr(neural.Scaler, "learn", lambda cube: default_scaler(cube))
+    other = cube.copy()
+    other[30] += 50.0
+    for truth in (cube, other):
+        with pytest.raises(InterruptedError):
+            small().fit(truth)
+    changed = (seen[0] != seen[1]).flatten(1).any(dim=1).numpy()[:96]
+    assert not changed[24:48].any() and changed[[6, 54, 78]].all()
+
+
+def default_scaler(cube):
+    one = xr.ones_like(cube.isel(time=0, location=0, drop=True))
+    return neural.Scaler(0 * one, one)
+
+
+def test_it_is_saved_and_loaded_with_frame_and_calibration(filler, tmp_path):
+    save_filler(filler, tmp_path)
+    again, cube = load_filler(tmp_path, device="cpu"), many(40)
+    assert fill_with(again, cube).equals(fill_with(filler, cube))
+
+
+def test_virtual_sensors_are_filled_and_lie_between_their_neighbours(filler):
+    cube = append_places(many(36), ["between"], [41.05], [117.05])  # of stations 10 and 11
+    filled = filler.fill(cube).isel(location=-1)
+    assert filled.notnull().all() and filled.std("time").min() > 0.1
+    result = fill_with(filler, cube).isel(location=-1)
+    assert (result["source"] == "filled").all() and result["lower"].notnull().all()
+
+
+def test_places_to_be_added_need_names_and_neighbours_with_coordinates():
+    with pytest.raises(CubeError, match="a station 'S1' already"):
+        append_places(network(), ["S1"], [1.0], [1.0])
+    with pytest.raises(CubeError, match="have none"):
+        append_places(network(places=False), ["new"], [1.0], [1.0])
+
+
+def test_the_same_family_forecasts_at_several_horizons_at_once():
+    cube = network(steps=300, missing=0.02)
+    learnt = small(horizon=6, train=replace(small().train, epochs=6)).fit(cube[:-6])
+    told = forecast_with(learnt, cube[:-6], 6)
+    assert told["value"].shape[0] == 300 and (told["source"][-6:] == "forecast").all()
+    assert (told["lower"] <= told["upper"]).isel(time=slice(-6, None)).all()
+    error = np.abs(told["value"] - cube)[-6:].mean()
+    level = np.abs(cube[-7].mean("location") - cube)[-6:].mean()
+    assert error < level
+
+
+def with_cause(steps: int = 400) -> xr.DataArray:
+    """A series that jumps with another one, which nothing in the past foretells."""
+    rng = np.random.default_rng(0)
+    cause = np.repeat(rng.normal(size=steps // 4), 4)
+    values = np.stack([3 * cause + 0.1 * rng.normal(size=steps), cause], axis=-1)
+    times = np.arange(steps).astype("datetime64[h]")
+    return make_cube(values[:, None, :], times, ["A"], ["effect", "cause"])
+
+
+def test_what_is_known_in_advance_is_made_use_of():
+    cube = with_cause()
+    shown = cube.copy()
+    shown[-8:, :, 0] = np.nan
+    errors = {}
+    for known in ((), ("cause",)):
+        method = small(
+            model=GeographicConfig(channels=16, heads=2, layers=2, feed_forward=16),
+            train=replace(small().train, epochs=12, batch=16),
+            stride=1,
+        )
+        past = shown if known else shown[:-8]
+        told = cdsa.forecast(past, 8, method.foreseeing(8).knowing(known), known=known)
+        assert told.sizes["time"] == 400
+        error = np.abs(told["value"] - cube).sel(measurement="effect")[-8:]
+        errors[known] = float(error.mean())
+    assert errors["cause",] < 0.6 * errors[()]
+
+
+def test_known_values_behind_the_forecast_stay_as_they_are():
+    cube = with_cause(60)
+    cube[-8:, :, 0] = np.nan
+    past, future = split_known(cube, ["cause"])
+    assert (past.sizes["time"], future.sizes["time"]) == (52, 8)
+    told = forecast_with(make_method("last", ahead=5)[1].fit(past), past, 5, future=future)
+    source = told["source"].sel(measurement="effect").to_numpy().ravel()
+    assert source[52:57].tolist() == ["forecast"] * 5 and source[57:].tolist() == ["missing"] * 3
+    assert (told["source"].sel(measurement="cause") == "observed").all()
+    np.testing.assert_array_equal(
+        told["value"].sel(measurement="cause"), cube.sel(measurement="cause")
+    )
+
+
+def test_what_cannot_be_known_is_answered():
+    with pytest.raises(ConfigError, match="did you mean 'cause'"):
+        cdsa.forecast(with_cause(60), 3, small(), known=["cuase"])
+    with pytest.raises(ConfigError, match="something must be foreseen"):
+        cdsa.forecast(with_cause(60), 3, small(), known=["cause", "effect"])
+    with pytest.raises(ConfigError, match="makes no use"):
+        make_method("cdsa-paper-forecast", ahead=3, known=["cause"])
+
+
+def test_it_chooses_by_the_data():
+    hourly = Cdsa().settled(network(steps=200, stations=10))
+    assert hourly.steps == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
+    assert hourly.train.batch == round(default.CELLS_OF_A_STEP / (48 * 20))
+    assert hourly.model.layers == 4
+    assert Cdsa().settled(network(steps=9)).steps == 9
+    long = replace(Cdsa(), train=replace(Cdsa().train, minutes=30.0))
+    assert long.settled(network()).model == GeographicConfig()
+    assert Cdsa(steps=20).settled(network()).steps == 20
+    wide = network(steps=100, stations=1500, places=False)
+    assert Cdsa().settled(wide).steps == 10 and Cdsa().settled(wide).train.batch == 1
+
+
+def test_what_is_set_is_not_chosen():
+    own = GeographicConfig(channels=16, heads=4)
+    method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch=5, minutes=0.5))
+    settled = method.settled(network())
+    assert (settled.model, settled.train.batch, settled.train.minutes) == (own, 5, 0.5)
+
+
+def test_a_forecaster_is_asked_as_many_steps_as_wanted():
+    cube = network(steps=100)
+    learnt = small(horizon=4).fit(cube)
+    assert learnt.foresees == 4 and learnt.looks_back == 12
+    assert learnt.fill(append_times(cube, 4)).notnull().all()
+    with pytest.raises(ConfigError, match="can foresee 4 steps"):
+        forecast_with(learnt, cube, 5)

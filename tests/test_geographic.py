@@ -1,0 +1,201 @@
+"""The default network: any size, told where and when, quantiles in order."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import einsum
+
+from cdsa.errors import ConfigError
+from cdsa.models.attention import (
+    AXES,
+    FUSED,
+    JOINT_MIX,
+    Sizes,
+    mix_at_once,
+    mix_in_turn,
+    mix_weighted,
+    whole_map,
+)
+from cdsa.models.geographic import Geographic, GeographicConfig
+from cdsa.models.quantiles import LEVELS, at_levels, in_order, pinball, told
+from cdsa.models.surroundings import Surroundings, easy_answer
+
+CONFIG = GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16)
+SIZES = Sizes(7, 5, 3)
+
+
+def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> Surroundings:
+    source = torch.Generator().manual_seed(seed)
+    places = torch.rand(sizes.locations, 2, generator=source, dtype=torch.float64)
+    return Surroundings(
+        clock=torch.randn(batch, sizes.steps, 2, generator=source, dtype=torch.float64),
+        usual=torch.randn(batch, *sizes, generator=source, dtype=torch.float64),
+        distance=torch.cdist(places, places),
+        kinds=torch.arange(sizes.measurements),
+    )
+
+
+def window(sizes: Sizes = SIZES, batch: int = 2, seed: int = 1):
+    source = torch.Generator().manual_seed(seed)
+    values = torch.randn(batch, *sizes, generator=source, dtype=torch.float64)
+    observed = torch.rand(values.shape, generator=source) < 0.6
+    return values, observed
+
+
+@pytest.fixture
+def model() -> Geographic:
+    torch.manual_seed(0)
+    model = Geographic(CONFIG, SIZES, 2).double().eval()
+    for part in model.parameters():  # away from the first weights, where much is zero
+        part.data += 0.3 * torch.randn_like(part)
+    return model
+
+
+def some_maps(sizes: Sizes, heads: int = 2):
+    source = torch.Generator().manual_seed(2)
+    return {
+        axis: torch.randn(2, heads, n, n, generator=source, dtype=torch.float64).softmax(-1)
+        for axis, n in zip(AXES, sizes, strict=True)
+    }
+
+
+@pytest.mark.parametrize("sizes", [SIZES, Sizes(4, 1, 6), Sizes(3, 8, 1), Sizes(2, 24, 12)])
+def test_mixing_at_once_is_mixing_in_turn(sizes):
+    assert (sizes.locations * sizes.measurements > FUSED) == (sizes.steps == 2)
+    maps, v = some_maps(sizes), torch.randn(2, *sizes, 2, 3, dtype=torch.float64)
+    torch.testing.assert_close(mix_at_once(maps, v), mix_in_turn(maps, v))
+
+
+def test_weighted_mixing_is_a_mean_over_what_carries_information():
+    maps, v = some_maps(SIZES), torch.randn(2, *SIZES, 2, 3, dtype=torch.float64)
+    weight = torch.rand(2, *SIZES, 2, dtype=torch.float64) + 0.01
+    whole = whole_map(maps) * einsum("bsknh -> bhskn", weight)[:, :, None, None, None]
+    whole = whole / whole.sum(dim=(-3, -2, -1), keepdim=True)
+    torch.testing.assert_close(mix_weighted(maps, v, weight), einsum(JOINT_MIX, whole, v))
+    one = torch.ones_like(v)
+    torch.testing.assert_close(mix_weighted(maps, one, weight), one)
+
+
+def test_the_same_weights_serve_any_size(model):
+    for sizes in (Sizes(1, 1, 3), Sizes(12, 1, 3), Sizes(5, 9, 3), Sizes(30, 2, 3)):
+        answer = model(*window(sizes), around(sizes))
+        assert answer.shape == (2, *sizes, 1 + len(LEVELS)) and answer.isfinite().all()
+
+
+def test_a_part_of_the_measurements_is_found_by_number(model):
+    values, observed = window(Sizes(7, 5, 2))
+    told = around(Sizes(7, 5, 2))
+    first = model(values, observed, told._replace(kinds=torch.tensor([0, 2])))
+    turned = model(
+        values.flip(-1),
+        observed.flip(-1),
+        told._replace(kinds=torch.tensor([2, 0]), usual=told.usual.flip(-1)),
+    )
+    torch.testing.assert_close(first, turned.flip(3))
+    other = model(values, observed, told._replace(kinds=torch.tensor([0, 1])))
+    assert not torch.allclose(first, other)
+
+
+def test_the_order_of_stations_does_not_matter(model):
+    values, observed = window()
+    told, turned = around(), torch.tensor([3, 0, 4, 1, 2])
+    again = told._replace(usual=told.usual[:, :, turned], distance=told.distance[turned][:, turned])
+    torch.testing.assert_close(
+        model(values[:, :, turned], observed[:, :, turned], again),
+        model(values, observed, told)[:, :, turned],
+    )
+
+
+def test_nothing_behind_a_hidden_cell_gets_in(model):
+    values, observed = window()
+    changed = torch.where(observed, values, 1e6)
+    torch.testing.assert_close(
+        model(values, observed, around()), model(changed, observed, around())
+    )
+
+
+@pytest.mark.parametrize("part", ["nothing", "one station", "one step"])
+def test_windows_with_hardly_anything_in_them_are_fine(model, part):
+    values, observed = window()
+    match part:
+        case "nothing":
+            observed = torch.zeros_like(observed)
+        case "one station":
+            observed[:, :, 1:] = False
+        case "one step":
+            observed[:, 1:] = False
+    assert model(values, observed, around()).isfinite().all()
+
+
+def test_it_works_without_coordinates(model):
+    values, observed = window()
+    told = around()._replace(distance=None)
+    assert model(values, observed, told).isfinite().all()
+    assert "location" not in model.blocks[0].leanings(7, told)
+
+
+def test_maps_lean_to_what_is_near(model):
+    fresh = Geographic(CONFIG, SIZES, 2).double().blocks[0].leanings(7, around())
+    lags = fresh["time"][0]
+    assert (lags.diff(dim=-1)[0] < 0).all() and torch.equal(lags, lags.mT)
+    near = around().distance.fill_diagonal_(9).argmin(dim=1)
+    away = fresh["location"][0].clone().fill_diagonal_(-99)
+    assert torch.equal(away.argmax(dim=1), near)
+    assert (fresh["measurement"][0].argmax(dim=1) == torch.arange(3)).all()
+
+
+def test_slopes_stay_positive_whatever_is_learnt(model):
+    for block in model.blocks:
+        block.leanings.time.data.fill_(-50.0)
+        block.leanings.place.data.fill_(-50.0)
+        assert all((part <= 0).all() for name, part in block.leanings(7, around()).items()
+                   if name != "measurement")  # fmt: skip
+
+
+def test_quantiles_never_cross():
+    raw = 20 * torch.randn(200, len(LEVELS))
+    assert (in_order(raw).diff(dim=-1) >= 0).all()
+    answer = Geographic(CONFIG, SIZES, 2).double()(*window(), around())
+    assert (told(answer)[1].diff(dim=-1) >= 0).all()
+
+
+def test_levels_between_quantiles_lie_between_them():
+    quantiles = torch.tensor([float(n) for n in range(len(LEVELS))]).expand(3, -1)
+    wanted = torch.tensor([0.05, 0.075, 0.5, 0.01, 0.99])
+    expected = torch.tensor([0.0, 0.5, 9.0, 0.0, 18.0]).expand(3, -1)
+    torch.testing.assert_close(at_levels(quantiles, wanted), expected)
+
+
+def test_the_pinball_loss_of_a_point_is_its_absolute_error():
+    point, truth = torch.tensor([1.0, -2.0]), torch.tensor([3.0, -2.5])
+    same = point.unsqueeze(-1).expand(-1, len(LEVELS))
+    torch.testing.assert_close(pinball(same, truth), (point - truth).abs())
+
+
+def test_the_easy_answer_is_the_straight_line():
+    nan = math.nan
+    series = torch.tensor([nan, 2.0, nan, nan, 8.0, nan])[None, :, None, None]
+    easy = easy_answer(torch.nan_to_num(series), ~series.isnan())
+    assert easy.line.flatten().tolist() == [2, 2, 4, 6, 8, 8]
+    expected = [0, 1, 1 / 2, 1 / 3, 1, 1 / 2]
+    torch.testing.assert_close(easy.before.flatten(), torch.tensor(expected))
+    expected = [1 / 2, 1, 1 / 3, 1 / 2, 1, 0]
+    torch.testing.assert_close(easy.after.flatten(), torch.tensor(expected))
+    nothing = easy_answer(torch.zeros(1, 3, 1, 1), torch.zeros(1, 3, 1, 1, dtype=torch.bool))
+    assert all((part == 0).all() for part in nothing)
+
+
+def test_the_maps_are_those_it_mixes_with(model):
+    found = model.maps(*window(), around())
+    assert len(found) == CONFIG.layers
+    for maps in found:
+        for axis, size in zip(AXES, SIZES, strict=True):
+            assert maps[axis].shape == (2, CONFIG.heads, size, size)
+            torch.testing.assert_close(maps[axis].sum(-1), torch.ones_like(maps[axis][..., 0]))
+
+
+def test_widths_that_do_not_split_are_answered():
+    with pytest.raises(ConfigError, match="the next size that does is channels=32"):
+        replace(CONFIG, channels=30, heads=8)

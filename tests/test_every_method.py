@@ -5,8 +5,9 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.cube import describe
-from cdsa.method import REGISTRY, Filler, Method, make_method
+from cdsa.cube import describe, has_places
+from cdsa.errors import ConfigError
+from cdsa.method import PLACES, REGISTRY, Filler, Method, make_method
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
@@ -60,6 +61,10 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     cube = SHAPES[shape]()
+    if REGISTRY[name].needs == PLACES and not has_places(cube):
+        with pytest.raises(ConfigError, match="no coordinates"):
+            filled(name, cube)
+        return
     result = filled(name, cube)
     assert result.notnull().all()
     measured = cube.notnull().to_numpy()

@@ -56,7 +56,7 @@ def score(
         source = open_source(file, **reading)
     by = work.read_by(by)
     show.print_notes(source, show.err if json else show.out)
-    names = methods.split(",") if methods else work.usable_methods()
+    names = methods.split(",") if methods else work.usable_methods(source.cube)
     scores = work.score_with_progress(names, source.cube, hide, repeat, seed, test, training)
     records = [entry for scored in scores for entry in scored.records(by)]
     _record(record, records, data=file.name, seed=seed)
@@ -103,7 +103,7 @@ def demo(
     show.heading("1. What is in the table (cdsa info)")
     show.print_inspection(source, inspect_cube(source.cube))
     show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
-    names = work.usable_methods()
+    names = work.usable_methods(source.cube)
     training: Training = {} if minutes is None else {"minutes": minutes}
     choice = work.choose_with_progress(names, source.cube, hide, training)
     scores = list(choice.scores)

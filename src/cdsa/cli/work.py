@@ -18,9 +18,10 @@ from rich.table import Column
 from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cli.training import Training, make_trained
+from cdsa.cube import has_places
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
-from cdsa.method import Filler, Method, info_of, make_method
+from cdsa.method import PLACES, Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
@@ -221,18 +222,22 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
     return [error | common for error in filler.errors or nothing]
 
 
-def usable_methods() -> list[str]:
-    """The default network and all methods that are quick, as far as their extras are installed;
-    those that are not are named."""
+def usable_methods(cube: xr.DataArray) -> list[str]:
+    """The default network and all methods that are quick, as far as their extras are installed and
+    the cube has what they need; those left out are named."""
     missing = [info for info in all_methods() if not info.installed]
     if missing:
-        names = ", ".join(f"{info.name} (extra '{info.extra}')" for info in missing)
-        show.note(f"left out, because not installed: {names}")
-    return [
+        absent = ", ".join(f"{info.name} (extra '{info.extra}')" for info in missing)
+        show.note(f"left out, because not installed: {absent}")
+    names = [
         info.name
         for info in all_methods()
         if info.installed and (not info.trains or info.name == defaults.NETWORK)
     ]
+    nowhere = [name for name in names if info_of(name).needs == PLACES and not has_places(cube)]
+    if nowhere:
+        show.note(f"left out, because there are no coordinates: {', '.join(nowhere)}")
+    return [name for name in names if name not in nowhere]
 
 
 def score_with_progress(

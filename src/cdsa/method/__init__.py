@@ -16,6 +16,9 @@ import xarray as xr
 
 from cdsa.errors import ConfigError, unknown
 
+PLACES = "coordinates"
+"""What a method may need of a cube."""
+
 
 @runtime_checkable
 class Filler(Protocol):
@@ -127,6 +130,13 @@ REGISTRY: dict[str, MethodInfo] = {
             summary="usual value of the station at this hour and month",
             module="cdsa.method.simple:Climatology",
             task="fill, forecast",
+        ),
+        MethodInfo(
+            name="idw",
+            summary="mean of the other stations, near ones counting more",
+            module="cdsa.method.nearby:Idw",
+            needs=PLACES,
+            paper="Shepard, ACM 1968",
         ),
         MethodInfo(
             name="knn",

@@ -1,0 +1,385 @@
+"""The default network: how fast it learns and fills, and what it does where there is no sensor.
+
+    python benchmarks/default.py step       a training step as a share of the machine's matmul peak
+    python benchmarks/default.py fill       filling a year of hourly data at 36 stations
+    python benchmarks/default.py memory     filling a cube that gets ten times longer
+    python benchmarks/default.py stations   whole stations hidden: beside idw and kriging  (*)
+    python benchmarks/default.py weather    temperature and humidity, bursts and single cells  (*)
+    python benchmarks/default.py race       CPU time to reach an error, beside pypots  (*)
+
+With --record FILE the records are added to a results file. (*) needs data sets in the folder
+CDSA_DATA; kriging needs PyKrige, the race an environment of its own with pypots (--python).
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import xarray as xr
+from torch.utils.flop_counter import FlopCounterMode
+
+from cdsa import open_dataset
+from cdsa.cube import make_cube
+from cdsa.datasets.kdd2015 import REMOVED
+from cdsa.distances import great_circle
+from cdsa.experiments.protocols import kdd2015_pm25, kdd2015_weather
+from cdsa.filling import fill_with
+from cdsa.masks import Bursts
+from cdsa.method import make_method
+from cdsa.method.default import Cdsa
+from cdsa.metrics import measure
+from cdsa.models.attention import Sizes
+from cdsa.models.geographic import GeographicConfig
+from cdsa.models.surroundings import Surroundings
+from cdsa.results import Value, append_results, provenance
+from cdsa.train.loss import loss_of
+
+Records = list[dict[str, Value]]
+WINDOWS = {"36x36x1": (Sizes(36, 36, 1), 8), "48x11x11": (Sizes(48, 11, 11), 2)}
+"""With the batches that the method itself chooses."""
+ROUNDS = 7
+
+
+def peak() -> float:
+    """Operations a second of a large matrix product, now."""
+    a = torch.randn(1536, 1536)
+    a @ a
+    start = time.perf_counter()
+    for _ in range(5):
+        a @ a
+    return 5 * 2 * 1536**3 / (time.perf_counter() - start)
+
+
+def step(given: argparse.Namespace) -> Records:
+    """Forward, backward and the optimiser, in turns with the large product."""
+    found: Records = []
+    torch.set_flush_denormal(True)
+    for threads in (1, torch.get_num_threads()):
+        torch.set_num_threads(threads)
+        for name, (sizes, batch) in WINDOWS.items():
+            torch.manual_seed(0)
+            model = GeographicConfig().build(sizes, 0, 4)
+            values = torch.randn(batch, *sizes)
+            observed = torch.rand(values.shape) < 0.7
+            around = Surroundings(
+                clock=torch.randn(batch, sizes.steps, 4),
+                usual=torch.randn(batch, *sizes),
+                distance=torch.rand(sizes.locations, sizes.locations),
+                kinds=torch.arange(sizes.measurements),
+            )
+            optimiser = torch.optim.Adam(model.parameters(), foreach=True)
+
+            def learn() -> None:
+                answer = model(values, observed, around)  # noqa: B023
+                optimiser.zero_grad()  # noqa: B023
+                loss_of("mae", answer, values, ~observed).backward()  # noqa: B023
+                optimiser.step()  # noqa: B023
+
+            with FlopCounterMode(display=False) as counter:
+                learn()
+            ratios, seconds = [], []
+            for _ in range(ROUNDS):
+                top = peak()
+                start = time.perf_counter()
+                for _ in range(3):
+                    learn()
+                seconds.append((time.perf_counter() - start) / 3)
+                ratios.append(counter.get_total_flops() / seconds[-1] / top)
+            one: dict[str, Value] = {
+                "window": name,
+                "batch": batch,
+                "threads": threads,
+                "gflop": counter.get_total_flops() / 1e9,
+                "seconds": statistics.median(seconds),
+                "share_of_peak": statistics.median(ratios),
+                "variables": sum(part.numel() for part in model.parameters()),
+            }
+            print(f"{name} {threads} threads: {one['seconds']:.3f} s, {one['share_of_peak']:.1%}")
+            found.append(one)
+    return found
+
+
+def waves(steps: int, stations: int = 36) -> xr.DataArray:
+    """Hourly data with a tenth missing; how long filling takes does not depend on values."""
+    rng = np.random.default_rng(0)
+    t, shift = np.arange(steps)[:, None], rng.random(stations) * 9
+    values = np.sin((t + shift) / 4) + 0.1 * rng.normal(size=(steps, stations))
+    values[rng.random(values.shape) < 0.13] = np.nan
+    times = np.datetime64("2020-01-01") + np.arange(steps).astype("timedelta64[h]")
+    return make_cube(
+        values[..., None],
+        times,
+        [f"S{n:02}" for n in range(stations)],
+        ["x"],
+        lat=40 + rng.random(stations),
+        lon=116 + rng.random(stations),
+    )
+
+
+def learnt_a_moment(cube: xr.DataArray, epochs: int = 1):
+    """The default network, of its usual size, hardly trained."""
+    few = cube.isel(time=slice(0, 200))
+    method = Cdsa(model=GeographicConfig(), fitted=False)
+    return replace(method, train=replace(method.train, epochs=epochs), stride=48).fit(few)
+
+
+def fill(given: argparse.Namespace) -> Records:
+    """A year of hours at 36 stations."""
+    cube = waves(8759)
+    filler = learnt_a_moment(cube)
+    found: Records = []
+    for what, work in (
+        ("values", lambda: filler.fill(cube)),
+        ("values and intervals", lambda: fill_with(filler, cube)),
+    ):
+        start = time.perf_counter()
+        work()
+        seconds = time.perf_counter() - start
+        found.append({"filled": what, "seconds": seconds, "threads": torch.get_num_threads()})
+        print(f"{what}: {seconds:.1f} s")
+    return found
+
+
+def memory_of(steps: int) -> dict[str, Value]:
+    """Peak memory that filling takes beside what goes in and what comes out, in MiB."""
+    cube = waves(steps)
+    filler = learnt_a_moment(cube)
+    filler.fill(cube.isel(time=slice(0, 500)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    filled = filler.fill(cube)
+    mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"steps": steps, "mib": mib, "before_mib": before, "out_mib": filled.nbytes / 2**20}
+
+
+def memory(given: argparse.Namespace) -> Records:
+    """One year and ten, each in a process of its own."""
+    found: Records = []
+    for steps in (8_760, 87_600):
+        command = [sys.executable, __file__, "memory", "--child", str(steps)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        one = json.loads(done.stdout)
+        print(f"{steps:,} steps: {one['mib']:.0f} MiB in all, {one['out_mib']:.0f} MiB filled")
+        found.append(one)
+    return found
+
+
+def minutes_of(method: Cdsa, minutes: float, seed: int) -> Cdsa:
+    """The same with this budget and seed."""
+    return replace(method, seed=seed, train=replace(method.train, minutes=minutes))
+
+
+def stations(given: argparse.Namespace) -> Records:
+    """Six of 36 stations hidden from training and filling, asked for in the test months."""
+    opened = open_dataset("kdd2015-pm25")
+    trial = kdd2015_pm25(opened.cube, opened.beside[REMOVED], "out-of-sample")
+    late = trial.asked["test-months"].time.dt.month.isin([3, 6, 9, 12])
+    found: Records = []
+    for draw in given.seeds:
+        rng = np.random.default_rng([draw, 6])
+        gone = rng.choice(trial.test["location"].to_numpy(), 6, replace=False)
+        hidden = trial.test["location"].isin(gone)
+        test = trial.test.where(~hidden).transpose(*trial.test.dims).isel(time=late.to_numpy())
+        truth = trial.test.sel(time=test["time"])
+        asked = (truth.notnull() & hidden).transpose(*test.dims)
+        train = trial.train.isel(location=~hidden.to_numpy())
+        ways: dict[str, Callable[[], xr.DataArray]] = {
+            "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
+            "kriging": lambda: kriged(test),  # noqa: B023
+            "cdsa": lambda: minutes_of(Cdsa(), given.minutes, draw).fit(train).fill(test),  # noqa: B023
+        }
+        for name, way in ways.items():
+            start = time.perf_counter()
+            filled = way()
+            figures = measure(filled, truth, asked, test).overall()
+            one: dict[str, Value] = {
+                "method": name,
+                "draw": draw,
+                "hidden": " ".join(sorted(gone)),
+                "mae": float(figures["mae"]),
+                "rmse": float(figures["rmse"]),
+                "cells": int(figures["cells"]),
+                "minutes": given.minutes if name == "cdsa" else None,
+                "threads": torch.get_num_threads(),
+                "seconds": time.perf_counter() - start,
+            }
+            print(f"draw {draw} {name}: MAE {one['mae']:.2f}", flush=True)
+            found.append(one)
+    return found
+
+
+def kriged(cube: xr.DataArray) -> xr.DataArray:
+    """Ordinary kriging per hour by PyKrige, an exponential variogram fitted on all hours at once.
+
+    Weights depend on the variogram's shape alone, so each hour is divided by its own spread first.
+    """
+    from pykrige.ok import OrdinaryKriging
+    from scipy.optimize import curve_fit
+
+    lat, lon = cube["lat"].to_numpy(), cube["lon"].to_numpy()
+    values = cube.to_numpy()[:, :, 0]
+    spread = np.nanstd(values, axis=1, keepdims=True)
+    scaled = values / np.where(spread > 0, spread, 1.0)
+    pairs = np.triu_indices(len(lat), 1)
+    apart = great_circle(lat, lon)[pairs]
+    halves = np.nanmean((scaled[:, pairs[0]] - scaled[:, pairs[1]]) ** 2, axis=0) / 2
+    known = np.isfinite(halves)
+
+    def rise(d, nugget, sill, reach):
+        return nugget + sill * (1 - np.exp(-d / reach))
+
+    start = (0.1, 1.0, float(np.median(apart)))
+    shape = curve_fit(rise, apart[known], halves[known], p0=start, bounds=(0, np.inf))[0]
+    nugget, sill, reach = (float(part) for part in shape)
+    filled = values.copy()
+    for hour in range(len(values)):
+        there = np.isfinite(values[hour])
+        wanted = ~there
+        if there.sum() < 4 or not wanted.any():
+            continue
+        kriging = OrdinaryKriging(
+            lon[there],
+            lat[there],
+            values[hour, there],
+            variogram_model="exponential",
+            # PyKrige's range is where the exponential has risen to 95%, in degrees here
+            variogram_parameters={
+                "psill": sill,
+                "range": 3 * reach / 111.2,
+                "nugget": nugget,
+            },
+            coordinates_type="geographic",
+            pseudo_inv=True,
+        )
+        filled[hour, wanted] = kriging.execute("points", lon[wanted], lat[wanted])[0]
+    return cube.copy(data=filled[..., None])
+
+
+def weather(given: argparse.Namespace) -> Records:
+    """A fifth of the cells hidden at random after bursts up to the paper's missing rate; both are
+    asked for, with the time around them learnt from."""
+    found: Records = []
+    for name in ("kdd2015-temp", "kdd2015-hum"):
+        opened = open_dataset(name)
+        missing = opened.data.facts.missing
+        for seed in given.seeds:
+            trial = kdd2015_weather(opened.cube, "in-sample", seed, missing=missing)
+            bursts = Bursts(rate=missing)(opened.cube, np.random.default_rng(1))
+            truth = opened.cube
+            single = trial.truth.notnull() & trial.test.isnull()
+            for method in ("linear", "cdsa"):
+                made = make_method(method)[1]
+                if isinstance(made, Cdsa):
+                    made = minutes_of(made, given.minutes, seed)
+                filled = made.fit(trial.train).fill(trial.test)
+                for cells, asked in (("bursts", bursts), ("single", single)):
+                    figures = measure(filled, truth, asked, trial.test).overall()
+                    one: dict[str, Value] = {
+                        "method": method,
+                        "data": name,
+                        "cells": cells,
+                        "seed": seed,
+                        "mae": float(figures["mae"]),
+                        "count": int(figures["cells"]),
+                        "minutes": given.minutes if method == "cdsa" else None,
+                        "threads": torch.get_num_threads(),
+                    }
+                    print(f"{name} {cells} {method}: {one['mae']:.3f}", flush=True)
+                    found.append(one)
+    return found
+
+
+def race(given: argparse.Namespace) -> Records:
+    """CPU time until the error on KDD-2015's test months is below 12: windows of 36 steps."""
+    opened = open_dataset("kdd2015-pm25")
+    trial = kdd2015_pm25(opened.cube, opened.beside[REMOVED], "out-of-sample")
+    asked = trial.asked["test-months"]
+    found: Records = []
+    for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
+        start = time.process_time()
+        method = minutes_of(Cdsa(steps=36), minutes, 0)
+        filler = method.fit(trial.train)
+        cpu = time.process_time() - start
+        figures = measure(filler.fill(trial.test), trial.truth, asked, trial.test).overall()
+        found.append({"method": "cdsa", "cpu_seconds": cpu, "mae": float(figures["mae"])})
+        print(f"cdsa: MAE {figures['mae']:.2f} after {cpu:.0f} s of CPU time", flush=True)
+        if figures["mae"] < 12:
+            break
+    if given.python is None:
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "windows.npz"
+        np.savez(path, **windows_for_rivals(trial, asked))
+        script = Path(__file__).with_name("race_pypots.py")
+        for rival in ("SAITS", "BRITS"):
+            command = [str(given.python), str(script), str(path), rival, str(given.minutes)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            found += [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
+            print(f"{rival}: {found[-1]}", flush=True)
+    return found
+
+
+def windows_for_rivals(trial, asked: xr.DataArray) -> dict[str, np.ndarray]:
+    """Scaled windows of 36 steps x 36 stations: to train on every 9 steps, to test one by one."""
+    train, test = trial.train.to_numpy()[:, :, 0], trial.test.to_numpy()[:, :, 0]
+    mean, spread = np.nanmean(train), np.nanstd(train)
+    starts = np.arange(0, len(train) - 36, 9)
+    learnt = np.stack([train[s : s + 36] for s in starts])
+    learnt = learnt[np.isfinite(learnt).any((1, 2))]
+    number = np.arange(len(test) // 36 * 36).reshape(-1, 36)
+    return {
+        "train": (learnt - mean) / spread,
+        "test": (test[number] - mean) / spread,
+        "truth": trial.truth.to_numpy()[:, :, 0][number],
+        "asked": asked.to_numpy()[:, :, 0][number],
+        "mean": mean,
+        "spread": spread,
+    }
+
+
+WHAT = {
+    "step": step,
+    "fill": fill,
+    "memory": memory,
+    "stations": stations,
+    "weather": weather,
+    "race": race,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=list(WHAT))
+    parser.add_argument("--minutes", type=float, default=5.0, help="of training, each time")
+    parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")], default=[0])
+    parser.add_argument("--python", type=Path, help="of an environment with pypots")
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(memory_of(given.child)))
+        return
+    if given.what in ("stations", "weather", "race") and "CDSA_DATA" not in os.environ:
+        parser.error("CDSA_DATA must name the folder with the data sets")
+    words = [f"--minutes {given.minutes:g}", f"--seeds {','.join(map(str, given.seeds))}"]
+    told = " ".join(words) if given.what in ("stations", "weather") else ""
+    origin = provenance(f"python benchmarks/default.py {given.what} {told}".strip())
+    records = WHAT[given.what](given)
+    if given.record:
+        append_results(given.record, [one | {"what": given.what} | origin for one in records])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Inverse-distance weighting: a gap is filled from what the other stations say at that moment.
+
+Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from cdsa.cube import has_places
+from cdsa.distances import great_circle
+from cdsa.errors import ConfigError
+from cdsa.method.guard import GuardedFiller, guarded
+
+LEAST_KM = 1e-3  # two sensors on one mast
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idw:
+    """The mean over all other stations, near ones counting more."""
+
+    power: float = 2.0
+    """A station at twice the distance counts one over two to this power."""
+
+    def fit(self, cube: xr.DataArray) -> GuardedFiller:
+        _refuse_nowhere(cube)
+        return guarded(cube, lambda plain: self._guess)
+
+    def _guess(self, cube: xr.DataArray) -> xr.DataArray:
+        _refuse_nowhere(cube)
+        kilometres = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+        weight = np.maximum(kilometres, LEAST_KM) ** -self.power
+        np.fill_diagonal(weight, 0.0)
+        values = cube.to_numpy()
+        known = np.isfinite(values).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # 0 / 0: nobody else reports
+            told = np.einsum("lk, tkm -> tlm", weight, np.nan_to_num(values)) / np.einsum(
+                "lk, tkm -> tlm", weight, known
+            )
+        return cube.copy(data=told)
+
+
+def _refuse_nowhere(cube: xr.DataArray) -> None:
+    if not has_places(cube):
+        raise ConfigError(
+            "'idw' weighs stations by their distance, but these have no coordinates. Give them in "
+            "columns lat and lon or with --locations, or use another method"
+        )

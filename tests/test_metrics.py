@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 
 from cdsa.cube import describe
-from cdsa.metrics import measure
+from cdsa.metrics import LEVELS, measure
 from conftest import network
 
 
@@ -96,3 +96,49 @@ def test_unanswered_cells_are_not_counted(truth):
     guess[0] = np.nan
     asked = xr.ones_like(truth, dtype=bool)
     assert measure(guess, truth, asked, truth).overall()["cells"] == truth[1:].size
+
+
+def ends_around(guess, width):
+    """Intervals of all levels, those of the quantiles of a uniform distribution."""
+    return {level: (guess - level * width / 2, guess + level * width / 2) for level in LEVELS}
+
+
+def test_crps_is_the_mean_quantile_loss_over_the_sum_of_the_truth(truth, rng):
+    guess, asked = truth + 1.0, truth.notnull()
+    told = measure(guess, truth, asked, truth, ends_around(guess, 4.0)).by("measurement")
+    shares = np.arange(1, 20) / 20
+    quantiles = guess.to_numpy()[..., None] + (shares - 0.5) * 4.0
+    error = truth.to_numpy()[..., None] - quantiles
+    loss = 2 * np.maximum(shares * error, (shares - 1) * error).mean(-1)
+    for m, name in enumerate(truth["measurement"].values):
+        expected = np.nansum(loss[..., m]) / np.nansum(np.abs(truth.to_numpy()[..., m]))
+        np.testing.assert_allclose(told.loc[name, "crps"], expected)
+
+
+def test_the_crps_of_a_certain_guess_is_its_relative_error(truth):
+    guess, asked = truth + 2.0, truth.notnull()
+    figures = measure(guess, truth, asked, truth, ends_around(guess, 0.0)).by("measurement")
+    np.testing.assert_allclose(figures["crps"], figures["mre"])
+
+
+def test_coverage_and_width_are_those_of_the_widest_interval(truth):
+    asked = truth.notnull()
+    inside = ends_around(truth + 1.7, 4.0)  # the widest one reaches 1.8 to either side
+    outside = ends_around(truth + 1.9, 4.0)
+    figures = measure(truth + 1.7, truth, asked, truth, inside).by("measurement")
+    assert (figures["coverage"] == 1).all()
+    np.testing.assert_allclose(figures["width"], 3.6)
+    assert (measure(truth, truth, asked, truth, outside).by("measurement")["coverage"] == 0).all()
+
+
+def test_the_interval_of_a_direction_may_cross_north():
+    cube = describe(network(steps=4, stations=1, measurements=1, missing=0.0), angles=["pm25"])
+    cube[:] = np.array([355.0, 5.0, 25.0, 335.0]).reshape(4, 1, 1)
+    low, high = (cube.copy(data=np.full(cube.shape, end)) for end in (340.0, 20.0))
+    told = measure(cube, cube, cube.notnull(), cube, {0.9: (low, high)}).overall()
+    assert (told["coverage"], told["width"]) == (0.5, 40.0) and np.isnan(told["crps"])
+
+
+def test_without_intervals_there_is_no_word_of_them(truth):
+    figures = measure(truth, truth, truth.notnull(), truth).overall()
+    assert figures[["crps", "coverage", "width"]].isna().all()

@@ -1,0 +1,76 @@
+"""The usual value of a series at a time of day, told from other days."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cdsa.method.frame import Frame
+from cdsa.method.usual import DAY, Slots, Usual
+from conftest import network
+
+
+def hours(count: int, step: str = "h"):
+    return pd.date_range("2020-01-06", periods=count, freq=step).to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("step", "minutes"),
+    [("5min", 15), ("15min", 15), ("20min", 20), ("h", 60), ("3h", 180), ("12h", DAY), ("D", DAY)],
+)
+def test_slots_are_as_long_as_steps_but_not_too_short(step, minutes):
+    assert Slots.for_times(hours(50, step)).minutes == minutes
+
+
+def test_weekends_have_slots_of_their_own_after_four_weeks():
+    assert not Slots.for_times(hours(24 * 27)).weekends
+    slots, times = Slots.for_times(hours(24 * 29)), hours(24 * 29)
+    assert slots.weekends and slots.count == 48
+    saturday = slots.of(times)[5 * 24 : 6 * 24]
+    assert saturday.tolist() == list(range(24, 48))
+
+
+def test_the_usual_value_is_the_mean_at_this_time_of_day():
+    times = hours(24 * 200)
+    values = np.tile(np.arange(24.0), 200)[:, None, None]
+    told = Usual.learn(values, times).at(times)
+    np.testing.assert_allclose(told, values, atol=0.25)  # it leans a little on the whole mean
+
+
+def test_no_step_is_told_of_its_own_day(rng):
+    times, values = hours(24 * 5), rng.normal(size=(24 * 5, 2, 1))
+    values[rng.random(values.shape) < 0.2] = np.nan
+    told = Usual.learn(values, times).on_other_days(values, times)
+    for day in range(5):
+        others = np.ones(24 * 5, dtype=bool)
+        others[day * 24 : day * 24 + 24] = False
+        expected = Usual.learn(np.where(others[:, None, None], values, np.nan), times).at(times)
+        np.testing.assert_allclose(told[~others], expected[~others])
+
+
+def test_other_stations_are_told_from_their_own_values(rng):
+    times, values = hours(24 * 9), rng.normal(size=(24 * 9, 2, 1))
+    learnt = Usual.learn(values, times)
+    new = np.stack([values[:, 1], values[:, 0] + 5], axis=1)
+    moved = learnt.with_places(np.array(["a", "b"]), np.array(["b", "c"]), new, times)
+    np.testing.assert_allclose(moved.at(times)[:, 0], learnt.at(times)[:, 1])
+    fresh = Usual.learn(values[:, :1] + 5, times)
+    np.testing.assert_allclose(moved.at(times)[:, 1], fresh.at(times)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("steps", "step", "cycles"),
+    [(20, "h", ()), (60, "h", ("day",)), (800, "h", ("day", "week")), (20, "D", ()),
+     (60, "D", ("week",)), (800, "D", ("week", "year")), (40, "MS", ("year",))],
+)  # fmt: skip
+def test_a_cycle_is_told_where_steps_and_time_make_it_meaningful(steps, step, cycles):
+    cube = network(steps=steps).assign_coords(time=hours(steps, step))
+    assert Frame.learn(cube).cycles == cycles
+
+
+def test_distances_are_in_units_of_the_network_learnt_from():
+    frame = Frame.learn(network(stations=3))
+    more = network(stations=5)
+    around = frame.placing(more, np.arange(2)).around(more, np.arange(2))
+    own = frame.around(network(stations=3), np.arange(2))
+    np.testing.assert_allclose(around.distance[:3, :3], own.distance)
+    assert frame.around(network(places=False), np.arange(2)).distance is None

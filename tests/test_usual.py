@@ -47,14 +47,15 @@ def test_no_step_is_told_of_its_own_day(rng):
         np.testing.assert_allclose(told[~others], expected[~others])
 
 
-def test_other_stations_are_told_from_their_own_values(rng):
-    times, values = hours(24 * 9), rng.normal(size=(24 * 9, 2, 1))
-    learnt = Usual.learn(values, times)
-    new = np.stack([values[:, 1], values[:, 0] + 5], axis=1)
-    moved = learnt.with_places(np.array(["a", "b"]), np.array(["b", "c"]), new, times)
-    np.testing.assert_allclose(moved.at(times)[:, 0], learnt.at(times)[:, 1])
-    fresh = Usual.learn(values[:, :1] + 5, times)
-    np.testing.assert_allclose(moved.at(times)[:, 1], fresh.at(times)[:, 0])
+def test_other_stations_are_told_from_their_own_values():
+    cube = network(steps=24 * 9, stations=4)
+    frame, kinds = Frame.learn(cube.isel(location=[0, 1])), np.array([1])
+    own = cube.isel(location=[1, 3], measurement=kinds)
+    placed = frame.placing(own["location"].to_numpy(), own.isel(location=[1]), kinds)
+    told, times = placed.usual.at(own["time"].to_numpy()), cube["time"].to_numpy()
+    np.testing.assert_allclose(told[:, 0, 0], frame.usual.at(times)[:, 1, 1])
+    fresh = Usual.learn(cube[:, 3:, 1:].to_numpy(), times)
+    np.testing.assert_allclose(told[:, 1], fresh.at(times)[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,9 @@ def test_a_cycle_is_told_where_steps_and_time_make_it_meaningful(steps, step, cy
 def test_distances_are_in_units_of_the_network_learnt_from():
     frame = Frame.learn(network(stations=3))
     more = network(stations=5)
-    around = frame.placing(more, np.arange(2)).around(more, np.arange(2))
+    strangers = more.isel(location=slice(3, None))
+    placed = frame.placing(more["location"].to_numpy(), strangers, np.arange(2))
+    around = placed.around(more, np.arange(2))
     own = frame.around(network(stations=3), np.arange(2))
     np.testing.assert_allclose(around.distance[:3, :3], own.distance)
     assert frame.around(network(places=False), np.arange(2)).distance is None

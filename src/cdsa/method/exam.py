@@ -142,6 +142,7 @@ class Exam:
     def _filled(self, levels: Sequence[float], rng: np.random.Generator | None) -> list["_Sheet"]:
         """One sheet for every stretch of the exam, with half a window on either side."""
         margin, sheets = self.network.length // 2, []
+        network = self.network.placed(to_components(self.own.where(~self.hidden)))
         asking = self.hidden.any(("location", "measurement")).to_numpy()
         for part in stretches(self.steps & asking_nearby(asking, self.network.length)):
             low, high = max(0, part.start - margin), part.stop + margin
@@ -153,7 +154,7 @@ class Exam:
                 lost = rng.random(piece.sizes["location"]) < rng.random() / 2
                 shown = shown.where(~xr.DataArray(lost, dims="location"))
                 shown = shown.transpose(*piece.dims)
-            told = self.network.answer(to_components(shown), levels)
+            told = network.answer(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
             gaps = np.where(missing.all(axis=0), LONGEST, run_lengths(missing))
             guess, *quantiles = (from_components(one, piece) for one in told)
@@ -162,14 +163,15 @@ class Exam:
 
     def _foreseen(self, levels: Sequence[float]) -> list["_Sheet"]:
         """One sheet for every step ahead."""
-        network, there = self.network, np.flatnonzero(self.steps)
+        there, plain = np.flatnonzero(self.steps), to_components(self.own)
         if not len(there):
             return []
+        network = self.network.placed(plain)
         first = int(there[0]) + network.past
         origins = np.arange(first, int(there[-1]) + 2 - network.ahead, network.ahead)
         origins = origins[_evenly(len(origins), EXAM_WINDOWS)]
         sheets = []
-        for ahead, told in enumerate(network.foresee(to_components(self.own), origins, levels)):
+        for ahead, told in enumerate(network.foresee(plain, origins, levels)):
             truth = self.own.isel(time=origins + ahead)
             guess, *quantiles = (
                 from_components(one.assign_coords(time=truth["time"]), truth) for one in told

@@ -62,15 +62,25 @@ class Frame:
         """Numbers that tell the time of a step."""
         return 2 * len(self.cycles)
 
-    def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
-        """The same frame for the stations of another cube and the measurements of these numbers:
-        what is usual at a station that was not learnt from is told from its own values."""
-        usual = replace(
-            self.usual, total=self.usual.total[:, :, kinds], count=self.usual.count[:, :, kinds]
+    def placing(
+        self, names: NDArray[np.str_], strangers: xr.DataArray, kinds: NDArray[np.int64]
+    ) -> "Frame":
+        """The same frame for stations of these names and measurements of these numbers; what is
+        usual at `strangers`, which were not learnt from, is told from their own scaled values."""
+        total, count = (
+            np.zeros((self.usual.slots.count, len(names), len(kinds))) for _ in range(2)
         )
-        names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
-        usual = usual.with_places(self.locations, names, scaled.to_numpy(), times)
-        return replace(self, usual=usual, locations=names)
+        old = {name: number for number, name in enumerate(self.locations)}
+        known = np.array([name in old for name in names], dtype=bool)
+        rows = [old[name] for name in names[known]]
+        own = Usual.learn(strangers.to_numpy(), strangers["time"].to_numpy(), self.usual.slots)
+        for whole, part, new in (
+            (total, self.usual.total, own.total),
+            (count, self.usual.count, own.count),
+        ):
+            whole[:, known] = part[:, rows][:, :, kinds]
+            whole[:, ~known] = new
+        return replace(self, usual=Usual(self.usual.slots, total, count), locations=names)
 
     def around(
         self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False

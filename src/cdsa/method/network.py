@@ -28,8 +28,6 @@ from cdsa.windows import Window, Windows, cut, stitch
 
 CELLS_AT_ONCE = 100_000
 """Of windows that go through the network together."""
-CELLS_IN_A_BLOCK = 4_000_000
-"""Of windows that are cut together."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -77,11 +75,22 @@ class Network:
 
     def guess(self, cube: xr.DataArray) -> xr.DataArray:
         """The network's answer for every cell it knows of, NaN elsewhere."""
-        return self.answer(cube)[0]
+        return self.placed(cube).answer(cube)[0]
+
+    def placed(self, cube: xr.DataArray) -> "Network":
+        """The same network for the stations and measurements of this cube."""
+        if self.frame is None:
+            return self
+        own = self._own(cube)
+        strangers = own.isel(location=~own["location"].isin(self.locations).to_numpy())
+        scaled = self.scaler.part(own).normalise(strangers)
+        frame = self.frame.placing(own["location"].to_numpy(), scaled, self._kinds(own))
+        return replace(self, frame=frame)
 
     def answer(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
-        """The network's guess for every cell it knows of, NaN elsewhere, and its quantiles at these
-        levels. Windows overlap and stream through the network; only their results are kept."""
+        """The guess for every cell the network knows of, NaN elsewhere, and its quantiles at these
+        levels. The network must be placed for the cube. Windows overlap and stream through it; only
+        their results are kept."""
         own = self._own(cube)
         told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
@@ -94,9 +103,15 @@ class Network:
     ) -> list[list[xr.DataArray]]:
         """What each of these steps and those behind it will be, told from the steps before: for
         every step ahead a cube over all origins with the guess, and one for each quantile; in the
-        order of the network's own axes."""
+        order of the network's own axes. The network must be placed for the cube."""
         own = self._own(cube)
-        windows = self._cut(own, origins - self.past, until=origins)
+        windows = self._cut(own, origins - self.past, self.length)
+        known = np.isin(base_names(own["measurement"].to_numpy()), self.known)
+        windows = replace(
+            windows,
+            until=torch.as_tensor(origins, device=self.device),
+            known=torch.as_tensor(known, device=self.device),
+        )
         batches = (self.reply(window, levels) for window in windows.batches(self._at_once(windows)))
         told = torch.cat([guess[:, self.past :].cpu() for guess in batches]).double()
         told = told if levels else told.unsqueeze(-1)  # (origins, steps ahead, l, m, 1 + q)
@@ -118,30 +133,18 @@ class Network:
         known = cube.sel(measurement=[name for name in self.measurements if name in there])
         return known.sortby("location")  # so that the order in a file changes no bit of an answer
 
-    def _cut(
-        self,
-        own: xr.DataArray,
-        starts: NDArray[np.int64],
-        *,
-        until: NDArray[np.int64] | None = None,
-        frame: Frame | None = None,
-    ) -> Windows:
-        """Windows that start at these steps, which may lie before the first; with `until`, nothing
-        from these steps on is seen."""
+    def _kinds(self, own: xr.DataArray) -> NDArray[np.int64]:
+        """The numbers that the cube's measurements have among the network's."""
+        return np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
+
+    def _cut(self, own: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
+        """Windows that start at these steps, which may lie before the first."""
         scaled = self.scaler.part(own).normalise(own)
-        kinds = np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
-        around = None
-        if self.frame is not None:
-            frame = frame or self.frame.placing(scaled, kinds)
-            around = frame.around(scaled, kinds)
-        whole = cut(scaled, 1, 1, around=around)
-        steps = starts[:, None] + np.arange(self.length)
+        around = None if self.frame is None else self.frame.around(scaled, self._kinds(own))
+        steps = starts[:, None] + np.arange(length)
         there = (steps >= 0) & (steps < own.sizes["time"])
-        windows = replace(whole, steps=torch.as_tensor(np.where(there, steps, -1)))
-        if until is not None:
-            known = np.isin(base_names(own["measurement"].to_numpy()), self.known)
-            windows = replace(windows, until=torch.as_tensor(until), known=torch.as_tensor(known))
-        return windows.to(self.device)
+        windows = cut(scaled, 1, 1, around=around)
+        return replace(windows, steps=torch.as_tensor(np.where(there, steps, -1))).to(self.device)
 
     def _at_once(self, windows: Windows) -> int:
         """Windows that fit into memory together."""
@@ -163,33 +166,32 @@ class Network:
     def _pieces(
         self, own: xr.DataArray, levels: Sequence[float]
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Answers and the steps they are for, block by block of the cube."""
+        """Answers and the steps they are for."""
         if not own.sizes["measurement"]:
             return
         there, answered = own.sizes["time"], slice(self.past if self.ahead else 0, None)
-        starts, frame = self._starts(there), None
-        if self.frame is not None:
-            kinds = np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
-            frame = self.frame.placing(self.scaler.part(own).normalise(own), kinds)
-        some = max(1, CELLS_IN_A_BLOCK // (self.length * own[0].size))
-        for first in range(0, len(starts), some):
-            block = starts[first : first + some]
-            low, high = max(0, int(block[0])), min(there, int(block[-1]) + self.length)
-            windows = self._cut(own.isel(time=slice(low, high)), block - low, frame=frame)
-            for window in windows.batches(self._at_once(windows)):
-                steps = torch.where(window.steps < 0, -1, window.steps + low)
-                yield self.reply(window, levels)[:, answered], steps[:, answered]
+        # a network that fits any size needs no empty steps behind a short cube
+        short = self.frame is not None and not self.ahead
+        length = min(self.length, there) if short else self.length
+        windows = self._cut(own, self._starts(there, length), length)
+        for window in windows.batches(self._at_once(windows)):
+            yield self.reply(window, levels)[:, answered], window.steps[:, answered]
 
-    def _starts(self, there: int) -> NDArray[np.int64]:
+    def _starts(self, there: int, length: int) -> NDArray[np.int64]:
         """First steps of the windows that cover a cube. A filler's overlap by half; a forecaster's
         last window ends with the cube, and horizons touch, so there may be steps before the first.
         """
-        last = there - self.length
+        last = there - length
         if self.ahead:
             before = -last if last < 0 else -last % self.ahead
             return np.arange(-before, last + 1, self.ahead)
         last = max(0, last)
-        return np.append(np.arange(0, last, -(-self.length // 2)), last)
+        return np.append(np.arange(0, last, self.stride), last)
+
+    @property
+    def stride(self) -> int:
+        """Steps from one window to the next when it fills."""
+        return -(-self.length // 2)
 
 
 def pick_device(name: str) -> torch.device:

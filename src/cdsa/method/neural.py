@@ -6,7 +6,7 @@ The flow from a cube to a filled one, top to bottom; the second half is `network
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, Self
 
@@ -19,7 +19,14 @@ from torch import nn
 from cdsa.config import to_plain
 from cdsa.cube import check_cube, fillable
 from cdsa.errors import ConfigError, unknown
-from cdsa.method.exam import EXAM_WINDOWS, Exam, choose_exam, gap_classes, on_time
+from cdsa.method.exam import (
+    EXAM_WINDOWS,
+    LONGEST,
+    Exam,
+    choose_exam,
+    gap_classes,
+    on_time,
+)
 from cdsa.method.frame import Frame
 from cdsa.method.guard import (
     GuardedFiller,
@@ -40,6 +47,8 @@ from cdsa.train.state import Store
 from cdsa.windows import Windows, cut
 
 logger = logging.getLogger("cdsa")
+CELLS_IN_A_BLOCK = 400_000
+"""Cells of a long cube that are filled together."""
 
 
 class ModelConfig(Protocol):
@@ -150,28 +159,44 @@ class NeuralFiller(GuardedFiller):
     def fill(self, cube: xr.DataArray) -> xr.DataArray:
         """The cube filled; data of another kind are refused. Stations that it was not trained on
         get means, unless the network fits any."""
-        self.axes.refuse(cube, stations=False, measurements=False)
-        return super().fill(cube)
+        return self.fill_between(cube, ())[0]
 
     def fill_between(
         self, cube: xr.DataArray, levels: Sequence[float]
     ) -> tuple[xr.DataArray, list[Ends]]:
         """The cube filled, and lower and upper ends that hold a hidden value with the probability
-        of each level; NaN where the network does not know."""
-        calibration = self.network.calibration if self.network else None
-        if self.network is None or calibration is None:
-            filled, nothing = self.fill(cube), xr.full_like(cube, np.nan)
-            return filled, [(nothing, nothing) for _ in levels]
+        of each level; NaN where the network does not know.
+
+        A long cube is filled in blocks, so that memory beside it and what comes out stays the same.
+        """
         self.axes.refuse(cube, stations=False, measurements=False)
         check_cube(cube)
-        ends = [end for level in levels for end in ends_of(level)]
-        guess, *told = self.network.answer(to_components(cube), ends)
-        filled = self.kept(cube, guess)
-        gaps = gap_classes(cube, self.network.ahead)
-        return filled, [
-            calibration.interval(level, filled, (guess, lower, upper), gaps)
-            for level, lower, upper in zip(levels, told[::2], told[1::2], strict=True)
-        ]
+        if self.network is None:
+            nothing = xr.full_like(cube, np.nan)
+            return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
+        network = self.network.placed(to_components(cube))
+        parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
+        for seen, inner, at in blocks(cube, network):
+            told = self._between(network, cube.isel(time=seen), levels)
+            for whole, part in zip(parts, told, strict=True):
+                whole[at] = part.to_numpy()[inner]
+        filled, *ends = (cube.copy(data=part) for part in parts)
+        return filled, list(zip(ends[::2], ends[1::2], strict=True))
+
+    def _between(
+        self, network: Network, cube: xr.DataArray, levels: Sequence[float]
+    ) -> list[xr.DataArray]:
+        """The cube filled, then lower and upper end of each level."""
+        wanted = [end for level in levels for end in ends_of(level)]
+        guess, *told = network.answer(to_components(cube), wanted)
+        filled, ends = self.kept(cube, guess), []
+        gaps = gap_classes(cube, network.ahead) if levels else None
+        for level, lower, upper in zip(levels, told[::2], told[1::2], strict=True):
+            if network.calibration is None or gaps is None:
+                ends += [xr.full_like(cube, np.nan)] * 2
+            else:
+                ends += network.calibration.interval(level, filled, (guess, lower, upper), gaps)
+        return [filled, *ends]
 
     def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
         """What each origin and the steps behind it will be, told from the steps before it: one cube
@@ -179,7 +204,8 @@ class NeuralFiller(GuardedFiller):
         self.axes.refuse(cube, stations=False, measurements=False)
         if self.network is None or not self.network.ahead:
             raise ConfigError("this network has not learnt to foresee. Train a forecaster")
-        told = self.network.foresee(to_components(cube), origins)
+        plain = to_components(cube)
+        told = self.network.placed(plain).foresee(plain, origins)
         cubes = []
         for ahead, (guess,) in enumerate(told):
             nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
@@ -202,6 +228,23 @@ class NeuralFiller(GuardedFiller):
     def errors(self) -> tuple[dict[str, Value], ...]:
         """Errors on the cells it was examined on, one record per measurement."""
         return self.network.errors if self.network else ()
+
+
+def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice, slice]]:
+    """Steps of a cube to be filled together: those that are seen, which of them are told, and where
+    these stand. What is told is the same as if all were filled at once: windows begin at the same
+    steps, and every block sees a window, and the longest class of gaps, beyond what it tells."""
+    there, stride = cube.sizes["time"], network.stride
+    known = np.isin(base_names(network.measurements), cube["measurement"].to_numpy())
+    whole = len(set(base_names(network.measurements)[known])) == cube.sizes["measurement"]
+    margin = stride * -(-max(2 * stride, LONGEST) // stride)
+    core = stride * max(1, CELLS_IN_A_BLOCK // (stride * cube[0].size))
+    if network.ahead or not whole:  # means stand in for what a network does not know
+        core = there
+    for first in range(0, there, core):
+        last = min(there, first + core)
+        low, high = max(0, first - margin), min(there, last + margin)
+        yield slice(low, high), slice(first - low, last - low), slice(first, last)
 
 
 def _nothing(cube: xr.DataArray) -> xr.DataArray:

@@ -69,9 +69,10 @@ class Usual:
     count: Floats
 
     @classmethod
-    def learn(cls, values: Floats, times: Times) -> "Usual":
-        """What is usual in scaled values (t, l, m) with NaN where nothing was measured."""
-        slots = Slots.for_times(times)
+    def learn(cls, values: Floats, times: Times, slots: Slots | None = None) -> "Usual":
+        """What is usual in scaled values (t, l, m) with NaN where nothing was measured; in these
+        slots, or those that suit the times."""
+        slots = slots or Slots.for_times(times)
         slot = slots.of(times)
         total, count = (np.zeros((slots.count, *values.shape[1:])) for _ in range(2))
         np.add.at(total, slot, np.nan_to_num(values))
@@ -101,23 +102,6 @@ class Usual:
         )
         every: Floats = told[np.cumsum(new_slot) - 1]
         return every
-
-    def with_places(
-        self, known: NDArray[np.str_], wanted: NDArray[np.str_], values: Floats, times: Times
-    ) -> "Usual":
-        """The same for other places: those that are known as learnt, others from their own
-        `values` (t, l, m)."""
-        total, count = (np.zeros((self.slots.count, *values.shape[1:])) for _ in range(2))
-        number = {name: k for k, name in enumerate(known)}
-        slot = self.slots.of(times)
-        for place, name in enumerate(wanted):
-            if name in number:
-                total[:, place] = self.total[:, number[name]]
-                count[:, place] = self.count[:, number[name]]
-            else:
-                np.add.at(total[:, place], slot, np.nan_to_num(values[:, place]))
-                np.add.at(count[:, place], slot, np.isfinite(values[:, place]))
-        return Usual(self.slots, total, count)
 
 
 def _sums(values: Floats, new: NDArray[np.bool_]) -> tuple[Floats, Floats]:

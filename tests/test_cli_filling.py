@@ -67,6 +67,21 @@ def test_the_detail_has_lower_and_upper_ends(table, tmp_path):
     assert "between 0 and 1" in refused("fill", table, "-o", "x.csv", "--interval", 90)
 
 
+def test_simple_methods_get_intervals_from_the_check(table, tmp_path):
+    detail = tmp_path / "d.csv"
+    run("fill", table, "-o", tmp_path / "o.csv", "--method", "linear", "--detail", detail)
+    found = pd.read_csv(detail)
+    assert (found["lower"] < found["value"]).all() and (found["value"] < found["upper"]).all()
+
+
+def test_places_are_checked_by_hiding_whole_stations(tmp_path, places):
+    panel(network(steps=200, stations=6)).to_csv(tmp_path / "in.csv", index=False)
+    text = run("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--at", places, *QUICK)
+    assert (
+        "idw" in text and "cdsa" in text and "in gaps of up to 200 steps" in " ".join(text.split())
+    )
+
+
 def test_intervals_stand_in_netcdf_beside_their_variable(table, tmp_path):
     run("fill", table, "-o", tmp_path / "out.nc", "--method", "cdsa", "--no-check", *QUICK)
     with xr.open_dataset(tmp_path / "out.nc") as found:
@@ -143,7 +158,7 @@ def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
         tried.append(method)
         raise CdsaError("enough")
 
-    monkeypatch.setattr("cdsa.scoring.score_and_keep", spy)
+    monkeypatch.setattr("cdsa.scoring.try_method", spy)
     with pytest.raises(CdsaError, match="enough"):
         library.fill(network(steps=200))
     assert type(tried[0]).__name__ == "Cdsa"

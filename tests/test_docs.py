@@ -13,6 +13,7 @@ from cdsa.datasets import MODULES
 from cdsa.experiments.pages import html_page, markdown_page
 from cdsa.experiments.recipes import TABLES as PAPER_TABLES
 from cdsa.masks import KINDS
+from cdsa.method.default import PRESETS, Cdsa
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
 from cdsa.results import read_results
 
@@ -73,6 +74,13 @@ def test_every_setting_of_a_network_is_explained():
         assert f"`{short}`" in text, name
     for name in {**FILLERS, **FORECASTERS}:
         assert f"`{name}`" in text, name
+
+
+def test_every_setting_of_the_default_network_is_explained():
+    text = "".join((ROOT / "docs" / name).read_text() for name in ("network.md", "cdsa.md"))
+    for name in names_of(Cdsa()):
+        assert f"`{name}`" in text or f"`--set {name}=" in text, name
+    assert all(f"--preset {name}" in text for name in PRESETS)
 
 
 def test_the_page_of_the_papers_tables_is_what_the_results_say():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cdsa.gaps import CLASSES
-from cdsa.method.intervals import ENOUGH, LEVELS, Calibration, Told, ends_of
+from cdsa.method import make_method
+from cdsa.method.intervals import ENOUGH, LEVELS, BoundedFiller, Calibration, Told, ends_of
 from cdsa.models.quantiles import LEVELS as QUANTILES
 from conftest import network
 
@@ -88,3 +89,17 @@ def test_a_level_between_two_has_a_factor_between_theirs(rng):
     low, high = (found.factors[LEVELS.index(level), 0, 0] for level in (0.9, 0.95))
     assert min(low, high) <= found._at(0.92)[0, 0] <= max(low, high)
     assert found._at(0.999)[0, 0] == found.factors[-1, 0, 0]
+
+
+def test_any_filler_gets_intervals_from_a_trial(rng):
+    cube = network(steps=800, stations=4)
+    hidden = cube.notnull() & (rng.random(cube.shape) < 0.3)
+    visible = cube.where(~hidden)
+    linear = make_method("linear")[1].fit(visible)
+    bounded = BoundedFiller.learn(linear, linear.fill(visible), cube, visible)
+    other = cube.notnull() & ~hidden & (rng.random(cube.shape) < 0.3)
+    filled, ((low, high),) = bounded.fill_between(cube.where(~other), [0.9])
+    assert filled.equals(linear.fill(cube.where(~other)))
+    inside = ((cube >= low) & (cube <= high)).to_numpy()[other.to_numpy()]
+    assert 0.86 < inside.mean() < 0.94
+    assert (low <= filled).all() and (filled <= high).all()

@@ -13,7 +13,15 @@ from cdsa.cube import check_cube, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
 from cdsa.masks import Given, Hide, read_hide
-from cdsa.method import Filler, Method, fill_and_ends, info_of, make_method
+from cdsa.method import (
+    Filler,
+    IntervalFiller,
+    Method,
+    fill_and_ends,
+    info_of,
+    make_method,
+)
+from cdsa.method.intervals import BoundedFiller
 from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
@@ -96,18 +104,28 @@ def score(
     The same `seed` hides the same cells from every method. With `test`, the method learns from the
     first part of the time only and is asked about the last part, of that share.
     """
-    return score_and_keep(method, cube, hide, seed=seed, test=test)[0]
+    return try_method(method, cube, hide, seed=seed, test=test).score
 
 
-def score_and_keep(
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A method tried on hidden cells: its score, what it learnt, what it saw and made of it."""
+
+    score: Score
+    filler: Filler
+    visible: xr.DataArray
+    filled: xr.DataArray
+
+
+def try_method(
     method: str | Method,
     cube: xr.DataArray,
     hide: str | Hide | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
-) -> tuple[Score, Filler]:
-    """The score, and what was learnt for it: never from a hidden cell."""
+) -> Trial:
+    """Hide, let the method learn from the rest and fill it, and measure."""
     check_cube(cube)
     if test is not None and not 0 < test < 1:
         raise ConfigError(f"the test share lies between 0 and 1, but found {test:g}")
@@ -135,7 +153,7 @@ def score_and_keep(
         units=unit_of(cube),
         seconds=seconds,
     )
-    return scored, filler
+    return Trial(scored, filler, visible, filled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +167,11 @@ class Choice:
     filler: Filler
 
 
-def candidates(network: str | Method = defaults.NETWORK) -> list[str | Method]:
+def candidates(
+    network: str | Method = defaults.NETWORK, simpler: Sequence[str] = defaults.SIMPLER
+) -> list[str | Method]:
     """The network, and the simpler methods that it has to be better than."""
-    return [network, *(name for name in defaults.SIMPLER if info_of(name).installed)]
+    return [network, *(name for name in simpler if info_of(name).installed)]
 
 
 def choose(
@@ -165,20 +185,26 @@ def choose(
     """Try methods on the same hidden cells and keep the best.
 
     A network that was trained for the trial fills too: it never saw what was hidden, and training
-    it again takes minutes. A simpler method learns again from all there is.
+    it again takes minutes. A simpler method learns again from all there is, and gets intervals from
+    the trial.
     """
     hidden = hidden_cells(cube, hide, seed=seed)
     named = dict(make_method(method) for method in methods)
-    tried: dict[str, tuple[Score, Filler]] = {}
+    tried: dict[str, Trial] = {}
     for name, method in named.items():
         progress(name)
-        scored, filler = score_and_keep(method, cube, hidden, seed=seed)
-        tried[name] = replace(scored, method=name, hide=_name_of(hide)), filler
-    scores = tuple(scored for scored, _ in tried.values())
+        tried[name] = try_method(method, cube, hidden, seed=seed)
+    scores = tuple(
+        replace(trial.score, method=name, hide=_name_of(hide)) for name, trial in tried.items()
+    )
     best = best_method(scores)
-    filler = tried[best][1]
-    trained = getattr(filler, "network", None) is not None
-    return Choice(scores, best, filler if trained else named[best].fit(cube))
+    trial = tried[best]
+    filler = trial.filler
+    if getattr(filler, "network", None) is None:
+        again = named[best].fit(cube)
+        told = isinstance(again, IntervalFiller)
+        filler = again if told else BoundedFiller.learn(again, trial.filled, cube, trial.visible)
+    return Choice(scores, best, filler)
 
 
 def hidden_cells(

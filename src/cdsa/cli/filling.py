@@ -61,7 +61,6 @@ def fill(
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, fill_with
     from cdsa.method import info_of
-    from cdsa.scoring import score_and_keep
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs
 
@@ -86,24 +85,11 @@ def fill(
     if model is not None:
         filler = _load(model, training, source.cube)
         given, errors = filler.method.label, list(filler.errors)
-    elif given == defaults.AUTO:
-        choice = work.chosen(learnt_from, source.cube, training, check=check)
+    else:
+        choice = work.chosen(given, learnt_from, source.cube, training, check=check)
         filler, given, expected = choice.filler, choice.best, choice.best_score
         for line in choice.told:
             (show.note if json else show.say)(line)
-    else:
-        network = info_of(given).trains
-        hidden = work.cells_to_check_on(learnt_from) if check else None
-        with work.training(training, active=network) as run:
-            made = make_trained(given, training, run=run)
-            given = str(getattr(made, "label", given))
-            if hidden is not None:
-                with show.busy("hiding a tenth in bursts to measure the error", quiet=network):
-                    expected, filler = score_and_keep(made, learnt_from, hidden)
-            # a network that was trained for the check fills too: it never saw what was hidden
-            if hidden is None or not network:
-                with show.busy(f"filling with {given}", quiet=network):
-                    filler = made.fit(learnt_from)
         work.note_short_windows(filler)
     with show.busy(f"filling with {given}"):
         result = fill_with(filler, source.cube, interval=interval)

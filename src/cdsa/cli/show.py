@@ -340,7 +340,7 @@ def print_methods(infos: Sequence[MethodInfo]) -> None:
     """The methods, one line each."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("method", "task", "needs", "extra", "what it does"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=name == "method")
     for info in infos:
         extra = info.extra + ("" if info.installed else " (not installed)")
         table.add_row(info.name, info.task, info.needs or "-", extra or "-", info.summary)

@@ -4,7 +4,7 @@ import math
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,12 +67,14 @@ def training(options: Training, *, active: bool, folder: Path | None = None) -> 
         yield Run(folder=folder, watch=log(bar.watch), stop=stop, start=say_training)
 
 
-def cells_to_check_on(cube: xr.DataArray) -> xr.DataArray | None:
-    """A tenth of what is there in bursts; None, with a word, if that cannot be had."""
-    if not cube.isnull().any():
+def cells_to_check_on(cube: xr.DataArray, *, stations: bool = False) -> xr.DataArray | None:
+    """A tenth of what is there in bursts or, to know of places without a sensor, a fifth of the
+    stations; None, with a word, if that cannot be had."""
+    if not cube.isnull().any() and not stations:
         return None
+    fifth = max(1, round(cube.sizes["location"] / 5))
     try:
-        return hidden_cells(cube, defaults.HIDE, seed=0)
+        return hidden_cells(cube, f"stations:{fifth}" if stations else defaults.HIDE, seed=0)
     except ConfigError as reason:
         show.note(f"no error could be measured: {reason}")
         return None
@@ -90,39 +92,51 @@ class Chosen:
 
 
 def chosen(
-    learnt_from: xr.DataArray, cube: xr.DataArray, options: Training, *, check: bool
+    name: str,
+    learnt_from: xr.DataArray,
+    cube: xr.DataArray,
+    options: Training,
+    *,
+    check: bool,
 ) -> Chosen:
-    """The default network or a simpler method, whichever is better on hidden cells, and a word on
-    the choice; with nothing to fill, or too little to try methods on, the simplest."""
-    network, simplest = defaults.NETWORK, defaults.SIMPLER[0]
+    """What the method of this name has learnt, and the error to expect; 'auto' tries the default
+    network and simpler methods on the same hidden cells, takes the best and says why. With nothing
+    to fill, or too little to try methods on, it takes the simplest."""
+    auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
+    simpler = defaults.BETWEEN if more else defaults.SIMPLER
     idle = not cube.isnull().any() or int(cube.notnull().sum()) < defaults.LEAST_CELLS
-    hidden = cells_to_check_on(learnt_from) if check else None
-    if idle or (check and hidden is None):
-        made = make_method(simplest)[1]
-        if hidden is not None:
-            scored = score(made, learnt_from, hidden)
-            return Chosen(made.fit(learnt_from), simplest, scored)
-        return Chosen(made.fit(learnt_from), simplest, None)
-    with training(options, active=True) as run:
-        made = make_trained(network, options, run=run)
-        if hidden is None:
-            return Chosen(made.fit(learnt_from), network, None)
-        choice = choose(candidates(made), learnt_from, hidden)
+    hidden = cells_to_check_on(learnt_from, stations=more) if check else None
+    if auto and (idle or (check and hidden is None)):
+        name, auto = simpler[0], False
+    wanted = defaults.NETWORK if auto else name
+    network = info_of(wanted).trains
+    with training(options, active=network) as run:
+        made = make_trained(wanted, options if network else {}, run=run)
+        label = str(getattr(made, "label", wanted))
+        quiet = "" if network else f"filling with {label}"
+        with show.busy(quiet, quiet=network):
+            if hidden is None:
+                return Chosen(made.fit(learnt_from), label, None)
+            choice = choose(candidates(made, simpler) if auto else [made], learnt_from, hidden)
     scores = {scored.method: scored for scored in choice.scores}
+    return Chosen(choice.filler, choice.best, scores[choice.best], tuple(_reasons(scores, choice)))
+
+
+def _reasons(scores: Mapping[str, Score], choice: Choice) -> Iterator[str]:
+    """Why a method was chosen, if there was a choice."""
+    if len(scores) < 2:
+        return
     errors = {name: scored.errors.overall()["mae"] for name, scored in scores.items()}
-    unit = scores[choice.best].unit
     others = ", ".join(
         f"{name} {show.number(error)}" for name, error in errors.items() if name != choice.best
     )
-    told = [
-        f"chose {choice.best}: error {show.number(errors[choice.best])} {unit} on "
-        f"{show.several(scores[choice.best].hidden, 'cell')} hidden for the choice ({others})"
-    ]
-    if choice.best != network:
-        told.append(f"{network} may do better with more time: --minutes N")
-    else:
-        note_short_windows(choice.filler)
-    return Chosen(choice.filler, choice.best, scores[choice.best], tuple(told))
+    best = scores[choice.best]
+    yield (
+        f"chose {choice.best}: error {show.number(errors[choice.best])} {best.unit} on "
+        f"{show.several(best.hidden, 'cell')} hidden for the choice ({others})"
+    )
+    if choice.best != defaults.NETWORK:
+        yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 
 
 def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Path) -> None:

@@ -109,7 +109,6 @@ class Cdsa(Neural):
 
 
 PRESETS = {
-    "default": Cdsa(),
     "small": Cdsa(
         model=GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16),
         train=replace(training(), epochs=2, batch=4, validate_every=5),

@@ -8,9 +8,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_difference, bounds_of, on_circle
-from cdsa.gaps import CLASSES
-from cdsa.method.guard import EAST
+from cdsa.cube import angle_difference, angle_flags, bounds_of, on_circle, significant
+from cdsa.gaps import CLASSES, gap_class, run_lengths
+from cdsa.method import Filler
+from cdsa.method.guard import DIGITS, EAST, to_components
+from cdsa.metrics import spreads
 
 Ends = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper ends."""
@@ -135,7 +137,8 @@ class Calibration:
             guess, lower, upper = (part.sel(measurement=name).to_numpy() for part in told)
             below, above = (factor * np.maximum(w, 0.0) for w in (guess - lower, upper - guess))
             ends[..., k] = np.clip([middle - below, middle + above], low[k], high[k])
-        return filled.copy(data=ends[0]), filled.copy(data=ends[1])
+        low_end, high_end = (significant(end, DIGITS) for end in ends)
+        return filled.copy(data=low_end), filled.copy(data=high_end)
 
     def _at(self, level: float) -> Floats:
         """Factors between those of the calibrated levels: (measurement, gap class)."""
@@ -152,3 +155,51 @@ def _share_of(scores: Floats, level: float, *, fallback: float) -> float:
     if len(known) < ENOUGH:
         return fallback
     return float(np.quantile(known, min(1.0, level * (1 + 1 / len(known)))))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedFiller:
+    """A filler that knows nothing of intervals, with those that it needs: of one width for each
+    measurement and class of gap lengths, calibrated on cells that were hidden from it."""
+
+    filler: Filler
+    calibration: Calibration
+    spread: dict[str, float]
+    """What a width is told in, by measurement."""
+
+    @classmethod
+    def learn(
+        cls, filler: Filler, filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray
+    ) -> "BoundedFiller":
+        """Intervals for a filler from what it, or its like, made of `visible`."""
+        names = [str(name) for name in truth["measurement"].to_numpy()]
+        spread = spreads(visible)
+        at = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
+        point = filled.to_numpy()[at].astype(np.float64)
+        side = np.where(np.arange(2 * len(LEVELS)) % 2, 1.0, -1.0)[:, None]
+        told = Told(
+            point=point,
+            truth=truth.to_numpy()[at].astype(np.float64),
+            ends=point + side * spread[at[2]],
+            measurement=at[2],
+            gap=gap_class(run_lengths(visible.isnull().to_numpy())[at]),
+        )
+        angles = tuple(bool(angle) for angle in angle_flags(truth))
+        calibration = Calibration.learn(told, tuple(names), angles)
+        return cls(filler, calibration, dict(zip(names, spread.tolist(), strict=True)))
+
+    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube with every fillable gap filled and every measured value as it was."""
+        return self.filler.fill(cube)
+
+    def fill_between(
+        self, cube: xr.DataArray, levels: Sequence[float]
+    ) -> tuple[xr.DataArray, list[Ends]]:
+        """The cube filled, and lower and upper ends for every level."""
+        filled = self.fill(cube)
+        guess = to_components(filled)
+        names = guess["measurement"].to_numpy()
+        width = xr.DataArray([self.spread.get(str(n), np.nan) for n in names], dims="measurement")
+        gaps = gap_class(run_lengths(cube.isnull().to_numpy()))
+        told = guess, guess - width, guess + width
+        return filled, [self.calibration.interval(level, filled, told, gaps) for level in levels]

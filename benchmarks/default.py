@@ -76,6 +76,7 @@ def step(given: argparse.Namespace) -> Records:
                 clock=torch.randn(batch, sizes.steps, 4),
                 usual=torch.randn(batch, *sizes),
                 distance=torch.rand(sizes.locations, sizes.locations),
+                likeness=torch.rand(sizes.locations, sizes.locations),
                 kinds=torch.arange(sizes.measurements),
             )
             optimiser = torch.optim.Adam(model.parameters(), foreach=True)

@@ -33,6 +33,7 @@ def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> Surroundings:
         clock=torch.randn(batch, sizes.steps, 2, generator=source, dtype=torch.float64),
         usual=torch.randn(batch, *sizes, generator=source, dtype=torch.float64),
         distance=torch.cdist(places, places),
+        likeness=torch.rand(sizes.locations, sizes.locations, generator=source).double(),
         kinds=torch.arange(sizes.measurements),
     )
 
@@ -101,7 +102,11 @@ def test_a_part_of_the_measurements_is_found_by_number(model):
 def test_the_order_of_stations_does_not_matter(model):
     values, observed = window()
     told, turned = around(), torch.tensor([3, 0, 4, 1, 2])
-    again = told._replace(usual=told.usual[:, :, turned], distance=told.distance[turned][:, turned])
+    again = told._replace(
+        usual=told.usual[:, :, turned],
+        distance=told.distance[turned][:, turned],
+        likeness=told.likeness[turned][:, turned],
+    )
     torch.testing.assert_close(
         model(values[:, :, turned], observed[:, :, turned], again),
         model(values, observed, told)[:, :, turned],
@@ -133,11 +138,13 @@ def test_it_works_without_coordinates(model):
     values, observed = window()
     told = around()._replace(distance=None)
     assert model(values, observed, told).isfinite().all()
-    assert "location" not in model.blocks[0].leanings(7, told)
+    alike = model.blocks[0].leanings(7, told)["location"]
+    assert (alike.diff(dim=-1).sign() == told.likeness.diff(dim=-1).sign()).all()
 
 
 def test_maps_lean_to_what_is_near(model):
-    fresh = Geographic(CONFIG, SIZES, 2).double().blocks[0].leanings(7, around())
+    told = around()._replace(likeness=torch.zeros(5, 5).double())
+    fresh = Geographic(CONFIG, SIZES, 2).double().blocks[0].leanings(7, told)
     lags = fresh["time"][0]
     assert (lags.diff(dim=-1)[0] < 0).all() and torch.equal(lags, lags.mT)
     near = around().distance.fill_diagonal_(9).argmin(dim=1)
@@ -150,7 +157,8 @@ def test_slopes_stay_positive_whatever_is_learnt(model):
     for block in model.blocks:
         block.leanings.time.data.fill_(-50.0)
         block.leanings.place.data.fill_(-50.0)
-        assert all((part <= 0).all() for name, part in block.leanings(7, around()).items()
+        told = around()._replace(likeness=torch.zeros(5, 5).double())
+        assert all((part <= 0).all() for name, part in block.leanings(7, told).items()
                    if name != "measurement")  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from cdsa.method.frame import Frame
+from cdsa.method.resemblance import resemblance
 from cdsa.method.usual import DAY, Slots, Usual
 from conftest import network
 
@@ -51,7 +52,7 @@ def test_other_stations_are_told_from_their_own_values():
     cube = network(steps=24 * 9, stations=4)
     frame, kinds = Frame.learn(cube.isel(location=[0, 1])), np.array([1])
     own = cube.isel(location=[1, 3], measurement=kinds)
-    placed = frame.placing(own["location"].to_numpy(), own.isel(location=[1]), kinds)
+    placed = frame.placing(own, kinds)
     told, times = placed.usual.at(own["time"].to_numpy()), cube["time"].to_numpy()
     np.testing.assert_allclose(told[:, 0, 0], frame.usual.at(times)[:, 1, 1])
     fresh = Usual.learn(cube[:, 3:, 1:].to_numpy(), times)
@@ -71,9 +72,29 @@ def test_a_cycle_is_told_where_steps_and_time_make_it_meaningful(steps, step, cy
 def test_distances_are_in_units_of_the_network_learnt_from():
     frame = Frame.learn(network(stations=3))
     more = network(stations=5)
-    strangers = more.isel(location=slice(3, None))
-    placed = frame.placing(more["location"].to_numpy(), strangers, np.arange(2))
-    around = placed.around(more, np.arange(2))
+    around = frame.placing(more, np.arange(2)).around(more, np.arange(2))
     own = frame.around(network(stations=3), np.arange(2))
     np.testing.assert_allclose(around.distance[:3, :3], own.distance)
     assert frame.around(network(places=False), np.arange(2)).distance is None
+
+
+def test_stations_resemble_each_other_as_far_as_they_do_so_together(rng):
+    common = rng.normal(size=(500, 1, 1))
+    values = np.concatenate([common, common, -common, rng.normal(size=(500, 1, 1))], axis=1)
+    values[:250, 1] = np.nan
+    values[250:, 3] = np.nan
+    found = resemblance(values)
+    assert found[0, 1] > 0.9 and found[0, 2] < -0.9 and abs(found[0, 3]) < 0.2
+    assert found[1, 3] == 0 and np.allclose(found, found.T)
+    assert np.allclose(resemblance(values[:, :2], values), found[:2])
+    values[:] = np.nan
+    assert (resemblance(values) == 0).all()
+
+
+def test_the_likeness_of_a_new_station_is_told_from_its_own_values():
+    cube = network(steps=24 * 9, stations=4, missing=0.0)
+    frame = Frame.learn(cube.isel(location=[0, 1]))
+    whole = Frame.learn(cube)
+    placed = frame.placing(cube, np.arange(2))
+    np.testing.assert_allclose(placed.likeness[:2, :2], frame.likeness)
+    np.testing.assert_allclose(placed.likeness, whole.likeness, atol=1e-9)

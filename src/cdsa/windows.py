@@ -150,7 +150,7 @@ def _with_empty_step(around: Surroundings, dtype: torch.dtype) -> Surroundings:
         for part in (around.clock, around.usual)
     )
     distance = None if around.distance is None else around.distance.to(dtype)
-    return Surroundings(clock, usual, distance, around.kinds)
+    return Surroundings(clock, usual, distance, around.likeness.to(dtype), around.kinds)
 
 
 def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:

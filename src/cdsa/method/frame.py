@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
+from cdsa.method.resemblance import resemblance
 from cdsa.method.usual import Usual
 from cdsa.models.surroundings import Surroundings
 
@@ -36,6 +37,9 @@ class Frame:
 
     cycles: tuple[Cycle, ...]
     usual: Usual
+    likeness: NDArray[np.float64]
+    """How much the stations resemble each other, (l, k)."""
+
     locations: NDArray[np.str_]
     """The stations whose usual values are known."""
 
@@ -50,10 +54,12 @@ class Frame:
             for cycle, length in LENGTHS.items()
             if 2 * step <= length and span >= TURNS[cycle] * length
         )
+        usual = Usual.learn(scaled.to_numpy(), times)
         return cls(
             unit=usual_distance(_kilometres(scaled)) if has_places(scaled) else None,
             cycles=cycles,
-            usual=Usual.learn(scaled.to_numpy(), times),
+            usual=usual,
+            likeness=resemblance(scaled.to_numpy() - usual.at(times)),
             locations=scaled["location"].to_numpy(),
         )
 
@@ -62,25 +68,29 @@ class Frame:
         """Numbers that tell the time of a step."""
         return 2 * len(self.cycles)
 
-    def placing(
-        self, names: NDArray[np.str_], strangers: xr.DataArray, kinds: NDArray[np.int64]
-    ) -> "Frame":
-        """The same frame for stations of these names and measurements of these numbers; what is
-        usual at `strangers`, which were not learnt from, is told from their own scaled values."""
-        total, count = (
-            np.zeros((self.usual.slots.count, len(names), len(kinds))) for _ in range(2)
-        )
+    def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
+        """The same frame for the stations of another cube and the measurements of these numbers.
+        What is usual at a station that was not learnt from, and what it resembles, is told from the
+        cube's own values."""
+        names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
         old = {name: number for number, name in enumerate(self.locations)}
         known = np.array([name in old for name in names], dtype=bool)
-        rows = [old[name] for name in names[known]]
-        own = Usual.learn(strangers.to_numpy(), strangers["time"].to_numpy(), self.usual.slots)
-        for whole, part, new in (
-            (total, self.usual.total, own.total),
-            (count, self.usual.count, own.count),
-        ):
-            whole[:, known] = part[:, rows][:, :, kinds]
-            whole[:, ~known] = new
-        return replace(self, usual=Usual(self.usual.slots, total, count), locations=names)
+        rows = np.array([old[name] for name in names[known]], dtype=np.int64)
+        slots = self.usual.slots
+        total, count = (np.zeros((slots.count, len(names), len(kinds))) for _ in range(2))
+        likeness = np.zeros((len(names), len(names)))
+        total[:, known] = self.usual.total[:, rows][:, :, kinds]
+        count[:, known] = self.usual.count[:, rows][:, :, kinds]
+        likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
+        if not known.all():
+            values = scaled.to_numpy()
+            own = Usual.learn(values[:, ~known], times, slots)
+            total[:, ~known], count[:, ~known] = own.total, own.count
+            unusual = values - Usual(slots, total, count).at(times)
+            new = resemblance(unusual[:, ~known], unusual)
+            likeness[~known], likeness[:, ~known] = new, new.T
+        usual = Usual(slots, total, count)
+        return replace(self, usual=usual, likeness=likeness, locations=names)
 
     def around(
         self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False
@@ -102,6 +112,7 @@ class Frame:
             clock=torch.as_tensor(self._clock(times)),
             usual=torch.as_tensor(usual),
             distance=distance,
+            likeness=torch.as_tensor(self.likeness),
             kinds=torch.as_tensor(kinds),
         )
 

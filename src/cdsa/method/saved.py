@@ -54,6 +54,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
     if frame is not None:
         tensors[BESIDE + "usual_total"] = torch.from_numpy(frame.usual.total)
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
+        tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
     if calibration is not None:
         tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
     save_checkpoint(
@@ -196,7 +197,8 @@ def _frame(
         return None
     total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
     usual = Usual(Slots(**told["slots"]), total, count)
-    return Frame(told["unit"], tuple(told["cycles"]), usual, locations)
+    likeness = tensors[BESIDE + "likeness"].numpy()
+    return Frame(told["unit"], tuple(told["cycles"]), usual, likeness, locations)
 
 
 def _calibration(

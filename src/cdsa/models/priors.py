@@ -1,4 +1,5 @@
-"""What a map leans to before anything is learnt: near times, near places, the same measurement.
+"""What a map leans to before anything is learnt: near times, places that are near or alike, the
+same measurement.
 
 At first each head is a smoother of its own reach; training only improves on that.
 """
@@ -16,6 +17,8 @@ TIME_SLOPES = (0.02, 1.0)
 """Of the first scores per step of lag, from the head with the widest reach to the narrowest."""
 PLACE_SLOPES = (0.1, 10.0)
 """The same per unit of distance."""
+LIKENESS = (0.1, 8.0)
+"""What a full resemblance adds to the first score of a place, from the least to the most."""
 OWN_MEASUREMENT = (0.5, 5.0)
 """What a measurement's first score for itself is, from the most open head to the closest."""
 
@@ -31,6 +34,7 @@ class Leanings(nn.Module):
         stride = next(s for s in (3, 5, 7, 11) if math.gcd(s, heads) == 1)
         crossed = torch.arange(heads) * stride % heads
         self.place = nn.Parameter(_unsoftened(_spread(*PLACE_SLOPES, heads)[crossed]))
+        self.likeness = nn.Parameter(_unsoftened(_spread(*LIKENESS, heads)[crossed]))
         own = _spread(*OWN_MEASUREMENT, heads).flip(0)
         self.kind = nn.Parameter(own.unflatten(0, (-1, 1, 1)) * torch.eye(measurements))
 
@@ -42,10 +46,11 @@ class Leanings(nn.Module):
             "time": -F.softplus(self.time).unflatten(0, (-1, 1, 1)) * lags,
             "measurement": self.kind[:, kinds.unsqueeze(1), kinds],
         }
+        near = F.softplus(self.likeness).unflatten(0, (-1, 1, 1)) * around.likeness
         if around.distance is not None:
             slopes = F.softplus(self.place).unflatten(0, (-1, 1, 1))
-            found["location"] = -slopes * around.distance
-        return found
+            near = near - slopes * around.distance
+        return found | {"location": near}
 
 
 def _spread(low: float, high: float, count: int) -> Tensor:

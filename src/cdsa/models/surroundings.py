@@ -23,6 +23,9 @@ class Surroundings(NamedTuple):
     distance: Tensor | None
     """Between locations, in units of the network the weights were trained on; (l, k)."""
 
+    likeness: Tensor
+    """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k)."""
+
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""
 
@@ -32,6 +35,7 @@ class Surroundings(NamedTuple):
             self.clock.to(device),
             self.usual.to(device),
             None if self.distance is None else self.distance.to(device),
+            self.likeness.to(device),
             self.kinds.to(device),
         )
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 
 import cdsa
@@ -136,7 +137,8 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
     hidden[20:30, 0] = True
 
     def spy(model, windows, exam, *rest, **more):
-        seen.append([windows.values, windows.truth, windows.around.usual, exam.truth])
+        around = windows.take(torch.arange(len(windows))).around
+        seen.append([windows.values, windows.truth, around.usual, around.likeness, exam.truth])
         raise InterruptedError
 
     monkeypatch.setattr(neural, "train", spy)
@@ -146,23 +148,25 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
     assert all((a == b).all() for a, b in zip(*seen, strict=True))
 
 
-def test_what_is_usual_never_tells_the_value_asked_for(monkeypatch):
-    """Changing one measured value changes the usual value of no step of its own day."""
-    cube, seen = network(steps=96, stations=1, measurements=1, missing=0.0), []
+def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
+    """What a window may hide is no part of what it is told to be usual, on any of its days."""
+    cube, seen = network(steps=240, stations=1, measurements=1, missing=0.0), []
 
     def spy(model, windows, *rest, **more):
-        seen.append(windows.around.usual)
+        seen.append(windows.take(torch.arange(len(windows))))
         raise InterruptedError
 
     monkeypatch.setattr(neural, "train", spy)
     monkeypatch.setattr(neural.Scaler, "learn", lambda cube: default_scaler(cube))
     other = cube.copy()
-    other[30] += 50.0
+    other[100] += 50.0
     for truth in (cube, other):
         with pytest.raises(InterruptedError):
-            small().fit(truth)
-    changed = (seen[0] != seen[1]).flatten(1).any(dim=1).numpy()[:96]
-    assert not changed[24:48].any() and changed[[6, 54, 78]].all()
+            small(steps=36, stride=1).fit(truth)
+    inside = (seen[0].steps == 100).any(dim=1)
+    change = (seen[0].around.usual - seen[1].around.usual).abs()
+    changed = change.flatten(1).amax(dim=1) > 1e-3  # of a change by 50
+    assert inside.any() and not changed[inside].any() and changed[~inside].any()
 
 
 def default_scaler(cube):
@@ -182,6 +186,61 @@ def test_virtual_sensors_are_filled_and_lie_between_their_neighbours(filler):
     assert filled.notnull().all() and filled.std("time").min() > 0.1
     result = fill_with(filler, cube).isel(location=-1)
     assert (result["source"] == "filled").all() and result["lower"].notnull().all()
+
+
+def levels(stations: int, steps: int = 400) -> xr.DataArray:
+    """Stations whose level rises from one to the next, with a common wave."""
+    rng = np.random.default_rng(0)
+    t = np.arange(steps)[:, None]
+    common = np.repeat(rng.normal(size=(steps // 4, 1)), 4, axis=0)
+    values = 5 * np.arange(stations) + 10 * common + 3 * np.sin(t / 5)
+    values = values + 0.3 * rng.normal(size=values.shape)
+    return make_cube(
+        values[..., None],
+        t.ravel().astype("datetime64[h]"),
+        [f"S{n:02}" for n in range(stations)],
+        ["x"],
+        lat=40 + np.arange(stations) / 10,
+        lon=np.full(stations, 116.0),
+    )
+
+
+def test_places_without_a_sensor_are_told_from_near_ones_with_honest_intervals():
+    cube, hidden = levels(12), [3, 8]
+    asked = xr.zeros_like(cube, dtype=bool)
+    asked[:, hidden] = True
+    method = small(
+        model=GeographicConfig(channels=16, heads=4, layers=2, feed_forward=32),
+        train=replace(small().train, epochs=4, batch=8),
+        steps=24,
+        stride=1,
+    )
+    learnt = method.fit(cube.isel(location=[n for n in range(12) if n not in hidden]))
+    result = fill_with(learnt, cube.where(~asked)).isel(location=hidden)
+    truth = cube.isel(location=hidden)
+    error = float(np.abs(result["value"] - truth).mean())
+    level = float(np.abs(cube.mean() - truth).mean())
+    inside = float(((result["lower"] <= truth) & (truth <= result["upper"])).mean())
+    assert error < 0.5 * level and 0.7 < inside <= 1
+
+
+def test_a_station_that_moved_is_another_one():
+    cube = network(steps=100)
+    learnt = small().fit(cube)
+    moved = cube.assign_coords(lat=cube["lat"] + 1)
+    assert learnt.network.frame.knows(cube).all()
+    assert not learnt.network.frame.knows(moved).any()
+    assert learnt.network.frame.knows(cube.drop_vars(["lat", "lon"])).all()
+
+
+def test_forecasts_of_stations_it_never_saw_are_told_from_the_past_alone():
+    cube = network(steps=140, stations=5)
+    learnt = small(horizon=4).fit(cube.isel(location=slice(0, 3), time=slice(0, 100)))
+    later = cube.copy()
+    later[110:] += 50.0
+    first, second = (learnt.foresee(c, np.array([104, 106])) for c in (cube, later))
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_places_to_be_added_need_names_and_neighbours_with_coordinates():

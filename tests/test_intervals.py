@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from cdsa.gaps import CLASSES
 from cdsa.method import make_method
-from cdsa.method.intervals import ENOUGH, LEVELS, BoundedFiller, Calibration, Told, ends_of
+from cdsa.method.intervals import ENOUGH, LEVELS, NEVER, BoundedFiller, Calibration, Told, ends_of
 from cdsa.models.quantiles import LEVELS as QUANTILES
 from conftest import network
 
@@ -65,7 +64,7 @@ def test_few_cells_take_the_factor_of_their_measurement_or_of_all(rng):
 def test_intervals_are_as_wide_as_their_factor_says():
     cube = network(steps=3, stations=1, measurements=1, missing=0.0)
     gaps = np.array([0, 1, 1]).reshape(3, 1, 1)
-    factors = np.ones((len(LEVELS), 1, len(CLASSES)))
+    factors = np.ones((len(LEVELS), 1, NEVER + 1))
     factors[:, :, 1] = 2.0
     found = Calibration(factors, ("pm25",), (False,))
     low, high = found.interval(0.9, cube, (cube, cube - 1, cube + 3), gaps)
@@ -76,7 +75,7 @@ def test_intervals_are_as_wide_as_their_factor_says():
 def test_ends_keep_to_physical_bounds_and_are_open_where_nothing_was_guessed():
     cube = network(steps=2, stations=1, measurements=1, missing=0.0)
     cube = cube.assign_coords(at_least=("measurement", [0.0]), at_most=("measurement", [11.0]))
-    found = Calibration(np.ones((len(LEVELS), 1, len(CLASSES))), ("pm25",), (False,))
+    found = Calibration(np.ones((len(LEVELS), 1, NEVER + 1)), ("pm25",), (False,))
     guess = cube.copy()
     guess[1] = np.nan
     low, high = found.interval(0.9, cube, (guess, guess - 99, guess + 99), np.zeros((2, 1, 1), int))

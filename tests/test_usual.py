@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from cdsa.method.frame import Frame
 from cdsa.method.resemblance import resemblance
 from cdsa.method.usual import DAY, Slots, Usual
+from cdsa.windows import cut
 from conftest import network
 
 
@@ -37,15 +39,24 @@ def test_the_usual_value_is_the_mean_at_this_time_of_day():
     np.testing.assert_allclose(told, values, atol=0.25)  # it leans a little on the whole mean
 
 
-def test_no_step_is_told_of_its_own_day(rng):
-    times, values = hours(24 * 5), rng.normal(size=(24 * 5, 2, 1))
-    values[rng.random(values.shape) < 0.2] = np.nan
-    told = Usual.learn(values, times).on_other_days(values, times)
-    for day in range(5):
-        others = np.ones(24 * 5, dtype=bool)
-        others[day * 24 : day * 24 + 24] = False
-        expected = Usual.learn(np.where(others[:, None, None], values, np.nan), times).at(times)
-        np.testing.assert_allclose(told[~others], expected[~others])
+def test_what_is_usual_is_told_from_outside_the_window(rng):
+    cube = network(steps=24 * 5, measurements=1)
+    where = Frame.learn(cube).where(cube, np.arange(1), learning=True)
+    windows = cut(cube, 30, 7, where=where)
+    window = windows.take(torch.arange(len(windows)))
+    for number, steps in enumerate(window.steps.numpy()):
+        outside = cube.copy()
+        outside[steps] = np.nan
+        expected = Usual.learn(outside.to_numpy(), cube["time"].to_numpy())
+        told = expected.at(cube["time"].to_numpy()[steps])
+        np.testing.assert_allclose(window.around.usual[number], told, rtol=1e-4)
+
+
+def test_nothing_is_usual_where_nothing_was_measured():
+    cube = network(steps=60)
+    cube[:, 1] = np.nan
+    told = Frame.learn(cube).usual.at(cube["time"].to_numpy())
+    assert np.isnan(told[:, 1]).all() and np.isfinite(told[:, [0, 2]]).all()
 
 
 def test_other_stations_are_told_from_their_own_values():
@@ -54,9 +65,9 @@ def test_other_stations_are_told_from_their_own_values():
     own = cube.isel(location=[1, 3], measurement=kinds)
     placed = frame.placing(own, kinds)
     told, times = placed.usual.at(own["time"].to_numpy()), cube["time"].to_numpy()
-    np.testing.assert_allclose(told[:, 0, 0], frame.usual.at(times)[:, 1, 1])
+    np.testing.assert_allclose(told[:, 0, 1], frame.usual.at(times)[:, 1, 1])
     fresh = Usual.learn(cube[:, 3:, 1:].to_numpy(), times)
-    np.testing.assert_allclose(told[:, 1], fresh.at(times)[:, 0])
+    np.testing.assert_allclose(told[:, 1, 1:], fresh.at(times)[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -72,10 +83,10 @@ def test_a_cycle_is_told_where_steps_and_time_make_it_meaningful(steps, step, cy
 def test_distances_are_in_units_of_the_network_learnt_from():
     frame = Frame.learn(network(stations=3))
     more = network(stations=5)
-    around = frame.placing(more, np.arange(2)).around(more, np.arange(2))
-    own = frame.around(network(stations=3), np.arange(2))
+    around = frame.placing(more, np.arange(2)).where(more, np.arange(2))
+    own = frame.where(network(stations=3), np.arange(2))
     np.testing.assert_allclose(around.distance[:3, :3], own.distance)
-    assert frame.around(network(places=False), np.arange(2)).distance is None
+    assert frame.where(network(places=False), np.arange(2)).distance is None
 
 
 def test_stations_resemble_each_other_as_far_as_they_do_so_together(rng):

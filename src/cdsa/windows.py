@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdsa.errors import ConfigError
-from cdsa.models.surroundings import Surroundings
+from cdsa.models.surroundings import Surroundings, Whereabouts
 from cdsa.splits import stretches
 
 
@@ -53,8 +53,8 @@ class Windows:
     steps: Tensor
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
-    around: Surroundings | None = None
-    """Where and when the cells of the whole cube are: clock (t + 1, f), usual (t + 1, l, m)."""
+    where: Whereabouts | None = None
+    """Where and when the cells of the whole cube are."""
 
     until: Tensor | None = None
     """Steps of the cube from which on a window sees nothing, (b,), but what is known in advance."""
@@ -67,10 +67,9 @@ class Windows:
 
     def take(self, numbers: Tensor) -> Window:
         """The windows with these numbers."""
-        steps, around = self.steps[numbers], self.around
-        if around is not None:
-            around = around._replace(clock=around.clock[steps], usual=around.usual[steps])
+        steps = self.steps[numbers]
         values, observed, asked = self.values[steps], self.observed[steps], self.asked[steps]
+        around = None if self.where is None else self.where.around(steps, values, observed)
         if self.until is not None:  # the clock goes on, but nothing more is seen
             before = steps < self.until[numbers].unsqueeze(1)
             seen = before.unflatten(1, (-1, 1, 1)) | (False if self.known is None else self.known)
@@ -90,7 +89,7 @@ class Windows:
             self.truth.to(device),
             self.asked.to(device),
             self.steps.to(device),
-            around=None if self.around is None else self.around.to(device),
+            where=None if self.where is None else self.where.to(device),
             until=None if self.until is None else self.until.to(device),
             known=None if self.known is None else self.known.to(device),
         )
@@ -109,7 +108,7 @@ def cut(
     *,
     asked: xr.DataArray | None = None,
     part: NDArray[np.bool_] | None = None,
-    around: Surroundings | None = None,
+    where: Whereabouts | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Windows:
     """Cut a scaled cube into windows of `length` steps that start every `stride` steps.
@@ -117,7 +116,6 @@ def cut(
     Together they cover every step: the last window of a stretch ends with it. `asked` cells are
     taken out of what the model may look at. With `part` (True for the steps to use) no window
     straddles its edges; a stretch shorter than a window makes one that goes on with empty steps.
-    What is `around` has a row for every step of the cube.
     """
     if not 1 <= stride <= length:
         raise ConfigError(
@@ -140,17 +138,8 @@ def cut(
         truth=truth.to(dtype),
         asked=hidden,
         steps=torch.as_tensor(_steps(stretches(used), length, stride)),
-        around=None if around is None else _with_empty_step(around, dtype),
+        where=where,
     )
-
-
-def _with_empty_step(around: Surroundings, dtype: torch.dtype) -> Surroundings:
-    clock, usual = (
-        torch.cat([part, torch.zeros_like(part[:1])]).to(dtype)
-        for part in (around.clock, around.usual)
-    )
-    distance = None if around.distance is None else around.distance.to(dtype)
-    return Surroundings(clock, usual, distance, around.likeness.to(dtype), around.kinds)
 
 
 def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import CLASSES, gap_class, run_lengths
 from cdsa.masks import AtRandom, Bursts
-from cdsa.method.guard import from_components, to_components
-from cdsa.method.intervals import LEVELS, Calibration, Told, ends_of
+from cdsa.method.guard import from_components, to_components, within_bounds
+from cdsa.method.intervals import LEVELS, NEVER, Calibration, Told, ends_of
 from cdsa.method.network import Network
 from cdsa.metrics import measure
 from cdsa.results import Value, plain
@@ -23,7 +23,7 @@ from cdsa.train.loop import TrainConfig
 EXAM_WINDOWS = 48
 """At most so many windows have validation cells in them."""
 CONTEXTS = 6
-"""How often more at most the exam is asked for intervals, with more hidden around its cells."""
+"""How often at most the exam is asked again for intervals, with more hidden around its cells."""
 MOST_AROUND = 0.7
 PLENTY = 50
 """Cells of a measurement and class of gap lengths that need no more of their kind."""
@@ -69,13 +69,14 @@ def on_time(steps: NDArray[np.bool_], cube: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(steps, dims="time", coords={"time": cube["time"]})
 
 
-def gap_classes(cube: xr.DataArray, ahead: int) -> NDArray[np.int64]:
-    """The class of the gap that each cell of a cube lies in; of a forecast, of its steps ahead."""
+def gap_classes(cube: xr.DataArray, ahead: int, silent: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The class of the gap that each cell of a cube lies in; of a forecast, of its steps ahead.
+    Stations that are `silent` (l,) have a class of their own."""
     lengths = run_lengths(cube.isnull().to_numpy())
     if ahead:
         number = np.arange(cube.sizes["time"]) - (cube.sizes["time"] - ahead) + 1
         lengths = np.broadcast_to(np.maximum(number, 1)[:, None, None], cube.shape)
-    return gap_class(lengths)
+    return np.where(silent[None, :, None], NEVER, gap_class(lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +122,18 @@ class Exam:
         cells = [sheet.cells() for sheet in self._sheets(ends)]
         if not any(len(part.truth) for part in cells):
             return None
-        plenty = np.zeros((len(names), len(CLASSES)), dtype=np.int64)
+        plenty = np.zeros((len(names), NEVER + 1), dtype=np.int64)
         for part in cells:
             np.add.at(plenty, (part.measurement, part.gap), 1)
         for number in range(0 if self.network.ahead else CONTEXTS):
-            if (plenty >= PLENTY).all():
+            lacking = plenty < PLENTY
+            if not lacking.any():
                 break
             for sheet in self._sheets(ends, np.random.default_rng([seed, 2, number])):
                 part = sheet.cells()
-                cells.append(part.only(plenty[part.measurement, part.gap] < PLENTY))
+                part = part.only(lacking[part.measurement, part.gap])
+                np.add.at(plenty, (part.measurement, part.gap), 1)
+                cells.append(part)
         angles = tuple(bool(angle) for angle in angle_flags(self.own))
         return Calibration.learn(Told.joined(cells), names, angles)
 
@@ -142,23 +146,24 @@ class Exam:
     def _filled(self, levels: Sequence[float], rng: np.random.Generator | None) -> list["_Sheet"]:
         """One sheet for every stretch of the exam, with half a window on either side."""
         margin, sheets = self.network.length // 2, []
-        network = self.network.placed(to_components(self.own.where(~self.hidden)))
+        network = self.network.placed(self.own.where(~self.hidden))
         asking = self.hidden.any(("location", "measurement")).to_numpy()
         for part in stretches(self.steps & asking_nearby(asking, self.network.length)):
             low, high = max(0, part.start - margin), part.stop + margin
             piece, asked = (c.isel(time=slice(low, high)) for c in (self.own, self.hidden))
-            shown = piece.where(~asked)
+            shown, lost = piece.where(~asked), np.zeros(piece.sizes["location"], dtype=bool)
             if rng is not None:
                 more = Bursts if rng.random() < 0.5 else AtRandom
                 shown = shown.where(~more(share=MOST_AROUND * rng.random())(shown, rng))
-                lost = rng.random(piece.sizes["location"]) < rng.random() / 2
-                shown = shown.where(~xr.DataArray(lost, dims="location"))
-                shown = shown.transpose(*piece.dims)
-            told = network.answer(to_components(shown), levels)
+                lost = rng.random(len(lost)) < rng.random() / 2
+                shown = shown.where(~xr.DataArray(lost, dims="location")).transpose(*piece.dims)
+            told = network.forgetting(lost).answer(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
-            gaps = np.where(missing.all(axis=0), LONGEST, run_lengths(missing))
+            gaps = gap_class(np.where(missing.all(axis=0), LONGEST, run_lengths(missing)))
+            gaps[:, lost] = NEVER if self.network.frame else gaps[:, lost]
             guess, *quantiles = (from_components(one, piece) for one in told)
-            sheets.append(_Sheet(guess, quantiles, piece, asked, shown, gap_class(gaps)))
+            guess = within_bounds(guess)
+            sheets.append(_Sheet(guess, quantiles, piece, asked, shown, gaps))
         return sheets
 
     def _foreseen(self, levels: Sequence[float]) -> list["_Sheet"]:
@@ -166,7 +171,7 @@ class Exam:
         there, plain = np.flatnonzero(self.steps), to_components(self.own)
         if not len(there):
             return []
-        network = self.network.placed(plain)
+        network = self.network.placed(self.own.isel(time=slice(0, int(there[0]) + 1)))
         first = int(there[0]) + network.past
         origins = np.arange(first, int(there[-1]) + 2 - network.ahead, network.ahead)
         origins = origins[_evenly(len(origins), EXAM_WINDOWS)]
@@ -176,6 +181,7 @@ class Exam:
             guess, *quantiles = (
                 from_components(one.assign_coords(time=truth["time"]), truth) for one in told
             )
+            guess = within_bounds(guess)
             gaps = np.full(truth.shape, gap_class(np.array([ahead + 1]))[0])
             asked = truth.notnull() & ~truth["measurement"].isin(network.known)
             sheets.append(_Sheet(guess, quantiles, truth, asked, truth, gaps))

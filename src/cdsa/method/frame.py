@@ -16,7 +16,7 @@ from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
 from cdsa.method.resemblance import resemblance
 from cdsa.method.usual import Usual
-from cdsa.models.surroundings import Surroundings
+from cdsa.models.surroundings import Whereabouts
 
 Cycle = Literal["day", "week", "year"]
 LENGTHS: dict[Cycle, np.timedelta64] = {
@@ -24,6 +24,8 @@ LENGTHS: dict[Cycle, np.timedelta64] = {
     "week": np.timedelta64(7 * 24 * 60, "m"),
     "year": np.timedelta64(int(365.2425 * 24 * 60), "m"),
 }
+SAME_KM = 1.0
+"""A station that is further from where it was is another one of the same name."""
 TURNS: dict[Cycle, float] = {"day": 2, "week": 4, "year": 2}
 """How often a cycle must have been seen to be told: one that was seen once is only a date."""
 
@@ -41,7 +43,10 @@ class Frame:
     """How much the stations resemble each other, (l, k)."""
 
     locations: NDArray[np.str_]
-    """The stations whose usual values are known."""
+    """The stations of which this is known."""
+
+    places: NDArray[np.float64]
+    """Their latitude and longitude, NaN if they have none; (l, 2)."""
 
     @classmethod
     def learn(cls, scaled: xr.DataArray) -> "Frame":
@@ -61,6 +66,7 @@ class Frame:
             usual=usual,
             likeness=resemblance(scaled.to_numpy() - usual.at(times)),
             locations=scaled["location"].to_numpy(),
+            places=_places(scaled),
         )
 
     @property
@@ -68,52 +74,80 @@ class Frame:
         """Numbers that tell the time of a step."""
         return 2 * len(self.cycles)
 
+    def knows(self, cube: xr.DataArray) -> NDArray[np.bool_]:
+        """Which stations of a cube the frame knows: they have the same name and, if it can be told,
+        are at the same place."""
+        old = {name: number for number, name in enumerate(self.locations)}
+        known = np.zeros(cube.sizes["location"], dtype=bool)
+        for number, (name, place) in enumerate(
+            zip(cube["location"].to_numpy(), _places(cube), strict=True)
+        ):
+            if name in old:
+                then = self.places[old[name]]
+                moved = great_circle(then[:1], then[1:], place[:1], place[1:])[0, 0]
+                known[number] = not moved > SAME_KM  # NaN: nobody can tell
+        return known
+
     def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
-        """The same frame for the stations of another cube and the measurements of these numbers.
+        """The same frame for the stations of another cube, whose measurements have these numbers.
         What is usual at a station that was not learnt from, and what it resembles, is told from the
         cube's own values."""
         names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
+        known, slots = self.knows(scaled), self.usual.slots
         old = {name: number for number, name in enumerate(self.locations)}
-        known = np.array([name in old for name in names], dtype=bool)
         rows = np.array([old[name] for name in names[known]], dtype=np.int64)
-        slots = self.usual.slots
-        total, count = (np.zeros((slots.count, len(names), len(kinds))) for _ in range(2))
+        shape = (slots.count, len(names), self.usual.total.shape[2])
+        total, count = np.zeros(shape), np.zeros(shape)
         likeness = np.zeros((len(names), len(names)))
-        total[:, known] = self.usual.total[:, rows][:, :, kinds]
-        count[:, known] = self.usual.count[:, rows][:, :, kinds]
+        total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
-        if not known.all():
-            values = scaled.to_numpy()
-            own = Usual.learn(values[:, ~known], times, slots)
-            total[:, ~known], count[:, ~known] = own.total, own.count
-            unusual = values - Usual(slots, total, count).at(times)
-            new = resemblance(unusual[:, ~known], unusual)
-            likeness[~known], likeness[:, ~known] = new, new.T
         usual = Usual(slots, total, count)
-        return replace(self, usual=usual, likeness=likeness, locations=names)
+        if not known.all():
+            values, strange = scaled.to_numpy(), np.flatnonzero(~known)
+            own = Usual.learn(values[:, strange], times, slots)
+            total[:, strange[:, None], kinds] = own.total
+            count[:, strange[:, None], kinds] = own.count
+            unusual = values - usual.at(times)[:, :, kinds]
+            new = resemblance(unusual[:, strange], unusual)
+            likeness[strange], likeness[:, strange] = new, new.T
+        return replace(
+            self, usual=usual, likeness=likeness, locations=names, places=_places(scaled)
+        )
 
-    def around(
+    def forgetting(self, lost: NDArray[np.bool_]) -> "Frame":
+        """The same with nothing known of some of its stations but where they are."""
+        apart = lost[:, None] | lost
+        total, count = (
+            np.where(lost[None, :, None], 0.0, part)
+            for part in (self.usual.total, self.usual.count)
+        )
+        return replace(
+            self,
+            usual=replace(self.usual, total=total, count=count),
+            likeness=np.where(apart, 0.0, self.likeness),
+        )
+
+    def where(
         self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False
-    ) -> Surroundings:
-        """The surroundings of every step of a cube that was placed: clock (t, f), usual (t, l, m).
-
-        While `learning`, on what the frame was learnt from, the usual value of a step is told from
-        other days only.
-        """
+    ) -> Whereabouts:
+        """Where and when the cells of a cube are that the frame was placed for, or, while
+        `learning`, learnt from."""
         times = scaled["time"].to_numpy()
-        if learning:
-            usual = self.usual.on_other_days(scaled.to_numpy(), times)
-        else:
-            usual = self.usual.at(times)
         distance = None
         if self.unit is not None and has_places(scaled):
-            distance = torch.as_tensor(_kilometres(scaled) / self.unit)
-        return Surroundings(
-            clock=torch.as_tensor(self._clock(times)),
-            usual=torch.as_tensor(usual),
+            distance = torch.as_tensor(_kilometres(scaled) / self.unit, dtype=torch.float32)
+        clock, slot = self._clock(times), self.usual.slots.of(times)
+        return Whereabouts(
+            clock=torch.as_tensor(
+                np.concatenate([clock, np.zeros_like(clock[:1])]), dtype=torch.float32
+            ),
+            slot=torch.as_tensor(np.append(slot, 0)),
+            total=torch.as_tensor(self.usual.total[:, :, kinds], dtype=torch.float32),
+            count=torch.as_tensor(self.usual.count[:, :, kinds], dtype=torch.float32),
             distance=distance,
-            likeness=torch.as_tensor(self.likeness),
+            likeness=torch.as_tensor(self.likeness, dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
+            apart=learning,
         )
 
     def _clock(self, times: NDArray[np.datetime64]) -> NDArray[np.float64]:
@@ -121,6 +155,13 @@ class Frame:
         turns = [2 * np.pi * (since / LENGTHS[cycle]) for cycle in self.cycles]
         waves = [wave(turn) for turn in turns for wave in (np.sin, np.cos)]
         return np.stack(waves, axis=-1) if waves else np.zeros((len(times), 0))
+
+
+def _places(cube: xr.DataArray) -> NDArray[np.float64]:
+    """Latitude and longitude of each station, NaN if they have none; (l, 2)."""
+    if not has_places(cube):
+        return np.full((cube.sizes["location"], 2), np.nan)
+    return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
 
 
 def _kilometres(cube: xr.DataArray) -> NDArray[np.float64]:

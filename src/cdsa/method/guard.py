@@ -49,10 +49,7 @@ class GuardedFiller:
         guessed = guessed.transpose(*plain.dims).astype(np.float64)
         whole = self._complete(plain, plain.where(plain.notnull(), guessed))
         filled = from_components(whole, cube)
-        low, high = bounds_of(cube)
-        filled = filled.clip(
-            xr.DataArray(low, dims="measurement"), xr.DataArray(high, dims="measurement")
-        )
+        filled = within_bounds(filled)
         filled = filled.copy(data=significant(filled.to_numpy(), DIGITS)).astype(cube.dtype)
         return cube.copy(data=np.where(cube.isnull(), filled.transpose(*cube.dims), cube))
 
@@ -76,6 +73,12 @@ def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
     plain = to_components(cube)
     means = bare(plain)
     return GuardedFiller(learn(plain), means.mean("time"), means.mean(("time", "location")))
+
+
+def within_bounds(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with no value beyond what is physically possible."""
+    low, high = (xr.DataArray(end, dims="measurement") for end in bounds_of(cube))
+    return cube.clip(low, high)
 
 
 def bare(cube: xr.DataArray) -> xr.DataArray:

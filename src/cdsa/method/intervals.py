@@ -21,6 +21,8 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Shares that intervals are calibrated to hold; between two of them the factor is in between."""
 WIDEST = 0.9
 """The widest interval that a network tells itself; wider ones are this one, widened more."""
+NEVER = len(CLASSES)
+"""The class, behind those of gap lengths, of stations of which nothing was ever measured."""
 ENOUGH = 50
 """Cells in a class of gap lengths from which it is calibrated on its own."""
 
@@ -97,7 +99,7 @@ class Calibration:
         A class with few cells takes the factor of its measurement, a measurement with few cells
         that of all; without enough cells anywhere intervals stay as the network tells them.
         """
-        factors = np.ones((len(LEVELS), len(measurements), len(CLASSES)))
+        factors = np.ones((len(LEVELS), len(measurements), NEVER + 1))
         turning = np.array(angles)[told.measurement]
         for row, level in enumerate(LEVELS):
             scores = told.scores(row, turning)
@@ -105,7 +107,7 @@ class Calibration:
             for m, angle in enumerate(angles):
                 mine = told.measurement == m
                 own = _share_of(scores[mine], level, fallback=180 * level if angle else common)
-                for gap in range(len(CLASSES)):
+                for gap in range(NEVER + 1):
                     factors[row, m, gap] = _share_of(
                         scores[mine & (told.gap == gap)], level, fallback=own
                     )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cdsa.cube import AXES, angle_flags, has_places, unit_of
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.frame import Frame
-from cdsa.method.guard import base_names
+from cdsa.method.guard import base_names, to_components
 from cdsa.method.intervals import Calibration
 from cdsa.models.quantiles import at_levels, told
 from cdsa.results import Value
@@ -75,15 +75,15 @@ class Network:
 
     def guess(self, cube: xr.DataArray) -> xr.DataArray:
         """The network's answer for every cell it knows of, NaN elsewhere."""
-        return self.placed(cube).answer(cube)[0]
+        return self.placed(cube).answer(to_components(cube))[0]
 
     def placed(self, cube: xr.DataArray) -> "Network":
-        """The same network for the stations and measurements of this cube."""
+        """The same network for the stations of this cube."""
         if self.frame is None:
             return self
-        own = self._own(cube)
-        if own["location"].isin(self.locations).all():  # then no value is needed
-            own = own.isel(time=slice(0, 1))
+        if self.frame.knows(cube).all():  # then no value is needed
+            cube = cube.isel(time=slice(0, 1))
+        own = self._own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         return replace(self, frame=self.frame.placing(scaled, self._kinds(own)))
 
@@ -92,6 +92,8 @@ class Network:
         levels. The network must be placed for the cube. Windows overlap and stream through it; only
         their results are kept."""
         own = self._own(cube)
+        if not own.sizes["measurement"]:
+            return [xr.full_like(cube, np.nan) for _ in range(1 + len(levels))]
         told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
         told = self.scaler.part(own).denormalise(told).reindex(axes)
@@ -133,6 +135,20 @@ class Network:
         known = cube.sel(measurement=[name for name in self.measurements if name in there])
         return known.sortby("location")  # so that the order in a file changes no bit of an answer
 
+    def forgetting(self, lost: NDArray[np.bool_]) -> "Network":
+        """The same with nothing known of some of the stations it was placed for, in their order."""
+        if self.frame is None or not lost.any():
+            return self
+        return replace(self, frame=self.frame.forgetting(lost))
+
+    def never_measured(self, cube: xr.DataArray) -> NDArray[np.bool_]:
+        """Stations of a cube of which nothing is known but where they are, (l,)."""
+        empty: NDArray[np.bool_] = cube.isnull().all(("time", "measurement")).to_numpy()
+        if self.frame is None:
+            return np.zeros_like(empty)
+        known: NDArray[np.bool_] = cube["location"].isin(self.locations).to_numpy()
+        return empty & ~known
+
     def _kinds(self, own: xr.DataArray) -> NDArray[np.int64]:
         """The numbers that the cube's measurements have among the network's."""
         return np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
@@ -140,10 +156,10 @@ class Network:
     def _cut(self, own: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
         """Windows that start at these steps, which may lie before the first."""
         scaled = self.scaler.part(own).normalise(own)
-        around = None if self.frame is None else self.frame.around(scaled, self._kinds(own))
+        where = None if self.frame is None else self.frame.where(scaled, self._kinds(own))
         steps = starts[:, None] + np.arange(length)
         there = (steps >= 0) & (steps < own.sizes["time"])
-        windows = cut(scaled, 1, 1, around=around)
+        windows = cut(scaled, 1, 1, where=where)
         return replace(windows, steps=torch.as_tensor(np.where(there, steps, -1))).to(self.device)
 
     def _at_once(self, windows: Windows) -> int:
@@ -167,8 +183,6 @@ class Network:
         self, own: xr.DataArray, levels: Sequence[float]
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Answers and the steps they are for."""
-        if not own.sizes["measurement"]:
-            return
         there, answered = own.sizes["time"], slice(self.past if self.ahead else 0, None)
         # a network that fits any size needs no empty steps behind a short cube
         short = self.frame is not None and not self.ahead

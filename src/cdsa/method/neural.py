@@ -174,23 +174,29 @@ class NeuralFiller(GuardedFiller):
         if self.network is None:
             nothing = xr.full_like(cube, np.nan)
             return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
-        network = self.network.placed(to_components(cube))
+        network = self.network.placed(cube)
+        silent = network.never_measured(cube)
         parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
         for seen, inner, at in blocks(cube, network):
-            told = self._between(network, cube.isel(time=seen), levels)
+            told = self._between(network, cube.isel(time=seen), levels, silent)
             for whole, part in zip(parts, told, strict=True):
                 whole[at] = part.to_numpy()[inner]
         filled, *ends = (cube.copy(data=part) for part in parts)
         return filled, list(zip(ends[::2], ends[1::2], strict=True))
 
     def _between(
-        self, network: Network, cube: xr.DataArray, levels: Sequence[float]
+        self,
+        network: Network,
+        cube: xr.DataArray,
+        levels: Sequence[float],
+        silent: NDArray[np.bool_],
     ) -> list[xr.DataArray]:
-        """The cube filled, then lower and upper end of each level."""
+        """The cube filled, then lower and upper end of each level; `silent` stations (l,) were
+        never measured."""
         wanted = [end for level in levels for end in ends_of(level)]
         guess, *told = network.answer(to_components(cube), wanted)
         filled, ends = self.kept(cube, guess), []
-        gaps = gap_classes(cube, network.ahead) if levels else None
+        gaps = gap_classes(cube, network.ahead, silent) if levels else None
         for level, lower, upper in zip(levels, told[::2], told[1::2], strict=True):
             if network.calibration is None or gaps is None:
                 ends += [xr.full_like(cube, np.nan)] * 2
@@ -204,8 +210,8 @@ class NeuralFiller(GuardedFiller):
         self.axes.refuse(cube, stations=False, measurements=False)
         if self.network is None or not self.network.ahead:
             raise ConfigError("this network has not learnt to foresee. Train a forecaster")
-        plain = to_components(cube)
-        told = self.network.placed(plain).foresee(plain, origins)
+        before = cube.isel(time=slice(0, max(1, int(origins.min(initial=1)))))
+        told = self.network.placed(before).foresee(to_components(cube), origins)
         cubes = []
         for ahead, (guess,) in enumerate(told):
             nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
@@ -213,6 +219,10 @@ class NeuralFiller(GuardedFiller):
             plain = to_components(nothing)
             cubes.append(self.kept(nothing, guess.reindex_like(plain)))
         return cubes
+
+    def acquainted(self, cube: xr.DataArray) -> Self:
+        """The same, with all that can be known of the stations of this cube."""
+        return replace(self, network=self.network and self.network.placed(cube))
 
     @property
     def looks_back(self) -> int:
@@ -236,7 +246,8 @@ def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice,
     steps, and every block sees a window, and the longest class of gaps, beyond what it tells."""
     there, stride = cube.sizes["time"], network.stride
     known = np.isin(base_names(network.measurements), cube["measurement"].to_numpy())
-    whole = len(set(base_names(network.measurements)[known])) == cube.sizes["measurement"]
+    found = set(base_names(network.measurements)[known])
+    whole = found >= set(cube["measurement"].to_numpy()[fillable(cube)])
     margin = stride * -(-max(2 * stride, LONGEST) // stride)
     core = stride * max(1, CELLS_IN_A_BLOCK // (stride * cube[0].size))
     if network.ahead or not whole:  # means stand in for what a network does not know
@@ -263,16 +274,16 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     visible = plain.where(~asked & on_time(learnt_steps, plain))
     scaler = Scaler.learn(visible)
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
-    frame = around = None
+    frame = where = None
     if method.model.situated:
         frame = Frame.learn(seen)
-        around = frame.around(seen, np.arange(len(names)), learning=True)
+        where = frame.where(seen, np.arange(len(names)), learning=True)
     stride = min(length, method.stride or max(1, length // 4))
     windows = _with_something(
-        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, around=around),
+        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, where=where),
         ahead or length,
     )
-    exam = cut(bare(scaled), length, ahead or length, asked=asked, part=exam_steps, around=around)
+    exam = cut(bare(scaled), length, ahead or length, asked=asked, part=exam_steps, where=where)
     exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
     sizes = Sizes(length, plain.sizes["location"], len(names))
     model = build(method, sizes, ahead, frame.clocks if frame else 0)

@@ -55,6 +55,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors[BESIDE + "usual_total"] = torch.from_numpy(frame.usual.total)
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
         tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
+        tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
     if calibration is not None:
         tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
     save_checkpoint(
@@ -197,8 +198,8 @@ def _frame(
         return None
     total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
     usual = Usual(Slots(**told["slots"]), total, count)
-    likeness = tensors[BESIDE + "likeness"].numpy()
-    return Frame(told["unit"], tuple(told["cycles"]), usual, likeness, locations)
+    likeness, places = (tensors[BESIDE + name].numpy() for name in ("likeness", "places"))
+    return Frame(told["unit"], tuple(told["cycles"]), usual, likeness, locations, places)
 
 
 def _calibration(

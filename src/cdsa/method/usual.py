@@ -1,14 +1,13 @@
-"""The usual value of each series at a time of day, told from other days.
-
-While a network learns, what is usual must not contain the very values it is asked for. So the mean
-over all days but a step's own is told, for every step at once.
-"""
+"""The usual value of each series at a time of day: sums and counts that others tell it from."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+
+from cdsa.models.surroundings import shrunk
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
@@ -17,8 +16,6 @@ SHORTEST = 15
 """Minutes of a slot; shorter steps share one."""
 DAY = 24 * 60
 WEEKS_FOR_WEEKENDS = 4
-TRUST = 1.0
-"""How many days of a slot the mean of the whole series counts for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,41 +77,9 @@ class Usual:
         return cls(slots, total, count)
 
     def at(self, times: Times) -> Floats:
-        """The usual values at these times, zero (the mean of all) where nothing is known."""
-        slot = self.slots.of(times)
-        means = _shrunk(self.total, self.count, self.total.sum(axis=0), self.count.sum(axis=0))
-        return means[slot]
-
-    def on_other_days(self, values: Floats, times: Times) -> Floats:
-        """The same at each step of what it was learnt from, but without the step's own day."""
-        slot, day = self.slots.of(times), times.astype("datetime64[D]")
-        new_day = np.concatenate([[True], np.diff(day) != np.timedelta64(0, "D")])
-        new_slot = new_day | np.concatenate([[True], np.diff(slot) != 0])
-        (own, own_count), at = _sums(values, new_slot), slot[new_slot]
-        today, today_count = (
-            part[np.cumsum(new_day)[new_slot] - 1] for part in _sums(values, new_day)
-        )
-        told = _shrunk(
-            self.total[at] - own,
-            self.count[at] - own_count,
-            self.total.sum(axis=0) - today,
-            self.count.sum(axis=0) - today_count,
-        )
-        every: Floats = told[np.cumsum(new_slot) - 1]
+        """The usual values at these times, (t, l, m); NaN of a series without a value."""
+        parts = (torch.as_tensor(part) for part in (self.total, self.count))
+        total, count = parts
+        told = shrunk(total, count, total.sum(dim=0), count.sum(dim=0)).numpy()
+        every: Floats = told[self.slots.of(times)]
         return every
-
-
-def _sums(values: Floats, new: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Sums and counts of each stretch of steps, which begin where `new` is true."""
-    starts = np.flatnonzero(new)
-    return (
-        np.add.reduceat(np.nan_to_num(values), starts, axis=0),
-        np.add.reduceat(np.isfinite(values).astype(np.float64), starts, axis=0),
-    )
-
-
-def _shrunk(total: Floats, count: Floats, all_total: Floats, all_count: Floats) -> Floats:
-    """Means that lean on the mean of the whole series where there are few values, and that on zero,
-    the mean of the network."""
-    whole = all_total / (all_count + TRUST)
-    return (total + TRUST * whole) / (count + TRUST)

@@ -34,7 +34,7 @@ Sight = Literal["all", "other steps", "past"]
 """What a time step may look at: all steps, all but itself, or itself and those before."""
 Maps = dict[Axis | Literal["cells"], Tensor]
 Priors = Mapping[Axis, Tensor]
-"""What is added to the scores of an axis, (h, N, N) or (N, N)."""
+"""What is added to the scores of an axis, (h, N, N) or (b, h, N, N)."""
 
 # Queries and keys of an axis: one row per position; the other two axes and the channels are summed
 # away (X_T, X_L and X_M of the paper times W).

@@ -28,9 +28,9 @@ from cdsa.models.quantiles import FIRST_STEP, LEVELS, MIDDLE, in_order
 from cdsa.models.stack import feed_forward
 from cdsa.models.surroundings import Surroundings, easy_answer
 
-TOLD = 6
+TOLD = 7
 """What a cell is told: its value, whether it was observed, the straight line, how near the last
-and the next observation are, and the usual value."""
+and the next observation are, the usual value, and whether that is known."""
 UNSEEN = -3.0
 """The first weight of cells that were not observed, before a sigmoid: a twentieth."""
 
@@ -146,7 +146,9 @@ class Geographic(nn.Module):
         """Cells as vectors (b, t, l, m, c), and the straight line."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
         easy = easy_answer(values, observed)
-        told = [values, observed.to(values.dtype), *easy, around.usual]
+        known = ~around.usual.isnan()
+        usual = torch.where(known, around.usual, 0.0)
+        told = [values, observed.to(values.dtype), *easy, usual, known.to(values.dtype)]
         clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
         return x + self.kind[around.kinds], easy.line

@@ -25,7 +25,7 @@ OWN_MEASUREMENT = (0.5, 5.0)
 
 class Leanings(nn.Module):
     """The priors of one layer: surroundings of T steps, L places, M measurements -> (h, N, N)
-    by axis. Slopes are positive and learnt."""
+    by axis; of location (b, h, N, N) where windows differ. Slopes are positive and learnt."""
 
     def __init__(self, heads: int, measurements: int) -> None:
         super().__init__()
@@ -46,7 +46,8 @@ class Leanings(nn.Module):
             "time": -F.softplus(self.time).unflatten(0, (-1, 1, 1)) * lags,
             "measurement": self.kind[:, kinds.unsqueeze(1), kinds],
         }
-        near = F.softplus(self.likeness).unflatten(0, (-1, 1, 1)) * around.likeness
+        alike = around.likeness.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
+        near = F.softplus(self.likeness).unflatten(0, (-1, 1, 1)) * alike
         if around.distance is not None:
             slopes = F.softplus(self.place).unflatten(0, (-1, 1, 1))
             near = near - slopes * around.distance

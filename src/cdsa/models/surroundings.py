@@ -3,10 +3,14 @@
 Letters: b window of the batch, t time, l and k locations, m measurement.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, einsum
+
+TRUST = 1.0
+"""How many days of a time of day the mean of the whole series counts for."""
 
 
 class Surroundings(NamedTuple):
@@ -17,27 +21,90 @@ class Surroundings(NamedTuple):
     (b, t, f)."""
 
     usual: Tensor
-    """The usual scaled value of a series at this time of day, told from other days; zero if nothing
-    is known of it; (b, t, l, m)."""
+    """The usual scaled value of a series at this time of day, NaN if nothing is known of it;
+    (b, t, l, m)."""
 
     distance: Tensor | None
     """Between locations, in units of the network the weights were trained on; (l, k)."""
 
     likeness: Tensor
-    """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k)."""
+    """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k) or
+    (b, l, k)."""
 
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""
 
-    def to(self, device: torch.device) -> "Surroundings":
-        """The same on another device."""
-        return Surroundings(
-            self.clock.to(device),
-            self.usual.to(device),
-            None if self.distance is None else self.distance.to(device),
-            self.likeness.to(device),
-            self.kinds.to(device),
+    def without(self, lost: Tensor) -> "Surroundings":
+        """The same with nothing known of some locations, (b, l), but where they are."""
+        both = lost.unsqueeze(2) | lost.unsqueeze(1)
+        return self._replace(
+            usual=self.usual.masked_fill(lost.unflatten(1, (1, -1, 1)), torch.nan),
+            likeness=torch.where(both, 0.0, self.likeness),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Whereabouts:
+    """Where and when the cells of a whole cube are, with one empty step at its end."""
+
+    clock: Tensor
+    """(t + 1, f)."""
+
+    slot: Tensor
+    """The time of day that each step belongs to; (t + 1,)."""
+
+    total: Tensor
+    """Sums of scaled values by time of day, (slots, l, m)."""
+
+    count: Tensor
+    distance: Tensor | None
+    likeness: Tensor
+    kinds: Tensor
+    apart: bool
+    """Whether the sums contain the cube's own values: then what is usual is told from outside each
+    window, and never from what may be hidden in it."""
+
+    def around(self, steps: Tensor, values: Tensor, observed: Tensor) -> Surroundings:
+        """The surroundings of windows at these steps (b, t), with all that was measured in them."""
+        slot = self.slot[steps]  # (b, t)
+        total, count = self.total[slot], self.count[slot]  # (b, t, l, m)
+        whole, number = self.total.sum(dim=0), self.count.sum(dim=0)  # (l, m)
+        if self.apart:
+            seen = observed.to(values.dtype)
+            inside = torch.where(observed, values, 0.0)
+            same = (slot.unsqueeze(2) == slot.unsqueeze(1)).to(values.dtype)
+            total = total - einsum("bts, bslm -> btlm", same, inside)
+            count = count - einsum("bts, bslm -> btlm", same, seen)
+            whole = whole - inside.sum(dim=1, keepdim=True)
+            number = number - seen.sum(dim=1, keepdim=True)
+        return Surroundings(
+            self.clock[steps],
+            shrunk(total, count, whole, number),
+            self.distance,
+            self.likeness,
+            self.kinds,
+        )
+
+    def to(self, device: torch.device) -> "Whereabouts":
+        """The same on another device."""
+        return Whereabouts(
+            clock=self.clock.to(device),
+            slot=self.slot.to(device),
+            total=self.total.to(device),
+            count=self.count.to(device),
+            distance=None if self.distance is None else self.distance.to(device),
+            likeness=self.likeness.to(device),
+            kinds=self.kinds.to(device),
+            apart=self.apart,
+        )
+
+
+def shrunk(total: Tensor, count: Tensor, whole: Tensor, number: Tensor) -> Tensor:
+    """Means at a time of day that lean on the mean of the whole series where there are few values,
+    and that on zero, the mean of the network; NaN of a series without a value."""
+    mean = whole / (number + TRUST)
+    told = (total + TRUST * mean) / (count + TRUST)
+    return torch.where(number > 0.5, told, torch.nan)
 
 
 class EasyAnswer(NamedTuple):

@@ -13,7 +13,7 @@ USUAL_GAP = 8.0
 ENOUGH = 0.02
 """Share of a window that must be missing for its gaps to be worth copying."""
 LOST_STATIONS = 0.25
-"""Share of the windows, with natural hiding, in which whole stations are hidden as well."""
+"""Share of the windows in which whole stations are hidden from a network that can do without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ def hide_cells(
 
     'random' hides single cells, 'bursts' gaps in time, series by series, 'mixed' half of the
     windows in one way and half in the other. 'natural' hides half as 'mixed' and half with the gaps
-    of `others`, which are the observed cells of other windows, their stations shuffled; and in some
-    windows whole stations as well. `together`: see `Task`.
+    of `others`, however many: those are the observed cells of other windows, their stations
+    shuffled. `together`: see `Task`.
     """
     place, measurements = observed.device, observed.shape[-1]
     same = torch.arange(measurements) if together is None else together.cpu()
@@ -82,7 +82,7 @@ def hide_cells(
         gaps = torch.where(_some_windows(observed, 0.5, source), gaps, single)
     hidden = gaps[..., same]
     if kind == "natural":
-        hidden = _as_others(hidden, others, source) | _lost_stations(observed, source)
+        hidden = _as_others(hidden, others, source)
     return hidden.to(place) & observed
 
 
@@ -101,8 +101,9 @@ def _as_others(hidden: Tensor, others: Tensor | None, source: torch.Generator) -
     return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, hidden)
 
 
-def _lost_stations(observed: Tensor, source: torch.Generator) -> Tensor:
-    """Whole stations in some windows, each window at its own rate up to a half: (b, 1, l, 1)."""
-    chosen = _some_windows(observed, LOST_STATIONS, source)
-    rate = torch.rand((len(observed), 1, 1, 1), generator=source) / 2
-    return chosen & (torch.rand((len(observed), 1, observed.shape[2], 1), generator=source) < rate)
+def lost_stations(observed: Tensor, source: torch.Generator) -> Tensor:
+    """True for whole stations in some windows, each window at its own rate up to a half: (b, l)."""
+    chosen = torch.rand((len(observed), 1), generator=source) < LOST_STATIONS
+    rate = torch.rand((len(observed), 1), generator=source) / 2
+    luck = torch.rand((len(observed), observed.shape[2]), generator=source)
+    return (chosen & (luck < rate)).to(observed.device)

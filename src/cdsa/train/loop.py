@@ -9,14 +9,14 @@ depends on the machine's speed.
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.train.hiding import Hiding, Task, hide_cells, random_source
+from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at
 from cdsa.train.run import Report, Watch
@@ -155,9 +155,12 @@ def train(
     saved = time.perf_counter()
     steps = max(1, math.ceil(len(windows) / config.batch))
     place.over = True
+    order, ordered = torch.arange(0), -1
     while len(windows) and not run.finished(steps):
         epoch, batch = divmod(place.step, steps)
-        order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
+        if epoch != ordered:
+            order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
+            ordered = epoch
         chosen = order[batch * config.batch : (batch + 1) * config.batch]
         run.learn(windows, chosen, epoch, steps)
         place.seconds = time.perf_counter() - clock
@@ -253,9 +256,8 @@ class _Run:
         if "average" not in self.kept:
             return
         stays = min(self.config.average, self.place.step / (self.place.step + 10))
-        mine = dict(self.model.named_parameters())
-        average = [self.kept["average"][name] for name in mine]
-        torch._foreach_lerp_(average, [part.detach() for part in mine.values()], 1 - stays)
+        for name, part in self.model.named_parameters():
+            self.kept["average"][name].lerp_(part, 1 - stays)
 
     def report(self, epoch: int, steps: int) -> Report:
         """How far the run is."""
@@ -300,6 +302,10 @@ def lesson_loss(
         hidden = hide_cells(
             window.observed, config.hide, config.most, source, task.together, others
         )
+        if window.around is not None and not task.ahead:  # as if there never was a sensor
+            lost = lost_stations(window.observed, source)
+            hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
+            window = replace(window, around=window.around.without(lost))
         if task.ahead:  # gaps in what is looked back on are part of the lesson now and then
             now_and_then = torch.rand((len(hidden), 1, 1, 1), generator=source) < PAST_GAPS
             shown, asked = question(window, task)

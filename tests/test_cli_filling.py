@@ -77,9 +77,7 @@ def test_simple_methods_get_intervals_from_the_check(table, tmp_path):
 def test_places_are_checked_by_hiding_whole_stations(tmp_path, places):
     panel(network(steps=200, stations=6)).to_csv(tmp_path / "in.csv", index=False)
     text = run("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--at", places, *QUICK)
-    assert (
-        "idw" in text and "cdsa" in text and "in gaps of up to 200 steps" in " ".join(text.split())
-    )
+    assert "error of cdsa" in text and "in gaps of up to 200 steps" in " ".join(text.split())
 
 
 def test_intervals_stand_in_netcdf_beside_their_variable(table, tmp_path):
@@ -141,6 +139,33 @@ def test_forecast_uses_what_is_known_in_advance(tmp_path):
     assert (found[:-6].isnull() == before).all()
     told = refused("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "tmp", "-o", "o.csv")
     assert "did you mean 'temp'" in told
+
+
+def test_every_step_of_a_forecast_is_written_whatever_is_known(tmp_path):
+    cube = network(steps=150)
+    cube[-6:, :, 0] = np.nan
+    table = long(cube).dropna(subset=["value"])
+    table.to_csv(tmp_path / "in.csv", index=False)
+    for steps, rows in ((12, 12), (4, 4)):
+        out = tmp_path / f"{steps}.csv"
+        text = run("forecast", tmp_path / "in.csv", "--steps", steps, "--known", "temp", "-o", out,
+                   "--method", "last")  # fmt: skip
+        found = pd.read_csv(out)
+        pm25 = found[found["measurement"] == "pm25"]
+        assert len(pm25) == len(table[table["measurement"] == "pm25"]) + 3 * rows
+        assert found["value"].notna().all() and "2020-01-07 00:00 to" in text
+
+
+def test_a_forecaster_is_kept_with_what_it_knows_in_advance(tmp_path):
+    panel(network(steps=150)).to_csv(tmp_path / "in.csv", index=False)
+    words = ("--forecast", 4, "--known", "temp", *QUICK)
+    run("train", tmp_path / "in.csv", "-o", tmp_path / "m", *words)
+    use = ("forecast", tmp_path / "in.csv", "--steps", 4, "--model", tmp_path / "m", "-o")
+    run(*use, tmp_path / "out.csv", "--known", "temp")
+    assert "trained with temp known in advance" in refused(*use, tmp_path / "no.csv")
+    assert "--known is for forecasters" in refused(
+        "train", tmp_path / "in.csv", "-o", tmp_path / "n", "--known", "temp"
+    )
 
 
 def test_a_saved_network_fills_stations_it_never_saw(tmp_path):

@@ -325,7 +325,19 @@ def test_it_chooses_by_the_data():
     assert Cdsa().settled(wide).steps == 10 and Cdsa().settled(wide).train.batch == 1
 
 
+def test_a_short_table_is_forecast_as_far_as_it_is_asked():
+    assert Cdsa(horizon=12).settled(network(steps=50)).steps == 38
+
+
+def test_too_many_stations_are_refused():
+    many_more = network(steps=3, stations=4001, measurements=1, places=False)
+    with pytest.raises(ConfigError, match="region by region"):
+        Cdsa().settled(many_more)
+
+
 def test_what_is_set_is_not_chosen():
+    same = replace(Cdsa(), model=GeographicConfig(), train=replace(Cdsa().train, minutes=0.5))
+    assert same.settled(network()).model == GeographicConfig()
     own = GeographicConfig(channels=16, heads=4)
     method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch=5, minutes=0.5))
     settled = method.settled(network())

@@ -217,11 +217,16 @@ def test_a_forecast_looks_at_no_more_than_it_must(cube):
 
 def test_more_steps_than_were_learnt_are_refused(cube):
     with pytest.raises(ConfigError, match="can foresee 6 steps"):
-        cdsa.forecast(cube, 7, small(forecast=True))
+        forecast_with(small(forecast=True).fit(cube), cube, 7)
     with pytest.raises(ConfigError, match="has not learnt to foresee"):
-        cdsa.forecast(cube, 2, small())
+        forecast_with(small().fit(cube), cube, 2)
     with pytest.raises(ConfigError, match="can foresee 3 steps"):  # as its windows were shortened
         cdsa.forecast(cube[:6], 5, small(forecast=True))
+
+
+def test_a_method_is_made_to_foresee_as_far_as_is_asked(cube):
+    for method in (small(forecast=True), small()):
+        assert cdsa.forecast(cube, 7, method)["value"].sizes["time"] == 107
 
 
 def test_an_exam_that_asks_nothing_is_none(cube, spied):

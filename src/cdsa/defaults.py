@@ -8,7 +8,5 @@ INTERVAL = 0.9
 FORECAST = TRAIN = NETWORK = "cdsa"
 LEAST_CELLS = 500
 """Measured cells from which on a network can learn anything; with fewer, 'auto' does not try."""
-BETWEEN = ("idw",)
-"""The same for places without a sensor."""
 SIMPLER = ("linear", "climatology", "knn")
 """What the default network is compared with, as far as it is installed."""

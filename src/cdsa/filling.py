@@ -15,6 +15,8 @@ from cdsa.method import Filler, Method, fill_and_ends, make_method
 from cdsa.scoring import candidates, choose
 
 logger = logging.getLogger("cdsa")
+WIDEST = 0.99
+"""The widest interval that can be calibrated."""
 OF_A_FILL = ("observed", "filled", "unfillable")
 """What the cells of a filled cube may be."""
 
@@ -76,8 +78,11 @@ def fill_with(
 
 def check_share(interval: float) -> None:
     """Refuse what an interval cannot promise to hold."""
-    if not 0 < interval < 1:
-        raise ConfigError(f"an interval holds a share between 0 and 1, but found {interval:g}")
+    if not 0 < interval <= WIDEST:
+        raise ConfigError(
+            f"an interval holds a share between 0 and 1, {WIDEST:g} at the most, but found "
+            f"{interval:g}"
+        )
 
 
 def forecast(
@@ -148,6 +153,8 @@ def forecast_with(
     longer = append_times(cube, max(steps, foresees, given))
     if future is not None and given:
         longer[cube.sizes["time"] :][:given] = future.transpose(*cube.dims).to_numpy()
+    if isinstance(filler, Acquainted):
+        filler = filler.acquainted(cube)
     # a network starts its horizon where the cube ends, and needs nothing before what it looks at
     end = cube.sizes["time"]
     back = min(getattr(filler, "looks_back", end), end)
@@ -165,6 +172,13 @@ def forecast_with(
         coords=whole.coords,
         attrs=ahead.attrs,
     )
+
+
+@runtime_checkable
+class Acquainted(Filler, Protocol):
+    """A filler that can learn of stations it has not met."""
+
+    def acquainted(self, cube: xr.DataArray) -> Filler: ...
 
 
 @runtime_checkable

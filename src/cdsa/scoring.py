@@ -167,11 +167,9 @@ class Choice:
     filler: Filler
 
 
-def candidates(
-    network: str | Method = defaults.NETWORK, simpler: Sequence[str] = defaults.SIMPLER
-) -> list[str | Method]:
+def candidates(network: str | Method = defaults.NETWORK) -> list[str | Method]:
     """The network, and the simpler methods that it has to be better than."""
-    return [network, *(name for name in simpler if info_of(name).installed)]
+    return [network, *(name for name in defaults.SIMPLER if info_of(name).installed)]
 
 
 def choose(

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa import defaults
-from cdsa.cli.options import Detail, File, Interval, Json, Model, Output, Overwrite
+from cdsa.cli.options import (
+    Detail,
+    File,
+    Interval,
+    Json,
+    Known,
+    Model,
+    Output,
+    Overwrite,
+    read_names,
+)
 from cdsa.cli.reading import Reading, reads_a_file
 from cdsa.cli.training import Training, make_trained, trains
 
@@ -116,14 +126,7 @@ def forecast(
         typer.Option("--method", help=f"See 'cdsa methods'; {defaults.FORECAST} if not given."),
     ] = None,
     model: Model = None,
-    known: Annotated[
-        str | None,
-        typer.Option(
-            "--known",
-            help="Columns whose values ahead are in the file already, such as a weather forecast.",
-            metavar="A,B",
-        ),
-    ] = None,
+    known: Known = None,
     detail: Detail = None,
     interval: Interval = defaults.INTERVAL,
     overwrite: Overwrite = False,
@@ -140,14 +143,13 @@ def forecast(
     check_outputs(outputs, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.FORECAST)
     check_share(interval)
-    in_advance = tuple(name.strip() for name in (known or "").split(",") if name.strip())
+    in_advance = read_names(known)
     if model is None:
         make_trained(given, training, ahead=steps, known=in_advance)
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     past, future = split_known(source.cube, in_advance)
-    more = steps - future.sizes["time"]
-    longer = source.ahead(more) if more > 0 else source
+    longer = source.ahead(steps, future.sizes["time"])
     show.print_notes(source, show.err if json else show.out)
     filler: Filler
     if model is not None:
@@ -169,7 +171,9 @@ def forecast(
     if json:
         show.print_json(records)
     else:
-        networks.print_forecast(longer, steps, records, outputs, network=info_of(given).trains)
+        ahead = slice(past.sizes["time"], past.sizes["time"] + steps)
+        trained = info_of(given).trains
+        networks.print_forecast(longer, ahead, records, outputs, network=trained)
 
 
 @reads_a_file
@@ -189,6 +193,7 @@ def train(
         int | None,
         typer.Option("--forecast", help="Train to foresee so many steps.", min=1, metavar="STEPS"),
     ] = None,
+    known: Known = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Start anew in a folder that holds a network.")
     ] = False,
@@ -205,7 +210,10 @@ def train(
     name = method or (defaults.FORECAST if forecast else defaults.TRAIN)
     if not info_of(name).trains:
         raise ConfigError(f"'{name}' has nothing to train; use it with cdsa fill --method {name}")
-    make_trained(name, training, ahead=forecast or 0)  # refuses before any work is done
+    in_advance = read_names(known)
+    if in_advance and not forecast:
+        raise ConfigError("--known is for forecasters. Say how many steps with --forecast")
+    make_trained(name, training, ahead=forecast or 0, known=in_advance)  # refuses before any work
     pick_device(str(training.get("device", "auto")))
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
@@ -213,7 +221,7 @@ def train(
     if open_folder(output, overwrite=overwrite):
         show.note(f"going on with the training in {output}")
     with work.training(training, active=True, folder=output) as run:
-        made = make_trained(name, training, ahead=forecast or 0, run=run)
+        made = make_trained(name, training, ahead=forecast or 0, run=run, known=in_advance)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
     work.note_short_windows(filler)
     save_filler(filler, output, command=work.command_line())

@@ -94,7 +94,7 @@ def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
 
 def print_forecast(
     source: Source,
-    steps: int,
+    ahead: slice,
     records: Sequence[Mapping[str, Value]],
     outputs: Sequence[Path],
     *,
@@ -103,7 +103,8 @@ def print_forecast(
     """What was foreseen, what error to expect, and where it was written."""
     stamp = show.Stamps(source)
     times = source.cube["time"].to_numpy()
-    span = f"{stamp(times[-steps])} to {stamp(times[-1])}{stamp.zone}"
+    steps = ahead.stop - ahead.start
+    span = f"{stamp(times[ahead.start])} to {stamp(times[ahead.stop - 1])}{stamp.zone}"
     show.out.print(f"{show.several(steps, 'step')} ahead: {span}")
     units = unit_of(source.cube)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

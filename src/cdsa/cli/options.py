@@ -15,6 +15,14 @@ Interval = Annotated[
         "--interval", help="Share of hidden values that lower and upper hold.", metavar="SHARE"
     ),
 ]
+Known = Annotated[
+    str | None,
+    typer.Option(
+        "--known",
+        help="Columns whose values ahead are in the file already, such as a weather forecast.",
+        metavar="A,B",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else.")]
 Hide = Annotated[
     str,
@@ -57,6 +65,11 @@ Command = Callable[..., None]
 def option(panel: str, *names: str, help: str, metavar: str | None = None) -> object:
     """An option that the help shows in this panel."""
     return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+
+
+def read_names(text: str | None) -> tuple[str, ...]:
+    """Names that were given with commas between them."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def takes(

@@ -234,8 +234,8 @@ def print_filled(
         inside = expected.errors.overall()["coverage"]
         if np.isfinite(inside):
             out.print(
-                f"of those cells, 90% intervals (lower, upper) held {inside:.0%}: "
-                "calibrated on other hidden cells, by measurement and gap length"
+                f"90% intervals held {inside:.0%} of those cells; they were calibrated on other "
+                "hidden cells, by measurement and gap length"
             )
     elif told:
         out.print(

@@ -103,11 +103,17 @@ def chosen(
     network and simpler methods on the same hidden cells, takes the best and says why. With nothing
     to fill, or too little to try methods on, it takes the simplest."""
     auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
-    simpler = defaults.BETWEEN if more else defaults.SIMPLER
-    idle = not cube.isnull().any() or int(cube.notnull().sum()) < defaults.LEAST_CELLS
+    few = int(cube.notnull().sum()) < defaults.LEAST_CELLS
     hidden = cells_to_check_on(learnt_from, stations=more) if check else None
-    if auto and (idle or (check and hidden is None)):
-        name, auto = simpler[0], False
+    if auto and more:  # nothing else fills gaps and places alike
+        name, auto = defaults.NETWORK, False
+    elif auto and (few or not cube.isnull().any() or (check and hidden is None)):
+        name, auto = defaults.SIMPLER[0], False
+        if few and cube.isnull().any():
+            show.note(
+                f"fewer than {defaults.LEAST_CELLS} measured cells are too few for a network: "
+                f"filling with {name}"
+            )
     wanted = defaults.NETWORK if auto else name
     network = info_of(wanted).trains
     with training(options, active=network) as run:
@@ -117,7 +123,7 @@ def chosen(
         with show.busy(quiet, quiet=network):
             if hidden is None:
                 return Chosen(made.fit(learnt_from), label, None)
-            choice = choose(candidates(made, simpler) if auto else [made], learnt_from, hidden)
+            choice = choose(candidates(made) if auto else [made], learnt_from, hidden)
     scores = {scored.method: scored for scored in choice.scores}
     return Chosen(choice.filler, choice.best, scores[choice.best], tuple(_reasons(scores, choice)))
 
@@ -145,7 +151,7 @@ def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Pat
         then = ", ".join(filler.method.known) or "nothing"
         raise ConfigError(
             f"the network in {folder} was trained with {then} known in advance. Say so alike with "
-            "--known"
+            "--known, or train one with cdsa train --forecast N --known ..."
         )
 
 
@@ -170,7 +176,8 @@ def say_training(method: object) -> None:
     told = method.train
     spans = [f"{told.minutes:g} minutes (--minutes)"] if told.minutes else []
     spans += [f"{told.passes:,} passes (--epochs)"] if told.passes < math.inf else []
-    show.note(f"training {method.label} for {' or '.join(spans)}")
+    size = getattr(method, "size", "")
+    show.note(f"training {method.label} for {' or '.join(spans)}{size}")
 
 
 @runtime_checkable

@@ -210,7 +210,12 @@ def make_method(
                 f"a method is a name such as 'linear', or has fit(cube), but found {method!r}. "
                 "To compare several, call cdsa.score once for each"
             )
-        return str(getattr(method, "label", type(method).__name__.lower())), method
+        given: Any = method
+        if ahead and getattr(given, "horizon", ahead) < ahead:
+            given = given.foreseeing(ahead)
+        if ahead and known and hasattr(given, "knowing"):
+            given = given.knowing(known)
+        return str(getattr(given, "label", type(given).__name__.lower())), given
     whole, _, preset = method.partition("@")
     name, _, manner = whole.partition(":")
     info = info_of(name)

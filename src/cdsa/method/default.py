@@ -25,6 +25,7 @@ CELLS_OF_A_STEP = 10_000
 """A step of training takes windows of about so many cells."""
 MOST_WINDOWS = 64
 """Of a step of training."""
+MOST_STATIONS = 4_000
 STARTS = 50_000
 """Windows to learn from start at every step of the table, or at so many of them."""
 
@@ -36,6 +37,7 @@ SIZES = (
     (math.inf, GeographicConfig()),
 )
 """Up to so many minutes: the network that learns best in them."""
+TO_CHOOSE = GeographicConfig()
 
 
 def training() -> TrainConfig:
@@ -60,7 +62,7 @@ class Cdsa(Neural):
     name: ClassVar[str] = "cdsa"
     SMALLEST_WINDOW: ClassVar[int] = 0
 
-    model: GeographicConfig = field(default_factory=GeographicConfig)
+    model: GeographicConfig = TO_CHOOSE
     train: TrainConfig = field(default_factory=training)
     steps: int = 0
     """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
@@ -71,6 +73,13 @@ class Cdsa(Neural):
     fitted: bool = True
     """Whether the size of the network and of its batches is chosen by the data and the time there
     is, as far as they are not set otherwise; if not, `model` and `train` are taken as they are."""
+
+    @property
+    def size(self) -> str:
+        """What was chosen, in words."""
+        length = f"{self.steps} + {self.horizon}" if self.horizon else f"{self.steps}"
+        model = self.model
+        return f": windows of {length} steps, {model.layers} layers of {model.channels} channels"
 
     def by_preset(self, name: str) -> "Cdsa":
         """The settings of this name, for the same task."""
@@ -89,10 +98,15 @@ class Cdsa(Neural):
     def settled(self, cube: xr.DataArray) -> Self:
         """The same with all that was left open chosen by the data."""
         there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
+        if cube.sizes["location"] > MOST_STATIONS:
+            raise ConfigError(
+                f"every station looks at every other, so there can be {MOST_STATIONS:,} of them, "
+                f"but there are {cube.sizes['location']:,}. Fill them region by region"
+            )
         steps = self.steps
         if not steps:
             fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
-            steps = max(1, min(max(WINDOW, self.horizon), fitting, there))
+            steps = max(1, min(max(WINDOW, self.horizon), fitting, there - self.horizon))
         length = steps + self.horizon
         train, model = self.train, self.model
         if train.minutes is None and train.epochs is None:
@@ -101,7 +115,7 @@ class Cdsa(Neural):
         if self.fitted and train.batch == training().batch:
             batch = round(CELLS_OF_A_STEP / (length * series))
             train = replace(train, batch=int(np.clip(batch, 1, MOST_WINDOWS)))
-        if self.fitted and model == GeographicConfig():
+        if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)
         stride = self.stride or min(length, max(1, there // STARTS))

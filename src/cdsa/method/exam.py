@@ -58,7 +58,8 @@ def choose_exam(
         case "random":
             hidden = AtRandom(share=share)(own, rng)
         case "natural":
-            hidden = AtRandom(share=share / 3)(own, rng) | Bursts(share=share * 2 / 3)(own, rng)
+            hidden = AtRandom(share=share / 3)(own, rng)
+            hidden = hidden | Bursts(share=share * 2 / 3)(own.where(~hidden), rng)
         case _:
             hidden = Bursts(share=share)(own, rng)
     return inside, (hidden & on_time(inside, own)).transpose(*own.dims)

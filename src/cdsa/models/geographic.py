@@ -39,6 +39,9 @@ UNSEEN = -3.0
 class GeographicConfig:
     """Widths of the default network."""
 
+    situated: ClassVar[bool] = True
+    """It is told where and when its cells are."""
+
     channels: int = 48
     """Size of the vector that stands for one cell between layers."""
 
@@ -46,6 +49,7 @@ class GeographicConfig:
     """Maps per axis and layer; `channels` must be a multiple of it."""
 
     layers: int = 6
+    """Of attention and feed-forward, one on top of the other."""
 
     d: int = 2
     """Query and key channels of a head per cell; more only costs memory."""
@@ -61,8 +65,6 @@ class GeographicConfig:
                 f"channels={self.channels} does not split into heads={self.heads}; the next size "
                 f"that does is channels={nearest}"
             )
-
-    situated: ClassVar[bool] = True
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that knows so many measurements; what is ahead is filled like any gap."""

@@ -36,7 +36,7 @@ class Arrays:
     notes: tuple[str, ...]
     doubts: tuple[str, ...]
 
-    def with_steps_ahead(self, cube: xr.DataArray) -> "Arrays":
+    def with_steps_ahead(self, cube: xr.DataArray, ahead: slice) -> "Arrays":
         """The data set with room for the steps that `cube` has beyond it."""
         return replace(self, cube=cube)
 
@@ -45,19 +45,30 @@ class Arrays:
         axis = self.axes.get("location")
         if axis is None or axis not in self.data.indexes:
             raise TableError(
-                "places can be added to arrays with an axis of station names, but these have none. "
-                "Write a table instead: -o OUT.csv, from a table"
+                "places can be added to arrays whose axis of stations has names, but this one has "
+                "none. Give it a coordinate of that name, or use a table"
             )
         old = self.data[axis].to_numpy()
         new = cube["location"].to_numpy()[len(old) :]
-        data = self.data.reindex({axis: np.concatenate([old.astype(object), new])})
+        try:
+            labels = np.concatenate([old, new.astype(old.dtype)])
+            if (labels[len(old) :].astype(str) != new.astype(str)).any():
+                raise ValueError("cut short")
+        except ValueError:  # numbers, and a name among them: all become text
+            labels = np.concatenate([old.astype(str), new.astype(str)])
+        empty = {  # whole numbers stay whole numbers
+            name: np.nan if variable.dtype.kind == "f" else np.zeros((), variable.dtype).item()
+            for name, variable in self.data.variables.items()
+            if variable.dtype.kind in "fiub"
+        }
+        data = self.data.assign_coords({axis: labels[: len(old)]})
+        data = data.reindex({axis: labels}, fill_value=empty)
         for names, place in ((LAT, "lat"), (LON, "lon")):
             found = named([str(name) for name in self.data.variables], names)
             if found is not None and self.data[found].dims == (axis,):
                 data[found] = (axis, cube[place].to_numpy(), self.data[found].attrs)
         for variable in self.variables:
             data[variable].encoding = self.data[variable].encoding
-        data[axis] = data[axis].astype(str) if old.dtype.kind in "UT" else data[axis]
         return replace(self, cube=cube, data=data)
 
     @property

@@ -67,10 +67,15 @@ class Source:
         sizes = " x ".join(f"{size} {axis}s" for axis, size in self.cube.sizes.items())
         return f"<Source {self.name}: {self.layout}; {sizes}>"
 
-    def ahead(self, steps: int) -> "Source":
-        """The source with so many empty steps behind its end, to be written with a forecast."""
-        content = self.content.with_steps_ahead(append_times(self.content.cube, steps))
-        return replace(self, content=content, cube=append_times(self.cube, steps), rows=None)
+    def ahead(self, steps: int, given: int = 0) -> "Source":
+        """The source to be written with a forecast of so many steps: empty ones behind its end,
+        less those `given` there already, with what is known in advance."""
+        first, more = self.cube.sizes["time"] - given, steps - given
+        own, cube = self.content.cube, self.cube
+        if more > 0:
+            own, cube = append_times(own, more), append_times(cube, more)
+        content = self.content.with_steps_ahead(own, slice(first, first + steps))
+        return replace(self, content=content, cube=cube, rows=None)
 
     def at(self, places: pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each of these places, a table of names, lat and lon:

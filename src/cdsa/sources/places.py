@@ -42,7 +42,8 @@ def read_places(table: pd.DataFrame, options: ReadOptions) -> Places:
         raise TableError(
             f"each station stands once in the locations table, but '{twice}' does twice"
         )
-    plain = replace(options, missing=())
+    comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
+    plain = replace(options, missing=(), decimal="," if comma else ".")
     found = (read_numbers(table[column], plain, where) for column in (lat, lon))
     return Places([texts[code] for code in codes], *found)
 

@@ -108,12 +108,12 @@ class Table:
     doubts: tuple[str, ...] = ()
     """What may have been read wrongly."""
 
-    ahead: int = 0
-    """Steps added behind the table's end."""
+    ahead: slice | None = None
+    """Steps of a forecast, which alone get rows that the table lacks."""
 
-    def with_steps_ahead(self, cube: xr.DataArray) -> "Table":
-        """The table with room for the steps that `cube` has beyond it; it gets no other rows."""
-        ahead = cube.sizes["time"] - self.cube.sizes["time"]
+    def with_steps_ahead(self, cube: xr.DataArray, ahead: slice) -> "Table":
+        """The table with room for the steps that `cube` has beyond it; of rows that it lacks, only
+        those of the steps `ahead` are added."""
         rows = replace(self.rows, shape=(cube.sizes["time"], *self.rows.shape[1:]))
         return replace(self, cube=cube, rows=rows, ahead=ahead)
 
@@ -181,8 +181,9 @@ class Table:
         old, shape = self.rows.keys, self.rows.key_shape
         there = np.zeros(int(np.prod(shape)), dtype=bool)
         there[old] = True
-        if self.ahead:
-            there[: (shape[0] - self.ahead) * shape[1] * shape[2]] = True
+        if self.ahead is not None:
+            cells = shape[1] * shape[2]
+            there[: self.ahead.start * cells] = there[self.ahead.stop * cells :] = True
         absent = np.flatnonzero(~there)
         if len(absent) == 0:
             return old, None

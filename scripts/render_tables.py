@@ -20,11 +20,18 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+class NotMeasuredError(Exception):
+    """There is no record of it."""
+
+
 def latest(name: str, what: str | None = None) -> pd.DataFrame:
     """The records of the last run in a results file; of several kinds, of this one."""
-    records = pd.DataFrame(read_results(ROOT / "results" / f"{name}.jsonl"))
-    if what is not None:
+    path = ROOT / "results" / f"{name}.jsonl"
+    records = pd.DataFrame(read_results(path) if path.exists() else [])
+    if what is not None and len(records):
         records = records[records["what"] == what]
+    if not len(records):
+        raise NotMeasuredError(name)
     return records[records["when"] == records["when"].max()]
 
 
@@ -182,6 +189,8 @@ def measured(data: str, **wanted: object) -> pd.DataFrame:
 
 def origin_of(records: pd.DataFrame, command: str) -> pd.DataFrame:
     """Where several records come from."""
+    if not len(records):
+        raise NotMeasuredError(command)
     commits = ", ".join(sorted(set(records["commit"])))
     return records.tail(1).assign(command=command, commit=commits)
 
@@ -358,9 +367,17 @@ TABLES = {
 }
 
 
+def table(name: str) -> str:
+    """A table as the results say, or that it is not measured yet."""
+    try:
+        return TABLES[name]()
+    except NotMeasuredError:
+        return "Not measured yet.\n"
+
+
 def rendered(text: str) -> str:
     """A page with all its tables as the results say."""
-    return MARKED.sub(lambda m: f"{m[1]}{TABLES[m[2]]()}{m[3]}", text)
+    return MARKED.sub(lambda m: f"{m[1]}{table(m[2])}{m[3]}", text)
 
 
 def main() -> None:

@@ -22,8 +22,10 @@ from cdsa.train.loop import TrainConfig
 
 EXAM_WINDOWS = 48
 """At most so many windows have validation cells in them."""
-CONTEXTS = 6
+CONTEXTS = 4
 """How often at most the exam is asked again for intervals, with more hidden around its cells."""
+PIECES = 16
+"""Of so many stretches of the exam at most."""
 MOST_AROUND = 0.7
 PLENTY = 50
 """Cells of a measurement and class of gap lengths that need no more of their kind."""
@@ -93,9 +95,13 @@ class Exam:
     steps: NDArray[np.bool_]
     """Steps of the exam; of a forecaster the time of its own."""
 
-    def errors(self) -> tuple[dict[str, Value], ...]:
-        """Errors on the cells of the exam, per measurement in its own unit."""
-        sheets = self._sheets()
+    def result(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
+        """Errors on the cells of the exam, and what makes intervals hold their share of them."""
+        sheets = self._sheets([end for level in LEVELS for end in ends_of(level)])
+        return self._errors(sheets), self._calibration(sheets, seed)
+
+    def _errors(self, sheets: "Sequence[_Sheet]") -> tuple[dict[str, Value], ...]:
+        """Errors per measurement in its own unit."""
         if not sheets:
             return ()
         found = [measure(s.guess, s.truth, s.asked, s.visible) for s in sheets]
@@ -112,15 +118,15 @@ class Exam:
             for name, row in figures.iterrows()
         )
 
-    def calibration(self, seed: int) -> Calibration | None:
-        """What makes intervals hold their share of the exam's cells.
+    def _calibration(self, sheets: "Sequence[_Sheet]", seed: int) -> Calibration | None:
+        """What makes intervals hold their share.
 
         Gaps of all lengths are wanted, but few cells are kept for the exam. Where it has too few of
         a kind, they are asked for again with more of what is around them hidden.
         """
         names = tuple(str(name) for name in self.own["measurement"].to_numpy())
         ends = [end for level in LEVELS for end in ends_of(level)]
-        cells = [sheet.cells() for sheet in self._sheets(ends)]
+        cells = [sheet.cells() for sheet in sheets]
         if not any(len(part.truth) for part in cells):
             return None
         plenty = np.zeros((len(names), NEVER + 1), dtype=np.int64)
@@ -139,7 +145,7 @@ class Exam:
         return Calibration.learn(Told.joined(cells), names, angles)
 
     def _sheets(
-        self, levels: Sequence[float] = (), rng: np.random.Generator | None = None
+        self, levels: Sequence[float], rng: np.random.Generator | None = None
     ) -> list["_Sheet"]:
         """The network's answers; with a generator, after hiding more of what is around."""
         return self._foreseen(levels) if self.network.ahead else self._filled(levels, rng)
@@ -149,7 +155,10 @@ class Exam:
         margin, sheets = self.network.length // 2, []
         network = self.network.placed(self.own.where(~self.hidden))
         asking = self.hidden.any(("location", "measurement")).to_numpy()
-        for part in stretches(self.steps & asking_nearby(asking, self.network.length)):
+        parts = stretches(self.steps & asking_nearby(asking, self.network.length))
+        if rng is not None:
+            parts = [parts[n] for n in _evenly(len(parts), PIECES)]
+        for part in parts:
             low, high = max(0, part.start - margin), part.stop + margin
             piece, asked = (c.isel(time=slice(low, high)) for c in (self.own, self.hidden))
             shown, lost = piece.where(~asked), np.zeros(piece.sizes["location"], dtype=bool)
@@ -158,13 +167,12 @@ class Exam:
                 shown = shown.where(~more(share=MOST_AROUND * rng.random())(shown, rng))
                 lost = rng.random(len(lost)) < rng.random() / 2
                 shown = shown.where(~xr.DataArray(lost, dims="location")).transpose(*piece.dims)
-            told = network.forgetting(lost).answer(to_components(shown), levels)
+            told = network.forgetting(lost).answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
             gaps = gap_class(np.where(missing.all(axis=0), LONGEST, run_lengths(missing)))
             gaps[:, lost] = NEVER if self.network.frame else gaps[:, lost]
-            guess, *quantiles = (from_components(one, piece) for one in told)
-            guess = within_bounds(guess)
-            sheets.append(_Sheet(guess, quantiles, piece, asked, shown, gaps))
+            guess = within_bounds(from_components(told.isel(quantile=0), piece))
+            sheets.append(_Sheet(guess, _ends(told, piece), piece, asked, shown, gaps))
         return sheets
 
     def _foreseen(self, levels: Sequence[float]) -> list["_Sheet"]:
@@ -179,13 +187,12 @@ class Exam:
         sheets = []
         for ahead, told in enumerate(network.foresee(plain, origins, levels)):
             truth = self.own.isel(time=origins + ahead)
-            guess, *quantiles = (
-                from_components(one.assign_coords(time=truth["time"]), truth) for one in told
-            )
-            guess = within_bounds(guess)
+            answer = xr.concat(told, "quantile").assign_coords(time=truth["time"])
+            answer = answer.transpose(..., "quantile")
+            guess = within_bounds(from_components(answer.isel(quantile=0), truth))
             gaps = np.full(truth.shape, gap_class(np.array([ahead + 1]))[0])
             asked = truth.notnull() & ~truth["measurement"].isin(network.known)
-            sheets.append(_Sheet(guess, quantiles, truth, asked, truth, gaps))
+            sheets.append(_Sheet(guess, _ends(answer, truth), truth, asked, truth, gaps))
         return sheets
 
 
@@ -204,12 +211,26 @@ def _evenly(there: int, most: int) -> NDArray[np.int64]:
     return np.linspace(0, there - 1, most).round().astype(np.int64)
 
 
+def _ends(told: xr.DataArray, like: xr.DataArray) -> NDArray[np.float64]:
+    """Quantiles in components as those of the user's measurements, (t, l, m, q); a direction, which
+    has two components, has none."""
+    values, names = told.to_numpy()[..., 1:], told["measurement"].to_numpy().tolist()
+    nothing = np.full(values.shape[:2] + values.shape[3:], np.nan)
+    columns = [
+        values[:, :, names.index(name)] if name in names else nothing
+        for name in like["measurement"].to_numpy()
+    ]
+    return np.stack(columns, axis=2)
+
+
 @dataclass(frozen=True, eq=False)
 class _Sheet:
     """What was answered, asked and true, in the user's units."""
 
     guess: xr.DataArray
-    quantiles: list[xr.DataArray]
+    quantiles: NDArray[np.float64]
+    """(t, l, m, q), NaN of directions."""
+
     truth: xr.DataArray
     asked: xr.DataArray
     visible: xr.DataArray
@@ -222,7 +243,7 @@ class _Sheet:
         return Told(
             point=self.guess.to_numpy()[at],
             truth=self.truth.to_numpy()[at].astype(np.float64),
-            ends=np.stack([one.to_numpy()[at] for one in self.quantiles]),
+            ends=self.quantiles[at].T,
             measurement=at[2],
             gap=self.gaps[at],
         )

@@ -89,15 +89,20 @@ class Network:
 
     def answer(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
         """The guess for every cell the network knows of, NaN elsewhere, and its quantiles at these
-        levels. The network must be placed for the cube. Windows overlap and stream through it; only
-        their results are kept."""
+        levels. The network must be placed for the cube."""
+        told = self.answers(cube, levels)
+        return [told.isel(quantile=q) for q in range(1 + len(levels))]
+
+    def answers(self, cube: xr.DataArray, levels: Sequence[float]) -> xr.DataArray:
+        """The same as one cube with the axis `quantile` behind the others, the guess first. Windows
+        overlap and stream through the network; only their results are kept."""
         own = self._own(cube)
         if not own.sizes["measurement"]:
-            return [xr.full_like(cube, np.nan) for _ in range(1 + len(levels))]
+            return xr.full_like(cube, np.nan).expand_dims({"quantile": 1 + len(levels)}, axis=-1)
         told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
+        told = told if levels else told.expand_dims("quantile", axis=-1)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
-        told = self.scaler.part(own).denormalise(told).reindex(axes)
-        return [told.isel(quantile=q) for q in range(1 + len(levels))] if levels else [told]
+        return self.scaler.part(own).denormalise(told).reindex(axes)
 
     @torch.no_grad()
     def foresee(

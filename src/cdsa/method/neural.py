@@ -312,8 +312,8 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
         frame=frame,
         known=method.known if ahead else (),
     )
-    examined = Exam(network, own, hidden, exam_steps)
-    return replace(network, errors=examined.errors(), calibration=examined.calibration(method.seed))
+    errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
+    return replace(network, errors=errors, calibration=calibration)
 
 
 def task_of(method: Neural, names: NDArray[np.str_], ahead: int) -> Task:

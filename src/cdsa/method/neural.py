@@ -274,16 +274,19 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     visible = plain.where(~asked & on_time(learnt_steps, plain))
     scaler = Scaler.learn(visible)
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
-    frame = where = None
+    frame = where = exam_where = None
     if method.model.situated:
-        frame = Frame.learn(seen)
-        where = frame.where(seen, np.arange(len(names)), learning=True)
+        frame, kinds = Frame.learn(seen), np.arange(len(names))
+        where = frame.where(seen, kinds, learning=True)
+        exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))
     windows = _with_something(
         cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, where=where),
         ahead or length,
     )
-    exam = cut(bare(scaled), length, ahead or length, asked=asked, part=exam_steps, where=where)
+    exam = cut(
+        bare(scaled), length, ahead or length, asked=asked, part=exam_steps, where=exam_where
+    )
     exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
     sizes = Sizes(length, plain.sizes["location"], len(names))
     model = build(method, sizes, ahead, frame.clocks if frame else 0)

@@ -19,7 +19,7 @@ from cdsa.models.attention import (
     whole_map,
 )
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.quantiles import LEVELS, at_levels, in_order, pinball, told
+from cdsa.models.quantiles import QUANTILES, at_levels, in_order, parted, pinball
 from cdsa.models.surroundings import Surroundings, easy_answer
 
 CONFIG = GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16)
@@ -82,7 +82,7 @@ def test_weighted_mixing_is_a_mean_over_what_carries_information():
 def test_the_same_weights_serve_any_size(model):
     for sizes in (Sizes(1, 1, 3), Sizes(12, 1, 3), Sizes(5, 9, 3), Sizes(30, 2, 3)):
         answer = model(*window(sizes), around(sizes))
-        assert answer.shape == (2, *sizes, 1 + len(LEVELS)) and answer.isfinite().all()
+        assert answer.shape == (2, *sizes, 1 + len(QUANTILES)) and answer.isfinite().all()
 
 
 def test_a_part_of_the_measurements_is_found_by_number(model):
@@ -163,14 +163,14 @@ def test_slopes_stay_positive_whatever_is_learnt(model):
 
 
 def test_quantiles_never_cross():
-    raw = 20 * torch.randn(200, len(LEVELS))
+    raw = 20 * torch.randn(200, len(QUANTILES))
     assert (in_order(raw).diff(dim=-1) >= 0).all()
     answer = Geographic(CONFIG, SIZES, 2).double()(*window(), around())
-    assert (told(answer)[1].diff(dim=-1) >= 0).all()
+    assert (parted(answer)[1].diff(dim=-1) >= 0).all()
 
 
 def test_levels_between_quantiles_lie_between_them():
-    quantiles = torch.tensor([float(n) for n in range(len(LEVELS))]).expand(3, -1)
+    quantiles = torch.tensor([float(n) for n in range(len(QUANTILES))]).expand(3, -1)
     wanted = torch.tensor([0.05, 0.075, 0.5, 0.01, 0.99])
     expected = torch.tensor([0.0, 0.5, 9.0, 0.0, 18.0]).expand(3, -1)
     torch.testing.assert_close(at_levels(quantiles, wanted), expected)
@@ -178,7 +178,7 @@ def test_levels_between_quantiles_lie_between_them():
 
 def test_the_pinball_loss_of_a_point_is_its_absolute_error():
     point, truth = torch.tensor([1.0, -2.0]), torch.tensor([3.0, -2.5])
-    same = point.unsqueeze(-1).expand(-1, len(LEVELS))
+    same = point.unsqueeze(-1).expand(-1, len(QUANTILES))
     torch.testing.assert_close(pinball(same, truth), (point - truth).abs())
 
 

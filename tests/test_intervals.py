@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cdsa.method import make_method
-from cdsa.method.intervals import ENOUGH, LEVELS, NEVER, BoundedFiller, Calibration, Told, ends_of
-from cdsa.models.quantiles import LEVELS as QUANTILES
+from cdsa.method.intervals import ENOUGH, NEVER, SHARES, BoundedFiller, Calibration, Told, ends_of
+from cdsa.models.quantiles import QUANTILES
 from conftest import network
 
 
@@ -13,7 +13,7 @@ def told(rng, cells=4000, spread=1.0, told_spread=1.0, gap=0, measurement=0) -> 
     """A network that thinks errors are uniform with this spread, while they have another."""
     truth = rng.uniform(-spread, spread, cells)
     ends = [
-        np.full(cells, (2 * end - 1) * told_spread) for level in LEVELS for end in ends_of(level)
+        np.full(cells, (2 * end - 1) * told_spread) for level in SHARES for end in ends_of(level)
     ]
     return Told(
         point=np.zeros(cells),
@@ -25,7 +25,7 @@ def told(rng, cells=4000, spread=1.0, told_spread=1.0, gap=0, measurement=0) -> 
 
 
 def test_the_quantiles_of_a_network_are_those_that_intervals_want():
-    wanted = [end for level in LEVELS for end in ends_of(level)]
+    wanted = [end for level in SHARES for end in ends_of(level)]
     assert min(wanted) == pytest.approx(QUANTILES[0]) and max(wanted) == pytest.approx(
         QUANTILES[-1]
     )
@@ -36,7 +36,7 @@ def test_what_is_too_narrow_is_widened_and_what_is_too_wide_narrowed(rng):
         found = Calibration.learn(
             told(rng, spread=spread, told_spread=told_spread), ("x",), (False,)
         )
-        factor = found.factors[LEVELS.index(0.9), 0, 0]
+        factor = found.factors[SHARES.index(0.9), 0, 0]
         assert factor == pytest.approx(spread / told_spread, rel=0.05)
 
 
@@ -44,7 +44,7 @@ def test_each_measurement_and_gap_length_has_its_own_factor(rng):
     both = Told.joined([
         told(rng, gap=0), told(rng, spread=3.0, gap=2), told(rng, spread=2.0, measurement=1),
     ])  # fmt: skip
-    factors = Calibration.learn(both, ("x", "y"), (False, False)).factors[LEVELS.index(0.9)]
+    factors = Calibration.learn(both, ("x", "y"), (False, False)).factors[SHARES.index(0.9)]
     assert factors[0, 0] == pytest.approx(1, rel=0.1) and factors[0, 2] == pytest.approx(3, rel=0.1)
     assert factors[1, 0] == pytest.approx(2, rel=0.1)
 
@@ -54,7 +54,7 @@ def test_few_cells_take_the_factor_of_their_measurement_or_of_all(rng):
         told(rng, spread=2.0, gap=0), told(rng, cells=ENOUGH - 1, spread=9.0, gap=1),
         told(rng, cells=ENOUGH - 1, spread=9.0, measurement=1),
     ])  # fmt: skip
-    factors = Calibration.learn(both, ("x", "y"), (False, False)).factors[LEVELS.index(0.9)]
+    factors = Calibration.learn(both, ("x", "y"), (False, False)).factors[SHARES.index(0.9)]
     assert factors[0, 1] == factors[0, 4] == pytest.approx(2, rel=0.1)
     assert factors[1, 0] == pytest.approx(2, rel=0.15)
     alone = Calibration.learn(told(rng, cells=5), ("x",), (False,))
@@ -64,7 +64,7 @@ def test_few_cells_take_the_factor_of_their_measurement_or_of_all(rng):
 def test_intervals_are_as_wide_as_their_factor_says():
     cube = network(steps=3, stations=1, measurements=1, missing=0.0)
     gaps = np.array([0, 1, 1]).reshape(3, 1, 1)
-    factors = np.ones((len(LEVELS), 1, NEVER + 1))
+    factors = np.ones((len(SHARES), 1, NEVER + 1))
     factors[:, :, 1] = 2.0
     found = Calibration(factors, ("pm25",), (False,))
     low, high = found.interval(0.9, cube, (cube, cube - 1, cube + 3), gaps)
@@ -75,7 +75,7 @@ def test_intervals_are_as_wide_as_their_factor_says():
 def test_ends_keep_to_physical_bounds_and_are_open_where_nothing_was_guessed():
     cube = network(steps=2, stations=1, measurements=1, missing=0.0)
     cube = cube.assign_coords(at_least=("measurement", [0.0]), at_most=("measurement", [11.0]))
-    found = Calibration(np.ones((len(LEVELS), 1, NEVER + 1)), ("pm25",), (False,))
+    found = Calibration(np.ones((len(SHARES), 1, NEVER + 1)), ("pm25",), (False,))
     guess = cube.copy()
     guess[1] = np.nan
     low, high = found.interval(0.9, cube, (guess, guess - 99, guess + 99), np.zeros((2, 1, 1), int))
@@ -85,7 +85,7 @@ def test_ends_keep_to_physical_bounds_and_are_open_where_nothing_was_guessed():
 
 def test_a_level_between_two_has_a_factor_between_theirs(rng):
     found = Calibration.learn(told(rng, spread=2.0), ("x",), (False,))
-    low, high = (found.factors[LEVELS.index(level), 0, 0] for level in (0.9, 0.95))
+    low, high = (found.factors[SHARES.index(level), 0, 0] for level in (0.9, 0.95))
     assert min(low, high) <= found._at(0.92)[0, 0] <= max(low, high)
     assert found._at(0.999)[0, 0] == found.factors[-1, 0, 0]
 

@@ -13,7 +13,7 @@ from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import CLASSES, gap_class, run_lengths
 from cdsa.masks import AtRandom, Bursts
 from cdsa.method.guard import from_components, to_components, within_bounds
-from cdsa.method.intervals import LEVELS, NEVER, Calibration, Told, ends_of
+from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
 from cdsa.metrics import measure
 from cdsa.results import Value, plain
@@ -54,7 +54,7 @@ def choose_exam(
     windows = max(1, steps // length)
     measured = own.notnull().any(("location", "measurement")).to_numpy()
     full = np.unique((number // length)[measured & (number < windows * length)])
-    inside = np.isin(number // length, full[_evenly(len(full), EXAM_WINDOWS)])
+    inside = np.isin(number // length, full[evenly(len(full), EXAM_WINDOWS)])
     rng = np.random.default_rng([seed, 1])
     match config.hide:
         case "random":
@@ -97,7 +97,7 @@ class Exam:
 
     def result(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
         """Errors on the cells of the exam, and what makes intervals hold their share of them."""
-        sheets = self._sheets([end for level in LEVELS for end in ends_of(level)])
+        sheets = self._sheets([end for level in SHARES for end in ends_of(level)])
         return self._errors(sheets), self._calibration(sheets, seed)
 
     def _errors(self, sheets: "Sequence[_Sheet]") -> tuple[dict[str, Value], ...]:
@@ -125,7 +125,7 @@ class Exam:
         a kind, they are asked for again with more of what is around them hidden.
         """
         names = tuple(str(name) for name in self.own["measurement"].to_numpy())
-        ends = [end for level in LEVELS for end in ends_of(level)]
+        ends = [end for level in SHARES for end in ends_of(level)]
         cells = [sheet.cells() for sheet in sheets]
         if not any(len(part.truth) for part in cells):
             return None
@@ -157,7 +157,7 @@ class Exam:
         asking = self.hidden.any(("location", "measurement")).to_numpy()
         parts = stretches(self.steps & asking_nearby(asking, self.network.length))
         if rng is not None:
-            parts = [parts[n] for n in _evenly(len(parts), PIECES)]
+            parts = [parts[n] for n in evenly(len(parts), PIECES)]
         for part in parts:
             low, high = max(0, part.start - margin), part.stop + margin
             piece, asked = (c.isel(time=slice(low, high)) for c in (self.own, self.hidden))
@@ -183,7 +183,7 @@ class Exam:
         network = self.network.placed(self.own.isel(time=slice(0, int(there[0]) + 1)))
         first = int(there[0]) + network.past
         origins = np.arange(first, int(there[-1]) + 2 - network.ahead, network.ahead)
-        origins = origins[_evenly(len(origins), EXAM_WINDOWS)]
+        origins = origins[evenly(len(origins), EXAM_WINDOWS)]
         sheets = []
         for ahead, told in enumerate(network.foresee(plain, origins, levels)):
             truth = self.own.isel(time=origins + ahead)
@@ -204,7 +204,7 @@ def asking_nearby(asking: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
     return whole
 
 
-def _evenly(there: int, most: int) -> NDArray[np.int64]:
+def evenly(there: int, most: int) -> NDArray[np.int64]:
     """At most so many of the numbers below `there`, over all of them."""
     if there <= most:
         return np.arange(there)

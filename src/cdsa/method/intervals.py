@@ -17,7 +17,7 @@ from cdsa.metrics import spreads
 Ends = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper ends."""
 Floats = NDArray[np.float64]
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Shares that intervals are calibrated to hold; between two of them the factor is in between."""
 WIDEST = 0.9
 """The widest interval that a network tells itself; wider ones are this one, widened more."""
@@ -42,7 +42,7 @@ class Told:
     point: Floats
     truth: Floats
     ends: Floats
-    """Lower and upper end of each of `LEVELS`, one after the other: (2 levels, cells)."""
+    """Lower and upper end of each of `SHARES`, one after the other: (2 levels, cells)."""
 
     measurement: NDArray[np.int64]
     gap: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Told:
         )
 
     def scores(self, level: int, angles: NDArray[np.bool_]) -> Floats:
-        """How many half-widths of the interval of `LEVELS[level]` the truth is away from the point;
+        """How many half-widths of the interval of `SHARES[level]` the truth is away from the point;
         of directions, how many degrees."""
         error = self.truth - self.point
         lower, upper = self.ends[2 * level], self.ends[2 * level + 1]
@@ -99,9 +99,9 @@ class Calibration:
         A class with few cells takes the factor of its measurement, a measurement with few cells
         that of all; without enough cells anywhere intervals stay as the network tells them.
         """
-        factors = np.ones((len(LEVELS), len(measurements), NEVER + 1))
+        factors = np.ones((len(SHARES), len(measurements), NEVER + 1))
         turning = np.array(angles)[told.measurement]
-        for row, level in enumerate(LEVELS):
+        for row, level in enumerate(SHARES):
             scores = told.scores(row, turning)
             common = _share_of(scores[~turning], level, fallback=1.0)
             for m, angle in enumerate(angles):
@@ -144,8 +144,8 @@ class Calibration:
 
     def _at(self, level: float) -> Floats:
         """Factors between those of the calibrated levels: (measurement, gap class)."""
-        upper = int(np.clip(np.searchsorted(LEVELS, level), 1, len(LEVELS) - 1))
-        low, high = LEVELS[upper - 1], LEVELS[upper]
+        upper = int(np.clip(np.searchsorted(SHARES, level), 1, len(SHARES) - 1))
+        low, high = SHARES[upper - 1], SHARES[upper]
         share = float(np.clip((level - low) / (high - low), 0.0, 1.0))
         between: Floats = (1 - share) * self.factors[upper - 1] + share * self.factors[upper]
         return between
@@ -178,7 +178,7 @@ class BoundedFiller:
         spread = spreads(visible)
         at = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
         point = filled.to_numpy()[at].astype(np.float64)
-        side = np.where(np.arange(2 * len(LEVELS)) % 2, 1.0, -1.0)[:, None]
+        side = np.where(np.arange(2 * len(SHARES)) % 2, 1.0, -1.0)[:, None]
         told = Told(
             point=point,
             truth=truth.to_numpy()[at].astype(np.float64),

@@ -18,7 +18,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.method.frame import Frame
 from cdsa.method.guard import base_names, to_components
 from cdsa.method.intervals import Calibration
-from cdsa.models.quantiles import at_levels, told
+from cdsa.models.quantiles import at_levels, parted
 from cdsa.results import Value
 from cdsa.scale import Scaler
 from cdsa.times import describe_step, infer_step
@@ -174,7 +174,7 @@ class Network:
     def reply(self, window: Window, levels: Sequence[float]) -> Tensor:
         """The guess (b, t, l, m); with levels, it and those quantiles (b, t, l, m, 1 + q)."""
         self.model.eval()
-        guess, quantiles = told(reply_of(self.model, window, window.observed))
+        guess, quantiles = parted(reply_of(self.model, window, window.observed))
         if not levels:
             return guess
         if quantiles is None:  # its own interval is a standard deviation, for calibration to scale

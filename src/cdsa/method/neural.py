@@ -24,6 +24,7 @@ from cdsa.method.exam import (
     LONGEST,
     Exam,
     choose_exam,
+    evenly,
     gap_classes,
     on_time,
 )
@@ -345,9 +346,7 @@ def _asking(windows: Windows) -> Windows:
 
 def _spaced(windows: Windows, most: int) -> Windows:
     """At most so many windows, over all the time."""
-    if len(windows) <= most:
-        return windows
-    return windows.keep(torch.linspace(0, len(windows) - 1, most).round().long())
+    return windows.keep(torch.as_tensor(evenly(len(windows), most)))
 
 
 def build(method: Neural, sizes: Sizes, ahead: int, clocks: int) -> nn.Module:

@@ -24,7 +24,7 @@ from cdsa.models.attention import (
     refuse_below_one,
 )
 from cdsa.models.priors import Leanings
-from cdsa.models.quantiles import FIRST_STEP, LEVELS, MIDDLE, in_order
+from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
 from cdsa.models.stack import feed_forward
 from cdsa.models.surroundings import Surroundings, easy_answer
 
@@ -119,7 +119,7 @@ class Geographic(nn.Module):
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.channels)
-        self.answer = feed_forward(config.channels, config.channels, 1 + len(LEVELS))
+        self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.answer[-1])
         with torch.no_grad():  # at first the straight line, and quantiles close around it
             last.weight.mul_(0.3)
@@ -130,7 +130,7 @@ class Geographic(nn.Module):
         x, line = self._embedded(values, observed, around)
         for block in self.blocks:
             x = block(x, observed, around)
-        guess, raw = self.answer(self.norm(x)).split([1, len(LEVELS)], dim=-1)
+        guess, raw = self.answer(self.norm(x)).split([1, len(QUANTILES)], dim=-1)
         return torch.cat([guess, in_order(raw)], dim=-1) + line.unsqueeze(-1)
 
     def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:

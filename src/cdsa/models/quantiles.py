@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-LEVELS = tuple(number / 20 for number in range(1, 20))
+QUANTILES = tuple(number / 20 for number in range(1, 20))
 """0.05, 0.10 ... 0.95."""
 
-MIDDLE = LEVELS.index(0.5)
+MIDDLE = QUANTILES.index(0.5)
 FIRST_STEP = -3.0
 """What `in_order` is given at first between two quantiles: they then lie 0.05 apart."""
 
@@ -23,7 +23,7 @@ def in_order(raw: Tensor) -> Tensor:
     return torch.cat([middle - below, middle, middle + above], dim=-1)
 
 
-def told(answer: Tensor, cells: int = 4) -> tuple[Tensor, Tensor | None]:
+def parted(answer: Tensor, cells: int = 4) -> tuple[Tensor, Tensor | None]:
     """A network's guess (b, t, l, m) and, if it tells them, its quantiles (b, t, l, m, q)."""
     if answer.ndim == cells:
         return answer, None
@@ -35,7 +35,7 @@ def pinball(quantiles: Tensor, truth: Tensor) -> Tensor:
 
     Of a single median it is the absolute error.
     """
-    levels = torch.tensor(LEVELS, dtype=quantiles.dtype, device=quantiles.device)
+    levels = torch.tensor(QUANTILES, dtype=quantiles.dtype, device=quantiles.device)
     error = truth.unsqueeze(-1) - quantiles
     return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(dim=-1)
 
@@ -43,9 +43,9 @@ def pinball(quantiles: Tensor, truth: Tensor) -> Tensor:
 def at_levels(quantiles: Tensor, wanted: Tensor) -> Tensor:
     """Quantiles at any levels (w,), between those that are told: (..., q) -> (..., w). Beyond the
     outermost ones, those."""
-    levels = torch.tensor(LEVELS, dtype=quantiles.dtype, device=quantiles.device)
+    levels = torch.tensor(QUANTILES, dtype=quantiles.dtype, device=quantiles.device)
     wanted = wanted.to(levels).clamp(levels[0], levels[-1])
-    upper = torch.searchsorted(levels, wanted).clamp(1, len(LEVELS) - 1)
+    upper = torch.searchsorted(levels, wanted).clamp(1, len(QUANTILES) - 1)
     lower = upper - 1
     share = (wanted - levels[lower]) / (levels[upper] - levels[lower])
     return torch.lerp(quantiles[..., lower], quantiles[..., upper], share)

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from cdsa.models.quantiles import pinball, told
+from cdsa.models.quantiles import parted, pinball
 
 Loss = Literal["rmse", "mse", "mae", "rmse+mae"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
@@ -17,7 +17,7 @@ def loss_of(kind: Loss, answer: Tensor, truth: Tensor, asked: Tensor) -> Tensor:
 
     A network that tells quantiles learns them by their own loss, side by side with its guess.
     """
-    guess, quantiles = told(answer, truth.ndim)
+    guess, quantiles = parted(answer, truth.ndim)
     error = torch.where(asked, guess - truth, 0.0)
     cells = asked.sum().clamp(min=1)
     loss = _of_guess(kind, error, cells)

@@ -16,6 +16,7 @@ from cdsa.method.default import Cdsa
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.geographic import GeographicConfig
 from cdsa.scoring import score
+from cdsa.train.run import Run
 from conftest import network
 
 FAR = 1e-3
@@ -323,6 +324,16 @@ def test_it_chooses_by_the_data():
     assert Cdsa(steps=20).settled(network()).steps == 20
     wide = network(steps=100, stations=1500, places=False)
     assert Cdsa().settled(wide).steps == 10 and Cdsa().settled(wide).train.batch == 1
+
+
+def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
+    cube, ended = network(steps=100), []
+    for minutes, stop in ((1.0, True), (30.0, True), (0.0001, False)):
+        run = Run(folder=tmp_path, stop=lambda stop=stop: stop, watch=ended.append, device="cpu")
+        method = replace(Cdsa(steps=12), run=run)
+        learnt = replace(method, train=replace(method.train, minutes=minutes)).fit(cube)
+        assert learnt.network.model.blocks[0].attention.config.channels == 32
+    assert [report.step for report in ended] == [1, 2]
 
 
 def test_a_short_table_is_forecast_as_far_as_it_is_asked():

@@ -11,10 +11,13 @@ from typing import ClassVar, Self
 import numpy as np
 import xarray as xr
 
+from cdsa.config import from_plain
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.models.geographic import GeographicConfig
+from cdsa.train.checkpoint import TRAINING
 from cdsa.train.loop import TrainConfig
+from cdsa.train.state import settings_of
 
 WINDOW = 48
 """Steps of a window: two days of hours."""
@@ -118,6 +121,9 @@ class Cdsa(Neural):
         if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)
+        before = self.run.folder and settings_of(self.run.folder / TRAINING)
+        if before and self.fitted and model is not self.model:  # with more time than it had before
+            model = from_plain(GeographicConfig, before["model"])
         stride = self.stride or min(length, max(1, there // STARTS))
         return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
 

@@ -300,7 +300,7 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
         method.train,
         seed=method.seed,
         task=task,
-        store=Store(run.folder / TRAINING, fingerprint(method, own)) if run.folder else None,
+        store=_store(method, own),
         watch=run.watch,
         stop=run.stop,
     )
@@ -318,6 +318,15 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     )
     errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
     return replace(network, errors=errors, calibration=calibration)
+
+
+def _store(method: Neural, own: xr.DataArray) -> Store | None:
+    """Where the run is written down, if it is."""
+    folder = method.run.folder
+    if folder is None:
+        return None
+    settings = json.dumps(to_plain(method))
+    return Store(folder / TRAINING, fingerprint(method, own), settings)
 
 
 def task_of(method: Neural, names: NDArray[np.str_], ahead: int) -> Task:

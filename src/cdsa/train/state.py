@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -60,6 +61,9 @@ class Store:
     fingerprint: str
     """Of settings and data: another run is not gone on with."""
 
+    settings: str = "{}"
+    """Of the method that learns, as JSON."""
+
     every: float = 20.0
     """Seconds between two times that the run is written down."""
 
@@ -81,6 +85,7 @@ class Store:
         told = {
             "place": json.dumps(asdict(place)),
             "fingerprint": self.fingerprint,
+            "settings": self.settings,
             "sha256": _digest(plain),
         }
         write_whole(self.path, save(plain, metadata=told))
@@ -126,6 +131,16 @@ class Store:
             }
         )
         return place
+
+
+def settings_of(path: Path) -> dict[str, Any] | None:
+    """The settings of the run that was written down there; None if there is none to be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            settings: dict[str, Any] = json.loads((file.metadata() or {})["settings"])
+            return settings
+    except (SafetensorError, OSError, KeyError, ValueError):
+        return None
 
 
 def _digest(tensors: Weights) -> str:

@@ -190,13 +190,13 @@ def stations(given: argparse.Namespace) -> Records:
         rng = np.random.default_rng([draw, 6])
         gone = rng.choice(trial.test["location"].to_numpy(), 6, replace=False)
         hidden = trial.test["location"].isin(gone)
-        test = trial.test.where(~hidden).transpose(*trial.test.dims).isel(time=late.to_numpy())
-        truth = trial.test.sel(time=test["time"])
-        asked = (truth.notnull() & hidden).transpose(*test.dims)
+        test = trial.test.where(~hidden).transpose(*trial.test.dims)
+        truth = trial.test
+        asked = (truth.notnull() & hidden & late).transpose(*test.dims)
         train = trial.train.isel(location=~hidden.to_numpy())
         ways: dict[str, Callable[[], xr.DataArray]] = {
             "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
-            "kriging": lambda: kriged(test),  # noqa: B023
+            "kriging": lambda: kriged(test, late.to_numpy()),  # noqa: B023
             "cdsa": lambda: minutes_of(Cdsa(), given.minutes, draw).fit(train).fill(test),  # noqa: B023
         }
         for name, way in ways.items():
@@ -219,7 +219,7 @@ def stations(given: argparse.Namespace) -> Records:
     return found
 
 
-def kriged(cube: xr.DataArray) -> xr.DataArray:
+def kriged(cube: xr.DataArray, wanted_hours: np.ndarray) -> xr.DataArray:
     """Ordinary kriging per hour by PyKrige, an exponential variogram fitted on all hours at once.
 
     Weights depend on the variogram's shape alone, so each hour is divided by its own spread first.
@@ -243,7 +243,7 @@ def kriged(cube: xr.DataArray) -> xr.DataArray:
     shape = curve_fit(rise, apart[known], halves[known], p0=start, bounds=(0, np.inf))[0]
     nugget, sill, reach = (float(part) for part in shape)
     filled = values.copy()
-    for hour in range(len(values)):
+    for hour in np.flatnonzero(wanted_hours):
         there = np.isfinite(values[hour])
         wanted = ~there
         if there.sum() < 4 or not wanted.any():

@@ -8,9 +8,10 @@ import pytest
 import xarray as xr
 
 import cdsa as library
+from cdsa.cli.app import app
 from cdsa.errors import CdsaError
 from conftest import network
-from test_cli import run
+from test_cli import run, runner
 from test_cli_training import refused
 from test_tables import long, panel, wide
 
@@ -41,7 +42,13 @@ def test_a_simpler_method_is_used_where_it_is_better(table, tmp_path):
     records = json.loads(run("fill", table, "-o", tmp_path / "out.csv", "--json", *QUICK))
     scores = json.loads(
         run(
-            "score", table, "--methods", "linear,climatology,knn", "--json", "--hide", "bursts:+0.1"
+            "score",
+            table,
+            "--methods",
+            "linear,climatology,idw,knn,mice",
+            "--json",
+            "--hide",
+            "bursts:+0.1",
         )
     )
     best = min((r for r in scores if r["overall"]), key=lambda r: r["mae"])["method"]
@@ -77,7 +84,18 @@ def test_simple_methods_get_intervals_from_the_check(table, tmp_path):
 def test_places_are_checked_by_hiding_whole_stations(tmp_path, places):
     panel(network(steps=200, stations=6)).to_csv(tmp_path / "in.csv", index=False)
     text = run("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--at", places, *QUICK)
-    assert "error of cdsa" in text and "in gaps of up to 200 steps" in " ".join(text.split())
+    text = " ".join(text.split())
+    assert "for places without a sensor: error" in text and "idw" in text and "cdsa" in text
+    assert "in gaps of up to 200 steps" in text
+    filled = library.open_cube(tmp_path / "o.csv")
+    assert filled.notnull().all()
+
+
+def test_places_far_from_all_stations_are_remarked_on(table, tmp_path):
+    (tmp_path / "swapped.csv").write_text("name,lat,lon\nhill,20.05,40.05\n")
+    words = ("--at", tmp_path / "swapped.csv", "--method", "idw", "--no-check")
+    done = runner.invoke(app, ["fill", str(table), "-o", str(tmp_path / "o.csv"), *map(str, words)])
+    assert "Are lat and lon right?" in " ".join(done.stderr.split())
 
 
 def test_intervals_stand_in_netcdf_beside_their_variable(table, tmp_path):
@@ -137,6 +155,13 @@ def test_forecast_uses_what_is_known_in_advance(tmp_path):
     assert found.sizes["time"] == 150 and found[-6:, :, 0].notnull().all()
     before = cube[:-6].isnull()
     assert (found[:-6].isnull() == before).all()
+    bare = tmp_path / "bare.csv"
+    panel(network(steps=150)).to_csv(bare, index=False)
+    told = refused("forecast", bare, "--steps", 6, "--known", "temp", "-o", "o.csv", *QUICK)
+    assert "nothing stands behind 2020-01-07T05:00:00" in told
+    words = ("forecast", tmp_path / "in.csv", "--steps", 6, "--method", "last", "-o")
+    done = runner.invoke(app, [*map(str, words), str(tmp_path / "unsaid.csv")])
+    assert "say --known temp" in " ".join(done.stderr.split())
     told = refused("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "tmp", "-o", "o.csv")
     assert "did you mean 'temp'" in told
 
@@ -160,6 +185,9 @@ def test_a_forecaster_is_kept_with_what_it_knows_in_advance(tmp_path):
     panel(network(steps=150)).to_csv(tmp_path / "in.csv", index=False)
     words = ("--forecast", 4, "--known", "temp", *QUICK)
     run("train", tmp_path / "in.csv", "-o", tmp_path / "m", *words)
+    cube = network(steps=150)
+    cube[-4:, :, 0] = np.nan
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
     use = ("forecast", tmp_path / "in.csv", "--steps", 4, "--model", tmp_path / "m", "-o")
     run(*use, tmp_path / "out.csv", "--known", "temp")
     assert "trained with temp known in advance" in refused(*use, tmp_path / "no.csv")

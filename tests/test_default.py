@@ -19,8 +19,9 @@ from cdsa.scoring import score
 from cdsa.train.run import Run
 from conftest import network
 
-FAR = 1e-3
-"""What a station a thousand kilometres away may change of others' values, in spreads."""
+FAR = 0.05
+"""What a station thousands of kilometres away may change of others' values at the most, in spreads;
+it takes part in what all stations together say about which times are alike."""
 
 
 def small(**changes) -> Cdsa:
@@ -68,9 +69,9 @@ def test_the_order_of_stations_does_not_change_values(filler):
 def test_a_station_far_away_changes_hardly_anything(filler):
     cube = many(36)
     more = append_places(cube, ["moon"], [-80.0], [0.0])
-    more[:, -1] = cube[:, 0].fillna(0) * 3
+    more[:, -1] = np.random.default_rng(1).normal(15, 5, size=(80, 2))
     change = np.abs(filler.fill(more).isel(location=slice(0, -1)) - filler.fill(cube))
-    assert (change.max(("time", "location")) / spread(cube)).max() < FAR * 100
+    assert (change.max(("time", "location")) / spread(cube)).max() < FAR
 
 
 def test_it_fills_a_part_of_the_measurements_and_knows_them_by_name(filler):

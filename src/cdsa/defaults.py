@@ -8,5 +8,9 @@ INTERVAL = 0.9
 FORECAST = TRAIN = NETWORK = "cdsa"
 LEAST_CELLS = 500
 """Measured cells from which on a network can learn anything; with fewer, 'auto' does not try."""
-SIMPLER = ("linear", "climatology", "knn")
-"""What the default network is compared with, as far as it is installed."""
+SIMPLER = ("linear", "climatology", "idw", "knn", "mice")
+"""What the default network is compared with, as far as it is installed and fits the table."""
+MOST_SERIES = {"mice": 60}
+"""With more series these take too long to be tried unasked."""
+NEARBY = "idw"
+"""What it is compared with where there is no sensor."""

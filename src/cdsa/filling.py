@@ -50,7 +50,7 @@ def learnt(cube: xr.DataArray, method: str | Method) -> tuple[Filler, str]:
     if method == defaults.AUTO:
         try:
             if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
-                choice = choose(candidates(), cube)
+                choice = choose(candidates(cube), cube)
                 return choice.filler, choice.best
         except ConfigError as reason:  # too few cells to hide some and learn from others
             logger.warning("no method could be chosen by trial: %s", reason)
@@ -129,6 +129,12 @@ def split_known(cube: xr.DataArray, known: Sequence[str]) -> tuple[xr.DataArray,
             "something must be foreseen, but all that was measured is said to be known in advance"
         )
     end = int(np.flatnonzero(measured)[-1]) + 1
+    if not cube[end:].notnull().any():
+        raise ConfigError(
+            f"values ahead of {', '.join(known)} are said to be known, but nothing stands behind "
+            f"{cube['time'].to_numpy()[end - 1].astype('datetime64[s]')}, the last step with "
+            "anything else. Add rows with them, or leave out --known"
+        )
     return cube.isel(time=slice(0, end)), cube.isel(time=slice(end, None))
 
 

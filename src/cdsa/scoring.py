@@ -1,7 +1,7 @@
 """Scoring: hide, fit, fill, measure. A method never sees what it is asked for."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +9,12 @@ import pandas as pd
 import xarray as xr
 
 from cdsa import defaults
-from cdsa.cube import check_cube, unit_of
+from cdsa.cube import check_cube, has_places, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
 from cdsa.masks import Given, Hide, read_hide
 from cdsa.method import (
+    PLACES,
     Filler,
     IntervalFiller,
     Method,
@@ -165,11 +166,21 @@ class Choice:
 
     best: str
     filler: Filler
+    trials: Mapping[str, Trial]
+    """All of them, by name."""
 
 
-def candidates(network: str | Method = defaults.NETWORK) -> list[str | Method]:
-    """The network, and the simpler methods that it has to be better than."""
-    return [network, *(name for name in defaults.SIMPLER if info_of(name).installed)]
+def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
+    """The network, and the simpler methods that it has to be better than on this cube."""
+    series = cube.sizes["location"] * cube.sizes["measurement"]
+    fitting = [
+        name
+        for name in defaults.SIMPLER
+        if info_of(name).installed
+        and (has_places(cube) or info_of(name).needs != PLACES)
+        and series <= defaults.MOST_SERIES.get(name, series)
+    ]
+    return [network, *fitting]
 
 
 def choose(
@@ -202,7 +213,7 @@ def choose(
         again = named[best].fit(cube)
         told = isinstance(again, IntervalFiller)
         filler = again if told else BoundedFiller.learn(again, trial.filled, cube, trial.visible)
-    return Choice(scores, best, filler)
+    return Choice(scores, best, filler, tried)
 
 
 def hidden_cells(

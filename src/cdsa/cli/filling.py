@@ -89,6 +89,8 @@ def fill(
         learnt_from = source.cube
         source = source if at is None else source.at(at)
     show.print_notes(source, show.err if json else show.out)
+    if at is not None:
+        work.note_far_places(learnt_from, source.cube)
     filler: Filler
     expected = None
     errors: list[dict[str, Value]] = []
@@ -151,6 +153,7 @@ def forecast(
     past, future = split_known(source.cube, in_advance)
     longer = source.ahead(steps, future.sizes["time"])
     show.print_notes(source, show.err if json else show.out)
+    work.note_known(past, future, in_advance, steps)
     filler: Filler
     if model is not None:
         filler = _load(model, training, source.cube, steps)

@@ -64,7 +64,7 @@ def score(
         show.print_json(records)
     else:
         show.print_scores(scores, by)
-        show.print_best(best_method(scores))
+        show.print_best(best_method(scores), hide)
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:

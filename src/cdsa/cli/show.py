@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdsa.cube import unit_of
+from cdsa.defaults import INTERVAL
 from cdsa.filling import OF_A_FILL
 from cdsa.gaps import run_lengths
 from cdsa.inspection import Inspection, missing_over_time
@@ -232,7 +233,7 @@ def print_filled(
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
         inside = expected.errors.overall()["coverage"]
-        if np.isfinite(inside):
+        if np.isfinite(inside) and result.attrs.get("interval") == INTERVAL:
             out.print(
                 f"90% intervals held {inside:.0%} of those cells; they were calibrated on other "
                 "hidden cells, by measurement and gap length"
@@ -286,10 +287,10 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
         out.print(f"{method} left {several(count, 'hidden cell')} open; they are not counted")
 
 
-def print_best(method: str) -> None:
+def print_best(method: str, hide: str) -> None:
     """What to do next."""
-    foresees = method.startswith("cdsa-paper-forecast")
-    command = "forecast FILE --steps N" if foresees else "fill FILE"
+    kind, _, steps = hide.partition(":")
+    command = f"forecast FILE --steps {steps}" if kind == "last" else "fill FILE"
     out.print(
         f"\nto use the best: cdsa {command} -o OUT --method {method}, with the same options for "
         "reading FILE as here"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,10 +20,12 @@ from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cli.training import Training, make_trained
 from cdsa.cube import has_places
+from cdsa.distances import great_circle
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
 from cdsa.method import PLACES, Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
+from cdsa.method.nearby import ByPlace
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
 from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
@@ -105,9 +108,7 @@ def chosen(
     auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
     few = int(cube.notnull().sum()) < defaults.LEAST_CELLS
     hidden = cells_to_check_on(learnt_from, stations=more) if check else None
-    if auto and more:  # nothing else fills gaps and places alike
-        name, auto = defaults.NETWORK, False
-    elif auto and (few or not cube.isnull().any() or (check and hidden is None)):
+    if auto and (few or not cube.isnull().any() or (check and hidden is None)):
         name, auto = defaults.SIMPLER[0], False
         if few and cube.isnull().any():
             show.note(
@@ -123,12 +124,20 @@ def chosen(
         with show.busy(quiet, quiet=network):
             if hidden is None:
                 return Chosen(made.fit(learnt_from), label, None)
-            choice = choose(candidates(made) if auto else [made], learnt_from, hidden)
+            rivals: list[str | Method] = candidates(learnt_from, made)
+            rivals = [made, defaults.NEARBY] if more else rivals
+            choice = choose(rivals if auto else [made], learnt_from, hidden)
     scores = {scored.method: scored for scored in choice.scores}
-    return Chosen(choice.filler, choice.best, scores[choice.best], tuple(_reasons(scores, choice)))
+    filler = choice.filler
+    if auto and more and choice.best != label:  # a neighbour's mean is no way to fill a short gap
+        names = tuple(str(name) for name in learnt_from["location"].to_numpy())
+        own = choice.trials[label].filler
+        filler = ByPlace(own, filler, names)  # type: ignore[arg-type]
+    told = tuple(_reasons(scores, choice, at_places=more))
+    return Chosen(filler, choice.best, scores[choice.best], told)
 
 
-def _reasons(scores: Mapping[str, Score], choice: Choice) -> Iterator[str]:
+def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) -> Iterator[str]:
     """Why a method was chosen, if there was a choice."""
     if len(scores) < 2:
         return
@@ -137,12 +146,53 @@ def _reasons(scores: Mapping[str, Score], choice: Choice) -> Iterator[str]:
         f"{name} {show.number(error)}" for name, error in errors.items() if name != choice.best
     )
     best = scores[choice.best]
+    where = " for places without a sensor" if at_places else ""
     yield (
-        f"chose {choice.best}: error {show.number(errors[choice.best])} {best.unit} on "
+        f"chose {choice.best}{where}: error {show.number(errors[choice.best])} {best.unit} on "
         f"{show.several(best.hidden, 'cell')} hidden for the choice ({others})"
     )
     if choice.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
+
+
+def note_far_places(cube: xr.DataArray, added: xr.DataArray) -> None:
+    """Say so if a place that was added is further from all stations than they are from each
+    other."""
+    there = cube.sizes["location"]
+    lat, lon = added["lat"].to_numpy(), added["lon"].to_numpy()
+    apart = great_circle(lat, lon)
+    widest = float(apart[:there, :there].max())
+    for number in range(there, len(lat)):
+        nearest = float(apart[number, :there].min())
+        if nearest > max(widest, 1.0):
+            show.note(
+                f"{added['location'].to_numpy()[number]} is {nearest:,.0f} km from the nearest "
+                "station, further than any two stations are from each other. Are lat and lon right?"
+            )
+
+
+def note_known(past: xr.DataArray, future: xr.DataArray, known: Sequence[str], steps: int) -> None:
+    """Say so if what is said to be known in advance is not all there, or is there unsaid."""
+    names = [str(name) for name in past["measurement"].to_numpy()]
+    if known:
+        ahead = future.isel(time=slice(0, steps)).sel(measurement=list(known))
+        there, wanted = int(ahead.notnull().sum()), steps * past.sizes["location"] * len(known)
+        if there < wanted:
+            show.note(f"of {', '.join(known)}, {there:,} of {wanted:,} values ahead are known")
+        return
+    last = [
+        int(np.flatnonzero(past[:, :, m].notnull().any("location"))[-1])
+        for m in range(len(names))
+        if past[:, :, m].notnull().any()
+    ]
+    if last and min(last) < max(last):
+        late = [name for name, end in zip(names, last, strict=False) if end == max(last)]
+        if len(last) == len(names):
+            show.note(
+                f"in the last {show.several(max(last) - min(last), 'step')} only "
+                f"{', '.join(late)} has values; if they are known in advance, say --known "
+                f"{','.join(late)}"
+            )
 
 
 def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Path) -> None:

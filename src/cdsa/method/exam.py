@@ -27,7 +27,7 @@ CONTEXTS = 4
 PIECES = 16
 """Of so many stretches of the exam at most."""
 MOST_AROUND = 0.7
-PLENTY = 50
+PLENTY = 100
 """Cells of a measurement and class of gap lengths that need no more of their kind."""
 LONGEST = CLASSES[-2][1] + 1
 """Steps of a gap that is longer than its window."""

@@ -23,7 +23,7 @@ WIDEST = 0.9
 """The widest interval that a network tells itself; wider ones are this one, widened more."""
 NEVER = len(CLASSES)
 """The class, behind those of gap lengths, of stations of which nothing was ever measured."""
-ENOUGH = 50
+ENOUGH = 100
 """Cells in a class of gap lengths from which it is calibrated on its own."""
 
 TINY = 1e-9

@@ -27,8 +27,10 @@ def parts_of(result: xr.Dataset, variable: str) -> dict[str, xr.DataArray]:
         "flag_values": np.arange(len(SOURCES), dtype=np.int8),
         "flag_meanings": MEANINGS,
     }
+    share = result.attrs.get("interval")
+    which = f"the {share:.0%} interval of " if share else ""
     ends = {
-        end: result[end].assign_attrs(long_name=f"{end} end of {variable}")
+        end: result[end].assign_attrs(long_name=f"{end} end of {which}{variable}")
         for end in ("lower", "upper")
         if end in result
     }

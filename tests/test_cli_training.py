@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import cdsa
-from cdsa.cli import work
+from cdsa.cli import progress, work
 from cdsa.cli.app import app
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.method.saved import load_filler
@@ -272,7 +272,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(table, tmp_pa
 
 
 def test_the_wish_to_stop_leaves_the_second_ctrl_c_alone():
-    with work.interruptible() as stop:
+    with progress.interruptible() as stop:
         assert not stop()
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.05)

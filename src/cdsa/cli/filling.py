@@ -135,7 +135,7 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
-    from cdsa.cli import networks, show, work
+    from cdsa.cli import networks, progress, show, work
     from cdsa.filling import check_share, forecast_with, split_known
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
@@ -160,7 +160,7 @@ def forecast(
         work.refuse_other_known(filler, in_advance, model)
         given, errors = filler.method.label, list(filler.errors)
     else:
-        with work.training(training, active=info_of(given).trains) as run:
+        with progress.training(training, active=info_of(given).trains) as run:
             made = make_trained(given, training, ahead=steps, run=run, known=in_advance)
             given = str(getattr(made, "label", given))
             filler = made.fit(past)
@@ -203,7 +203,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
-    from cdsa.cli import networks, show, work
+    from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.method import info_of
     from cdsa.method.network import pick_device
@@ -223,7 +223,7 @@ def train(
     show.print_notes(source, show.err if json else show.out)
     if open_folder(output, overwrite=overwrite):
         show.note(f"going on with the training in {output}")
-    with work.training(training, active=True, folder=output) as run:
+    with progress.training(training, active=True, folder=output) as run:
         made = make_trained(name, training, ahead=forecast or 0, run=run, known=in_advance)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
     work.note_short_windows(filler)

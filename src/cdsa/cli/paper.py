@@ -114,7 +114,7 @@ def _measure(
     table: str, cells: "list[Cell]", results: Path, folder: Path | None, *, again: bool
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
-    from cdsa.cli import show, work
+    from cdsa.cli import progress, show, work
     from cdsa.datasets.folders import data_folders
     from cdsa.experiments.running import Lab, missing_cells, run_cells
     from cdsa.results import provenance
@@ -124,7 +124,7 @@ def _measure(
     if not results.absolute().parent.is_dir():
         raise OutputError(f"there is no folder {results.parent} to keep records in. Make it first")
     records: list[dict[str, Value]] = []
-    with work.Bar() as bar:
+    with progress.Bar() as bar:
         bar.start(table, len(cells))
 
         count = itertools.count(1)

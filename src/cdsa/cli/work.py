@@ -1,23 +1,19 @@
 """What commands do besides parsing and printing: choose methods, show progress, make records."""
 
-import math
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Column
 
 from cdsa import defaults
 from cdsa.cli import show
+from cdsa.cli.progress import Bar, logged, say_training, training
 from cdsa.cli.training import Training, make_trained
 from cdsa.cube import has_places
 from cdsa.distances import great_circle
@@ -29,7 +25,7 @@ from cdsa.method.nearby import ByPlace
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
 from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
-from cdsa.train.run import Report, Run, Watch
+from cdsa.train.run import Run
 
 if TYPE_CHECKING:
     from cdsa.method.neural import NeuralFiller
@@ -57,17 +53,6 @@ def fill_records(
             record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
         records.append(record)
     return records
-
-
-@contextmanager
-def training(options: Training, *, active: bool, folder: Path | None = None) -> Iterator[Run]:
-    """All that accompanies a training: a bar, a log if wanted, Ctrl-C as a wish to stop; nothing
-    of it if no network is trained."""
-    if not active:
-        yield Run()
-        return
-    with interruptible() as stop, Bar() as bar, logged(options) as log:
-        yield Run(folder=folder, watch=log(bar.watch), stop=stop, start=say_training)
 
 
 def cells_to_check_on(cube: xr.DataArray, *, stations: bool = False) -> xr.DataArray | None:
@@ -219,28 +204,6 @@ def note_short_windows(filler: object) -> None:
         )
 
 
-def say_training(method: object) -> None:
-    """Say that a network is trained, and for how long, before it starts."""
-    if not isinstance(method, Trained):
-        return
-    told = method.train
-    spans = [f"{told.minutes:g} minutes (--minutes)"] if told.minutes else []
-    spans += [f"{told.passes:,} passes (--epochs)"] if told.passes < math.inf else []
-    size = getattr(method, "size", "")
-    show.note(f"training {method.label} for {' or '.join(spans)}{size}")
-
-
-@runtime_checkable
-class Trained(Protocol):
-    """A method that trains, as far as one has to know of it here."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def train(self) -> Any: ...
-
-
 def forecast_errors(
     filler: Filler, method: Method, cube: xr.DataArray, steps: int
 ) -> list[dict[str, Value]]:
@@ -367,101 +330,6 @@ def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) ->
         return make_method(name)[1]
     foresees = ahead if "forecast" in info.task else 0
     return make_trained(name, {**training, "seed": seed}, ahead=foresees, run=run)
-
-
-class Bar:
-    """A progress bar on a terminal, with a second line while a network trains."""
-
-    def __init__(self) -> None:
-        name = Column(max_width=24, no_wrap=True, overflow="ellipsis")
-        columns = (
-            TextColumn("{task.description:<14}", table_column=name),
-            BarColumn(bar_width=14),
-            TextColumn("{task.fields[told]}"),
-            TimeElapsedColumn(),
-        )
-        quiet = not show.err.is_terminal
-        self.progress = Progress(*columns, console=show.err, transient=True, disable=quiet)
-        self.outer: TaskID | None = None
-        self.inner: TaskID | None = None
-        self.named = False
-
-    def __enter__(self) -> "Bar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-    def start(self, what: str, total: int) -> None:
-        """Show how many things are done."""
-        self.outer = self.progress.add_task(what, total=total, told=f"0/{total}")
-        self.total = total
-
-    def name(self, what: str) -> None:
-        """Say what is under way."""
-        self.named = True
-        if self.outer is not None:
-            self.progress.update(self.outer, description=what)
-
-    def advance(self) -> None:
-        """One thing more is done."""
-        if self.inner is not None:
-            self.progress.remove_task(self.inner)
-            self.inner = None
-        if self.outer is not None:
-            self.progress.advance(self.outer)
-            done = int(self.progress.tasks[0].completed)
-            self.progress.update(self.outer, told=f"{done}/{self.total}")
-
-    def watch(self, report: Report) -> None:
-        """Show how far a training is."""
-        if self.inner is None:
-            self.inner = self.progress.add_task("training", total=1.0, told="")
-        told = f"loss {report.loss:.3f}"
-        if report.validation is not None:
-            told += f" validation {report.validation:.3f}"
-        self.progress.update(self.inner, completed=report.done, told=told)
-
-
-@contextmanager
-def logged(training: Training) -> Iterator[Callable[[Watch], Watch]]:
-    """Take --tensorboard out of the options; a watch can then be made to log there as well."""
-    folder = training.pop("tensorboard", None)
-    if folder is None:
-        yield lambda watch: watch
-        return
-    from cdsa.train.board import on_board
-
-    with on_board(Path(str(folder))) as log:
-
-        def both(watch: Watch) -> Watch:
-            def seen(report: Report) -> None:
-                watch(report)
-                log(report)
-
-            return seen
-
-        yield both
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a wish to stop that a training can ask for; the second one stops
-    at once."""
-    wished = False
-
-    def wish(number: int, frame: object) -> None:
-        nonlocal wished
-        wished = True
-        signal.signal(signal.SIGINT, before)
-        show.note("stopping after this step; press Ctrl-C again to stop at once")
-
-    before = signal.signal(signal.SIGINT, wish)
-    try:
-        yield lambda: wished
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def read_by(by: str) -> str:

@@ -76,7 +76,8 @@ def step(given: argparse.Namespace) -> Records:
                 clock=torch.randn(batch, sizes.steps, 4),
                 usual=torch.randn(batch, *sizes),
                 distance=torch.rand(sizes.locations, sizes.locations),
-                likeness=torch.rand(sizes.locations, sizes.locations),
+                likeness=torch.eye(sizes.locations),
+                roughness=torch.full((sizes.measurements,), 0.1),
                 kinds=torch.arange(sizes.measurements),
             )
             optimiser = torch.optim.Adam(model.parameters(), foreach=True)

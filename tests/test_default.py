@@ -88,6 +88,16 @@ def test_it_works_without_coordinates_and_with_a_single_station():
         assert small().fit(cube).fill(cube).notnull().all()
 
 
+def test_where_known_stations_are_is_known_should_the_cube_not_say(filler, caplog):
+    cube = many(20)
+    nowhere = cube.drop_vars(["lat", "lon"])
+    xr.testing.assert_equal(filler.fill(nowhere), filler.fill(cube).drop_vars(["lat", "lon"]))
+    assert not caplog.records
+    strange = nowhere.assign_coords(location=[f"X{n}" for n in range(20)])
+    assert filler.fill(strange).notnull().all()
+    assert "fills without distances" in caplog.text
+
+
 def test_short_and_long_cubes_are_filled(filler):
     for steps in (3, 11, 12, 13, 200):
         cube = network(steps=steps, stations=5)

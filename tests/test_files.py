@@ -9,7 +9,7 @@ import xarray as xr
 
 import cdsa
 from cdsa.cube import describe
-from cdsa.errors import OutputError
+from cdsa.errors import OutputError, TableError
 from cdsa.sources.files import open_source, save_all
 from conftest import network
 from test_tables import long, panel, wide
@@ -253,3 +253,17 @@ def test_compressed_output_is_the_same_each_time(tmp_path):
         source.save(cdsa.fill(source.cube, "linear"), tmp_path / name)
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).startswith(b"time,station")
+
+
+def test_the_result_of_another_cube_is_refused(tmp_path):
+    source = open_source(panel(network(missing=0.2)))
+    for other in (source.cube[1:], source.cube[:, ::-1]):
+        with pytest.raises(TableError, match="the result must be of this source's own cube"):
+            source.save(cdsa.fill(other, "mean"), tmp_path / "out.csv")
+    longer = source.ahead(3)
+    result = cdsa.forecast(source.cube, 3, "last")
+    with pytest.raises(TableError, match=r"a forecast of N steps is saved with source.ahead\(N\)"):
+        source.filled(result)
+    longer.save(result, tmp_path / "ahead.nc")
+    told = xr.open_dataset(tmp_path / "ahead.nc").attrs
+    assert "carried forward" in told["history"] and "filled" not in told["title"]

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import pytest
 import cdsa
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import count_sources
+from cdsa.method import make_method
+from cdsa.train.run import Run
 from conftest import network
 
 
@@ -64,6 +66,24 @@ def test_a_method_without_intervals_brings_none(cube):
 def test_an_impossible_interval_is_refused(cube):
     with pytest.raises(ConfigError, match="between 0 and 1"):
         cdsa.fill(cube, "linear", interval=90)
+
+
+def test_what_has_learnt_already_fills_without_learning_again(cube):
+    learnt = make_method("mean")[1].fit(cube)
+    other = cube + 10.0
+    assert cdsa.fill(other, learnt).value.equals(learnt.fill(other))
+
+
+def test_minutes_are_for_networks(cube):
+    with pytest.raises(ConfigError, match="minutes are for methods that train"):
+        cdsa.fill(cube, "linear", minutes=1)
+    with pytest.raises(ConfigError, match="minutes must be greater than 0"):
+        cdsa.fill(cube, "cdsa", minutes=0)
+    steps = []
+    method = replace(make_method("cdsa@small")[1], run=Run(watch=steps.append))
+    cdsa.fill(cube, method, minutes=0.01)
+    assert 0.6 <= steps[-1].seconds < 10
+    cdsa.forecast(cube, 2, method, minutes=0.01)
 
 
 def test_something_else_than_a_cube_is_refused():

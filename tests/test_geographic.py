@@ -18,12 +18,17 @@ from cdsa.models.attention import (
     mix_weighted,
     whole_map,
 )
-from cdsa.models.geographic import Geographic, GeographicConfig, Neighbours
+from cdsa.models.geographic import Geographic, GeographicConfig
 from cdsa.models.quantiles import QUANTILES, at_levels, in_order, parted, pinball
 from cdsa.models.surroundings import Surroundings, easy_answer
 
 CONFIG = GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16)
 SIZES = Sizes(7, 5, 3)
+
+
+def _alike(places: int, source: torch.Generator) -> torch.Tensor:
+    half = torch.rand(places, places, generator=source, dtype=torch.float64)
+    return half @ half.mT / places
 
 
 def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> Surroundings:
@@ -33,7 +38,8 @@ def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> Surroundings:
         clock=torch.randn(batch, sizes.steps, 2, generator=source, dtype=torch.float64),
         usual=torch.randn(batch, *sizes, generator=source, dtype=torch.float64),
         distance=torch.cdist(places, places),
-        likeness=torch.rand(sizes.locations, sizes.locations, generator=source).double(),
+        likeness=_alike(sizes.locations, source),
+        roughness=torch.full((sizes.measurements,), 0.1, dtype=torch.float64),
         kinds=torch.arange(sizes.measurements),
     )
 
@@ -207,21 +213,3 @@ def test_the_maps_are_those_it_mixes_with(model):
 def test_widths_that_do_not_split_are_answered():
     with pytest.raises(ConfigError, match="the next size that does is channels=32"):
         replace(CONFIG, channels=30, heads=8)
-
-
-def test_neighbours_say_the_mean_of_those_that_report_near_ones_first():
-    neighbours = Neighbours().double()
-    told = around(Sizes(2, 3, 1))._replace(
-        distance=torch.tensor([[0.0, 0.1, 2.0], [0.1, 0.0, 2.0], [2.0, 2.0, 0.0]]).double(),
-        likeness=torch.zeros(3, 3).double(),
-    )
-    values = torch.tensor([[1.0, 5.0, 9.0], [1.0, 0.0, 9.0]]).double()[None, ..., None]
-    observed = torch.tensor([[True, True, True], [True, False, True]])[None, ..., None]
-    said = neighbours(torch.where(observed, values, 0.0), observed, told)[0, :, :, 0]
-    assert (said[0, 0] - 5).abs().max() < 0.3 and (said[0, 2] - 3).abs().max() < 0.3
-    torch.testing.assert_close(said[1, 0], torch.full((3,), 9.0).double())  # the far one alone
-    nobody = neighbours(values * 0, torch.zeros_like(observed), told)
-    assert (nobody == 0).all()
-    alone = neighbours(values[:, :, :1], observed[:, :, :1], told._replace(
-        distance=told.distance[:1, :1], likeness=told.likeness[:1, :1]))  # fmt: skip
-    assert (alone == 0).all()

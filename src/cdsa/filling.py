@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa import defaults
+from cdsa.config import override
 from cdsa.cube import append_times, check_cube
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import Filler, Method, fill_and_ends, make_method
@@ -23,15 +24,18 @@ OF_A_FILL = ("observed", "filled", "unfillable")
 
 def fill(
     cube: xr.DataArray,
-    method: str | Method = defaults.METHOD,
+    method: str | Method | Filler = defaults.METHOD,
     *,
     interval: float = defaults.INTERVAL,
+    minutes: float | None = None,
 ) -> xr.Dataset:
     """The cube filled: `value`, `source` of each cell ('observed', 'filled' or 'unfillable'), and
     `lower` and `upper` where the method can tell them.
 
     The method 'auto' trains the default network, for a minute or more, and takes a simpler method
-    if that is better on cells that were hidden for it; the attribute `method` says which.
+    if that is better on cells that were hidden for it; the attribute `method` says which. `minutes`
+    is the time a network may learn for. What has learnt already, such as a network that was loaded,
+    can stand in the place of a method.
 
     >>> import numpy as np
     >>> from cdsa.cube import make_cube
@@ -41,22 +45,37 @@ def fill(
     [1.0, 2.0, 3.0]
     """
     check_cube(cube)
-    filler, name = learnt(cube, method)
+    if isinstance(method, Filler) and not hasattr(method, "fit"):
+        return fill_with(method, cube, interval=interval)
+    filler, name = learnt(cube, method, minutes)
     return fill_with(filler, cube, interval=interval).assign_attrs(method=name)
 
 
-def learnt(cube: xr.DataArray, method: str | Method) -> tuple[Filler, str]:
+def learnt(
+    cube: xr.DataArray, method: str | Method, minutes: float | None = None
+) -> tuple[Filler, str]:
     """What a method has learnt from the cube, and its name; 'auto' chooses."""
     if method == defaults.AUTO:
+        network = within(make_method(defaults.NETWORK)[1], minutes)
         try:
             if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
-                choice = choose(candidates(cube), cube)
+                choice = choose(candidates(cube, network), cube)
                 return choice.filler, choice.best
         except ConfigError as reason:  # too few cells to hide some and learn from others
             logger.warning("no method could be chosen by trial: %s", reason)
         method = defaults.SIMPLER[0]
+        minutes = None
     name, made = make_method(method)
-    return made.fit(cube), name
+    return within(made, minutes).fit(cube), name
+
+
+def within(method: Method, minutes: float | None) -> Method:
+    """The same method with so many minutes to learn in."""
+    if minutes is None:
+        return method
+    if not hasattr(method, "train"):
+        raise ConfigError("minutes are for methods that train a network, and this one does not")
+    return override(method, ["train.epochs=none", f"train.minutes={minutes}"])
 
 
 def fill_with(
@@ -92,13 +111,14 @@ def forecast(
     *,
     known: Sequence[str] = (),
     interval: float = defaults.INTERVAL,
+    minutes: float | None = None,
 ) -> xr.Dataset:
     """The cube carried forward by so many steps: a fill of empty steps behind its end.
 
     Values ahead of measurements that are `known` in advance stand at the cube's end already: the
     forecast begins behind the last step at which something else was measured. Measured values and
     gaps before them stay as they are; `source` is 'observed', 'missing', 'forecast', or
-    'unfillable' for what was never measured.
+    'unfillable' for what was never measured. `minutes` is the time a network may learn for.
 
     >>> import numpy as np
     >>> from cdsa.cube import make_cube
@@ -110,7 +130,8 @@ def forecast(
     check_cube(cube)
     past, future = split_known(cube, known)
     _, made = make_method(method, ahead=steps, known=known)
-    return forecast_with(made.fit(past), past, steps, future=future, interval=interval)
+    filler = within(made, minutes).fit(past)
+    return forecast_with(filler, past, steps, future=future, interval=interval)
 
 
 def split_known(cube: xr.DataArray, known: Sequence[str]) -> tuple[xr.DataArray, xr.DataArray]:

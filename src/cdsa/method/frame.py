@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
-from cdsa.method.resemblance import resemblance
-from cdsa.method.usual import Usual
+from cdsa.method.resemblance import possible, resemblance
+from cdsa.method.usual import Usual, roughness
 from cdsa.models.surroundings import Whereabouts
 
 Cycle = Literal["day", "week", "year"]
@@ -42,6 +42,9 @@ class Frame:
     likeness: NDArray[np.float64]
     """How much the stations resemble each other, (l, k)."""
 
+    roughness: NDArray[np.float64]
+    """Mean squared difference of a measurement from one step to the next, (m,)."""
+
     locations: NDArray[np.str_]
     """The stations of which this is known."""
 
@@ -59,14 +62,15 @@ class Frame:
             for cycle, length in LENGTHS.items()
             if 2 * step <= length and span >= TURNS[cycle] * length
         )
-        usual = Usual.learn(scaled.to_numpy(), times)
+        usual, places = Usual.learn(scaled.to_numpy(), times), _places(scaled)
         return cls(
-            unit=usual_distance(_kilometres(scaled)) if has_places(scaled) else None,
+            unit=usual_distance(_kilometres(places)) if has_places(scaled) else None,
             cycles=cycles,
             usual=usual,
-            likeness=resemblance(scaled.to_numpy() - usual.at(times)),
+            likeness=possible(resemblance(scaled.to_numpy() - usual.at(times))),
+            roughness=roughness(scaled.to_numpy()),
             locations=scaled["location"].to_numpy(),
-            places=_places(scaled),
+            places=places,
         )
 
     @property
@@ -91,7 +95,7 @@ class Frame:
     def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
         """The same frame for the stations of another cube, whose measurements have these numbers.
         What is usual at a station that was not learnt from, and what it resembles, is told from the
-        cube's own values."""
+        cube's own values. Where known stations are is known, should the cube not say."""
         names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
         known, slots = self.knows(scaled), self.usual.slots
         old = {name: number for number, name in enumerate(self.locations)}
@@ -101,6 +105,9 @@ class Frame:
         likeness = np.zeros((len(names), len(names)))
         total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
+        places = _places(scaled)
+        if not has_places(scaled):
+            places[known] = self.places[rows]
         usual = Usual(slots, total, count)
         if not known.all():
             values, strange = scaled.to_numpy(), np.flatnonzero(~known)
@@ -110,9 +117,8 @@ class Frame:
             unusual = values - usual.at(times)[:, :, kinds]
             new = resemblance(unusual[:, strange], unusual)
             likeness[strange], likeness[:, strange] = new, new.T
-        return replace(
-            self, usual=usual, likeness=likeness, locations=names, places=_places(scaled)
-        )
+            likeness = possible(likeness)
+        return replace(self, usual=usual, likeness=likeness, locations=names, places=places)
 
     def forgetting(self, lost: NDArray[np.bool_]) -> "Frame":
         """The same with nothing known of some of its stations but where they are."""
@@ -134,8 +140,8 @@ class Frame:
         `learning`, learnt from."""
         times = scaled["time"].to_numpy()
         distance = None
-        if self.unit is not None and has_places(scaled):
-            distance = torch.as_tensor(_kilometres(scaled) / self.unit, dtype=torch.float32)
+        if self.unit is not None and np.isfinite(self.places).all():
+            distance = torch.as_tensor(_kilometres(self.places) / self.unit, dtype=torch.float32)
         clock, slot = self._clock(times), self.usual.slots.of(times)
         return Whereabouts(
             clock=torch.as_tensor(
@@ -146,6 +152,7 @@ class Frame:
             count=torch.as_tensor(self.usual.count[:, :, kinds], dtype=torch.float32),
             distance=distance,
             likeness=torch.as_tensor(self.likeness, dtype=torch.float32),
+            roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
             apart=learning,
         )
@@ -164,5 +171,5 @@ def _places(cube: xr.DataArray) -> NDArray[np.float64]:
     return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
 
 
-def _kilometres(cube: xr.DataArray) -> NDArray[np.float64]:
-    return great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+def _kilometres(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    return great_circle(places[:, 0], places[:, 1])

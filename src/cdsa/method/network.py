@@ -4,6 +4,7 @@ It knows the measurements it was trained on by name and, unless it fits any, the
 guess for others is left open, to the means that stand behind every method (`guard.py`).
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from cdsa.train.loop import reply as reply_of
 from cdsa.train.state import Place
 from cdsa.windows import Window, Windows, cut, stitch
 
+logger = logging.getLogger("cdsa")
 CELLS_AT_ONCE = 100_000
 """Of windows that go through the network together."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -85,7 +87,13 @@ class Network:
             cube = cube.isel(time=slice(0, 1))
         own = self._own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
-        return replace(self, frame=self.frame.placing(scaled, self._kinds(own)))
+        frame = self.frame.placing(scaled, self._kinds(own))
+        if frame.unit is not None and not np.isfinite(frame.places).all():
+            logger.warning(
+                "the network was trained with coordinates, but there are stations here that it "
+                "does not know and that have none: it fills without distances, and is less exact"
+            )
+        return replace(self, frame=frame)
 
     def answer(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
         """The guess for every cell the network knows of, NaN elsewhere, and its quantiles at these

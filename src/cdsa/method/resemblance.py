@@ -29,6 +29,14 @@ def resemblance(unusual: Floats, others: Floats | None = None) -> Floats:
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
 
 
+def possible(likeness: Floats) -> Floats:
+    """The nearest likenesses (l, l) that can be true together: correlations of pairs that report at
+    different times need not be."""
+    values, vectors = np.linalg.eigh((likeness + likeness.T) / 2)
+    told: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return told
+
+
 def _centred(values: Floats) -> tuple[Floats, Floats]:
     """Values less the mean of their station, zero where missing; and one where there is one."""
     known = np.isfinite(values)

@@ -55,6 +55,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors[BESIDE + "usual_total"] = torch.from_numpy(frame.usual.total)
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
         tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
+        tensors[BESIDE + "roughness"] = torch.from_numpy(frame.roughness)
         tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
     if calibration is not None:
         tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
@@ -198,8 +199,17 @@ def _frame(
         return None
     total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
     usual = Usual(Slots(**told["slots"]), total, count)
-    likeness, places = (tensors[BESIDE + name].numpy() for name in ("likeness", "places"))
-    return Frame(told["unit"], tuple(told["cycles"]), usual, likeness, locations, places)
+    names = ("likeness", "roughness", "places")
+    likeness, rough, places = (tensors[BESIDE + name].numpy() for name in names)
+    return Frame(
+        unit=told["unit"],
+        cycles=tuple(told["cycles"]),
+        usual=usual,
+        likeness=likeness,
+        roughness=rough,
+        locations=locations,
+        places=places,
+    )
 
 
 def _calibration(

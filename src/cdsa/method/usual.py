@@ -16,6 +16,9 @@ SHORTEST = 15
 """Minutes of a slot; shorter steps share one."""
 DAY = 24 * 60
 WEEKS_FOR_WEEKENDS = 4
+SMOOTHEST, ROUGHEST = 1e-5, 2.0
+"""Roughness lies between these; values that have nothing to do with each other differ by two
+variances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,3 +86,14 @@ class Usual:
         told = shrunk(total, count, total.sum(dim=0), count.sum(dim=0)).numpy()
         every: Floats = told[self.slots.of(times)]
         return every
+
+
+def roughness(values: Floats) -> Floats:
+    """Mean squared difference from one step to the next of scaled values (t, l, m), for every
+    measurement; that of values without any order if no two stand side by side."""
+    apart = np.diff(values, axis=0) ** 2
+    count = np.isfinite(apart).sum(axis=(0, 1))
+    none = np.full(values.shape[2], ROUGHEST)
+    mean = np.divide(np.nansum(apart, axis=(0, 1)), count, out=none, where=count > 0)
+    told: Floats = np.clip(mean, SMOOTHEST, ROUGHEST)
+    return told

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
-from torch import Tensor, einsum, nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from cdsa.errors import ConfigError
 from cdsa.models.attention import (
@@ -24,21 +23,17 @@ from cdsa.models.attention import (
     Sizes,
     refuse_below_one,
 )
+from cdsa.models.kriging import Kriging
 from cdsa.models.priors import Leanings
 from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
 from cdsa.models.stack import feed_forward
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.models.surroundings import EasyAnswer, Surroundings, easy_answer
 
-TOLD = 7
-"""What a cell is told beside what its neighbours say: its value, whether it was observed, the
-straight line, how near the last and the next observation are, the usual value, and whether that is
-known."""
-REACHES = (2.0, 6.0, 20.0)
-"""How fast the weight of neighbours falls at first, per unit of distance: from far to near."""
-ALIKE = 2.0
-"""What a full resemblance adds to the logarithm of their weight at first."""
-LEAST = 1e-6
-"""Weight of the farthest of them, beside one of the nearest: somebody is always listened to."""
+TOLD = 9
+"""What a cell is told: its value, whether it was observed, the straight line, how near the last and
+the next observation are, the usual value, whether that is known, and two answers of kriging."""
+EASY = 3
+"""Easy answers: the straight line and the two of kriging."""
 UNSEEN = -3.0
 """The first weight of cells that were not observed, before a sigmoid: a twentieth."""
 
@@ -117,38 +112,16 @@ class Block(nn.Module):
         return self.attention.maps(self.norm(x), priors=self.leanings(x.shape[1], around))
 
 
-class Neighbours(nn.Module):
-    """What other places say at the same moment: means in which those that are near or alike count
-    more, one for each reach r. (b, t, l, m) -> (b, t, l, m, r), zero where nobody reports."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slope = nn.Parameter(torch.tensor(REACHES).expm1().log())
-        self.alike = nn.Parameter(torch.full((len(REACHES),), ALIKE).expm1().log())
-
-    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        score = F.softplus(self.alike).unflatten(0, (-1, 1, 1)) * around.likeness.unsqueeze(-3)
-        if around.distance is not None:
-            score = score - F.softplus(self.slope).unflatten(0, (-1, 1, 1)) * around.distance
-        own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
-        score = score.masked_fill(own, -torch.inf)
-        top = score.amax(dim=-1, keepdim=True).clamp(min=-1e30)  # of a place alone in the world
-        weight = ((score - top).exp() + LEAST).masked_fill(own, 0.0)
-        weight = weight.expand(len(values), *weight.shape[-3:])  # (b, r, l, k)
-        told = einsum("brlk, btkm -> btlmr", weight, values)
-        known = einsum("brlk, btkm -> btlmr", weight, observed.to(values.dtype))
-        return told / known.clamp(min=LEAST / 10)
-
-
 class Geographic(nn.Module):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
-    guess and its quantiles. Both are told as differences from the easy answer: the straight line
-    or, of a series that was not observed at all, what its neighbours say."""
+    guess and its quantiles. Both are told as differences from the easy answers: a mix of the
+    straight line and of what kriging says."""
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
-        self.neighbours = Neighbours()
-        self.embed = nn.Linear(TOLD + len(REACHES) + clock, config.channels)
+        self.kriging = Kriging(sizes.measurements)
+        self.mix = nn.Parameter(torch.zeros(sizes.measurements, EASY))
+        self.embed = nn.Linear(TOLD + clock, config.channels)
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.channels)
@@ -183,11 +156,17 @@ class Geographic(nn.Module):
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
         usual = torch.where(known, around.usual, 0.0)
-        nearby = self.neighbours(values, observed, around)
-        told = [values, observed.to(values.dtype), *easy, usual, known.to(values.dtype)]
-        told += nearby.unbind(-1)
+        kriged = self.kriging(easy, usual, around)
+        simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
+        told = [*(part.to(values.dtype) for part in simple), *kriged.unbind(-1)]
         clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
-        silent = ~observed.any(dim=1, keepdim=True)
-        answer = torch.where(silent, nearby[..., len(REACHES) // 2], easy.line)
-        return x + self.kind[around.kinds], answer
+        return x + self.kind[around.kinds], self._mixed(easy, kriged, known, around.kinds)
+
+    def _mixed(self, easy: EasyAnswer, kriged: Tensor, known: Tensor, kinds: Tensor) -> Tensor:
+        """The easy answers mixed: the line where there is one, kriging, and kriging of what is
+        unusual where it is known what is usual."""
+        answers = torch.cat([easy.line.unsqueeze(-1), kriged], dim=-1)
+        there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
+        weight = self.mix[kinds].masked_fill(~there, -torch.inf).softmax(dim=-1)
+        return (weight * answers).sum(-1)

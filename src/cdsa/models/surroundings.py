@@ -31,6 +31,9 @@ class Surroundings(NamedTuple):
     """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k) or
     (b, l, k)."""
 
+    roughness: Tensor
+    """How far a series strays from one step to the next: its mean squared difference, (m,)."""
+
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""
 
@@ -59,6 +62,7 @@ class Whereabouts:
     count: Tensor
     distance: Tensor | None
     likeness: Tensor
+    roughness: Tensor
     kinds: Tensor
     apart: bool
     """Whether the sums contain the cube's own values: then what is usual is told from outside each
@@ -82,6 +86,7 @@ class Whereabouts:
             shrunk(total, count, whole, number),
             self.distance,
             self.likeness,
+            self.roughness,
             self.kinds,
         )
 
@@ -94,6 +99,7 @@ class Whereabouts:
             count=self.count.to(device),
             distance=None if self.distance is None else self.distance.to(device),
             likeness=self.likeness.to(device),
+            roughness=self.roughness.to(device),
             kinds=self.kinds.to(device),
             apart=self.apart,
         )
@@ -118,6 +124,12 @@ class EasyAnswer(NamedTuple):
     """How near the last observation is: 1 / (1 + steps), zero if there is none."""
 
     after: Tensor
+    strays: Tensor
+    """How far a walk strays from the line: a b / (a + b), where a and b are the steps to the last
+    and to the next observation, or the steps to the only one; zero on observations."""
+
+    told: Tensor
+    """Whether there is any observation in the series."""
 
 
 def easy_answer(values: Tensor, observed: Tensor) -> EasyAnswer:
@@ -135,8 +147,13 @@ def easy_answer(values: Tensor, observed: Tensor) -> EasyAnswer:
     from_following = torch.where(
         has_following, values.gather(1, following.clamp(max=steps - 1)), 0.0
     )
+    strays = torch.where(has_last, back, ahead)
+    strays = torch.where(has_last & has_following, back * (1 - share), strays)
+    told = has_last | has_following
     return EasyAnswer(
         line=torch.lerp(from_last, from_following, share),
         before=torch.where(has_last, 1 / (1 + back), 0.0),
         after=torch.where(has_following, 1 / (1 + ahead), 0.0),
+        strays=torch.where(told, strays, 0.0),
+        told=told,
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import SOURCES
 from cdsa.errors import TableError
-from cdsa.sources.cf import beside_names, flags_of, link, parts_of, with_cf
+from cdsa.sources.cf import beside_names, done_to, flags_of, link, parts_of, with_cf
 from cdsa.sources.columns import LAT, LON, named
 from cdsa.times import Clock
 
@@ -94,7 +94,7 @@ class Arrays:
                 whole[names[variable, kind]] = (old.dims, values, attrs)
             whole[variable].encoding = dict(old.encoding)
             link(whole, variable, names)
-        return with_cf(whole, self.axes)
+        return with_cf(whole, self.axes, done_to(result))
 
     def _own(self, cube: xr.DataArray, variable: str) -> xr.DataArray:
         """The part of a cube that one variable holds, with the variable's own axes."""

@@ -90,13 +90,20 @@ def to_arrays(result: xr.Dataset) -> xr.Dataset:
         told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
         data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
         link(data, variable, names)
-    filled = "source" in result
-    data.attrs["title"] = f"{cube.sizes['location']} stations" + (", gaps filled" if filled else "")
-    axes = {"time": "time", "location": "location"}
-    return with_cf(data, axes, done="gaps filled" if filled else "written")
+    done = done_to(result)
+    also = f", {done}" if "source" in result else ""
+    data.attrs["title"] = f"{cube.sizes['location']} stations{also}"
+    return with_cf(data, {"time": "time", "location": "location"}, done)
 
 
-def with_cf(data: xr.Dataset, axes: dict[str, str], done: str = "gaps filled") -> xr.Dataset:
+def done_to(result: xr.Dataset) -> str:
+    """What became of a cube, in words."""
+    if "source" not in result:
+        return "written"
+    return "carried forward" if (result["source"] == "forecast").any() else "gaps filled"
+
+
+def with_cf(data: xr.Dataset, axes: dict[str, str], done: str) -> xr.Dataset:
     """The data set with the CF attributes it lacks, and a word on what was done; the rest stays."""
     known: dict[str, dict[str, str]] = {axes["time"]: {"standard_name": "time", "axis": "T"}}
     if "location" in axes and not any("cf_role" in v.attrs for v in data.variables.values()):

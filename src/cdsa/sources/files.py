@@ -87,9 +87,23 @@ class Source:
 
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
         """The result in the source's own form: a frame for a table, a data set for arrays."""
+        self._refuse_other(result)
         if isinstance(self.content, Arrays):
             return self.content.filled(result)
         return self._as_given(self.content.filled(result["value"]))
+
+    def _refuse_other(self, result: xr.Dataset) -> None:
+        """Refuse what is no fill of this source's own cube."""
+        for axis in AXES:
+            own, other = self.cube[axis].to_numpy(), result[axis].to_numpy()
+            if len(own) != len(other) or (own != other).any():
+                raise TableError(
+                    f"the result must be of this source's own cube, which has {len(own)} "
+                    f"{axis}s, but it has {len(other)}"
+                    + (" others" if len(own) == len(other) else "")
+                    + ". Fill source.cube; a forecast of N steps is saved with source.ahead(N), "
+                    "places that were added with the source that source.at(places) gave"
+                )
 
     def _as_given(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with the index and the column names it came with."""
@@ -121,6 +135,7 @@ class Source:
 
     def write(self, result: xr.Dataset, path: Path, form: Format) -> None:
         """Write the filled source to `path` as it stands."""
+        self._refuse_other(result)
         own = self.content
         if form in ("netcdf", "zarr"):
             data = own.filled(result) if isinstance(own, Arrays) else to_arrays(result)

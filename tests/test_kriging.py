@@ -1,0 +1,135 @@
+"""The easy answer of places: lines kriged moment by moment."""
+
+import numpy as np
+import torch
+
+from cdsa.method.resemblance import possible
+from cdsa.method.usual import ROUGHEST, roughness
+from cdsa.models.kriging import MEAN_TRUST, Kriging, Solve, conjugate_gradients
+from cdsa.models.surroundings import Surroundings, easy_answer
+
+STEPS, PLACES, KINDS = 6, 5, 2
+
+
+def around(**changes) -> Surroundings:
+    source = torch.Generator().manual_seed(0)
+    at = torch.rand(PLACES, 2, generator=source, dtype=torch.float64)
+    told = Surroundings(
+        clock=torch.zeros(1, STEPS, 0).double(),
+        usual=torch.zeros(1, STEPS, PLACES, KINDS).double(),
+        distance=torch.cdist(at, at),
+        likeness=torch.eye(PLACES).double(),
+        roughness=torch.tensor([0.1, 0.4]).double(),
+        kinds=torch.arange(KINDS),
+    )
+    return told._replace(**changes)
+
+
+def window():
+    source = torch.Generator().manual_seed(1)
+    values = torch.randn(1, STEPS, PLACES, KINDS, generator=source, dtype=torch.float64)
+    observed = torch.rand(values.shape, generator=source) < 0.6
+    observed[:, :, 4] = False  # a place without a sensor
+    return torch.where(observed, values, 0.0), observed
+
+
+def kriged(values, observed, told, module=None):
+    module = module or Kriging(KINDS).double()
+    usual = told.usual.nan_to_num()
+    return module(easy_answer(values, observed), usual, told).detach()
+
+
+def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations():
+    module, told = Kriging(KINDS).double(), around(usual=torch.randn(1, 6, 5, 2).double())
+    values, observed = window()
+    easy, answer = easy_answer(values, observed), kriged(values, observed, told, module)
+    kernel = module.kernel(told)[0].detach()
+    for t in range(STEPS):
+        for m in range(KINDS):
+            there = easy.told[0, t, :, m]
+            noise = module.nugget[m].exp() + told.roughness[m] * easy.strays[0, t, there, m]
+            inverse = torch.linalg.inv(kernel[m][there][:, there] + noise.diag()).detach()
+            for number, base in enumerate((torch.zeros(PLACES), told.usual[0, t, :, m])):
+                y = easy.line[0, t, there, m] - base[there]
+                mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)
+                expected = mean + kernel[m][:, there] @ inverse @ (y - mean) + base
+                torch.testing.assert_close(answer[0, t, :, m, number], expected)
+
+
+def test_a_station_is_believed_near_its_observations_and_its_neighbours_far_from_them():
+    close = torch.tensor([[0.0, 0.01], [0.01, 0.0]]).double()
+    told = around(
+        usual=torch.zeros(1, 40, 2, 1).double(),
+        distance=close,
+        likeness=torch.eye(2).double() * 0,
+        roughness=torch.tensor([0.1]).double(),
+        kinds=torch.arange(1),
+    )
+    values = torch.ones(1, 40, 2, 1).double()
+    values[:, :, 1] = -1.0
+    observed = torch.zeros_like(values, dtype=torch.bool)
+    observed[:, [0, 39], 0], observed[:, :, 1] = True, True
+    own = kriged(torch.where(observed, values, 0.0), observed, told, Kriging(1).double())
+    own = own[0, :, 0, 0, 0]
+    assert own[0] > 0 > own[20] and (own[:20].diff() < 0).all()
+    assert own[20] < -0.8
+
+
+def test_where_nobody_reports_it_says_what_is_usual():
+    told = around(usual=torch.full((1, STEPS, PLACES, KINDS), 3.0).double())
+    values, observed = window()
+    raw, unusual = kriged(values * 0, torch.zeros_like(observed), told).unbind(-1)
+    assert (raw == 0).all() and (unusual == 3).all()
+
+
+def test_places_are_told_by_likeness_alone_without_coordinates():
+    alike = torch.zeros(PLACES, PLACES).double()
+    alike[:2, :2] = 1.0
+    told = around(distance=None, likeness=alike + torch.eye(PLACES).double() * 1e-3)
+    values = torch.arange(PLACES).double().expand(1, STEPS, PLACES).unsqueeze(-1)
+    values = values.expand(-1, -1, -1, KINDS).clone()
+    observed = torch.ones_like(values, dtype=torch.bool)
+    values[:, :, 1], observed[:, :, 1] = 0.0, False
+    answer = kriged(values, observed, told)[0, 0, 1, 0, 0]
+    assert answer < 1.0  # nearer to the 0 of the one it resembles than to the mean of all, 2.25
+
+
+def test_gradients_are_those_of_the_solution():
+    source = torch.Generator().manual_seed(2)
+    half = torch.randn(1, 2, 4, 4, generator=source, dtype=torch.float64)
+    root = torch.rand(2, 2, 3, 1, 4, generator=source, dtype=torch.float64).requires_grad_()
+    y = torch.randn(2, 2, 3, 2, 4, generator=source, dtype=torch.float64).requires_grad_()
+
+    def solved(half, root, y):
+        return Solve.apply(half @ half.mT, root, y)  # kernels are symmetric, and stay so
+
+    assert torch.autograd.gradcheck(solved, (half.requires_grad_(), root, y), atol=1e-4)
+
+
+def test_a_moment_is_solved_alike_whatever_it_is_solved_with():
+    at = torch.rand(60, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    kernel = (-torch.cdist(at, at)).exp()[None, None]
+    root = torch.full((1, 1, 3, 1, 60), 0.02**-0.5).double()
+    root[:, :, 1, :, ::2] = 0.0
+    y = torch.randn(1, 1, 3, 1, 60, generator=torch.Generator().manual_seed(4)).double()
+    x = conjugate_gradients(kernel, root, y)
+    one = conjugate_gradients(kernel, root[:, :, 1:2], y[:, :, 1:2])
+    torch.testing.assert_close(x[:, :, 1:2], one, rtol=1e-12, atol=1e-12)
+    back = x + root * ((root * x) @ kernel.unsqueeze(2))
+    assert (back - y).abs().max() < 0.03  # of noise, which is as hard as it gets
+
+
+def test_likenesses_that_cannot_be_true_together_are_mended():
+    odd = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    mended = possible(odd)
+    assert np.linalg.eigvalsh(odd).min() < 0 <= np.linalg.eigvalsh(mended).min() + 1e-12
+    fine = np.array([[1.0, 0.5], [0.5, 1.0]])
+    np.testing.assert_allclose(possible(fine), fine)
+
+
+def test_roughness_is_the_squared_difference_of_what_stands_side_by_side():
+    values = np.full((5, 1, 3), np.nan)
+    values[:, 0, 0] = [0.0, 0.5, np.nan, 0.0, 0.5]
+    values[::2, 0, 1] = 1.0
+    values[:, 0, 2] = 1.0
+    np.testing.assert_allclose(roughness(values), [0.25, ROUGHEST, 1e-5])

@@ -58,6 +58,19 @@ def test_train_then_fill_gives_what_the_library_gives(table, model, tmp_path):
     assert np.allclose(cdsa.open_cube(tmp_path / "out.csv"), expected, rtol=1e-9)
 
 
+def test_errors_at_stations_a_network_was_not_trained_on_are_told_apart(model, tmp_path):
+    cube, places = network(steps=90, stations=8), tmp_path / "places.csv"
+    panel(cube).to_csv(tmp_path / "more.csv", index=False)
+    places.write_text("location,lat,lon\nX,40.05,116.05\n")
+    text = " ".join(run("fill", tmp_path / "more.csv", "--model", model, "-o",
+        tmp_path / "out.csv").split())  # fmt: skip
+    more = cube.sizes["location"] - len(load_filler(model).axes.locations)
+    assert more > 1 and f"at {more} stations that the network was not trained on: error" in text
+    text = run("fill", tmp_path / "more.csv", "--model", model, "--at", places, "--no-check",
+        "-o", tmp_path / "other.csv")  # fmt: skip
+    assert "not trained on" not in text
+
+
 def test_train_tells_how_it_went(table, tmp_path):
     text = run("train", table, "-o", tmp_path / "m", "--method", "cdsa-paper", "--manner",
         "shared", *SMALL)  # fmt: skip

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 import xarray as xr
@@ -47,7 +47,7 @@ def fill(
     check_cube(cube)
     if isinstance(method, Filler) and not hasattr(method, "fit"):
         return fill_with(method, cube, interval=interval)
-    filler, name = learnt(cube, method, minutes)
+    filler, name = learnt(cube, cast("str | Method", method), minutes)
     return fill_with(filler, cube, interval=interval).assign_attrs(method=name)
 
 

@@ -67,7 +67,7 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa.cli import show, work
+    from cdsa.cli import networks, show, work
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, fill_with
     from cdsa.method import info_of
@@ -97,6 +97,9 @@ def fill(
     if model is not None:
         filler = _load(model, training, source.cube)
         given, errors = filler.method.label, list(filler.errors)
+        if check:
+            for line in networks.say_elsewhere(filler, source.cube):
+                (show.note if json else show.say)(line)
     else:
         choice = work.chosen(given, learnt_from, source.cube, training, check=check)
         filler, given, expected = choice.filler, choice.best, choice.best_score

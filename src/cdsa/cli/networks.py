@@ -4,12 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import xarray as xr
 from rich.markup import escape
 from rich.table import Table
 
+from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cube import unit_of
+from cdsa.errors import ConfigError
+from cdsa.method import Learnt
 from cdsa.results import Value
+from cdsa.scoring import hidden_cells, try_method
 from cdsa.sources.files import Source
 
 if TYPE_CHECKING:
@@ -71,6 +76,48 @@ def print_trained(
     command = "forecast FILE --steps N" if filler.method.horizon else "fill FILE"
     show.out.print(
         f"to use it: cdsa {command} --model {escape(str(folder))} -o OUT", soft_wrap=True
+    )
+
+
+def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
+    """The errors to expect of a kept network at stations that it was not trained on: told by hiding
+    some of what they measured, and where they measured nothing by its own exam."""
+    network = filler.network
+    if network is None or network.frame is None:
+        return []
+    silent = network.never_measured(cube)
+    strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()
+    told = []
+    if strange.any():
+        theirs = cube.isel(location=strange)
+        try:
+            hidden = hidden_cells(theirs, defaults.HIDE, seed=0)
+        except ConfigError:  # too little was measured there
+            return []
+        hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
+        scored = try_method(Learnt(filler), cube, hidden).score
+        count = show.several(int(strange.sum()), "station")
+        told.append(
+            f"at {count} that the network was not trained on: error "
+            + _listed({str(r["measurement"]): r["mae"] for r in scored.records()
+                       if not r["overall"]}, unit_of(cube))
+            + f" on {show.several(scored.hidden, 'measured cell')} hidden from it"
+        )  # fmt: skip
+    errors = {str(e["measurement"]): e["mae_elsewhere"] for e in filler.errors
+              if e["mae_elsewhere"] is not None}  # fmt: skip
+    if silent.any() and errors:
+        told.append(
+            f"at {show.several(int(silent.sum()), 'place')} without a sensor: error "
+            f"{_listed(errors, unit_of(cube))} when stations it was trained on were hidden whole"
+        )
+    return told
+
+
+def _listed(errors: Mapping[str, Value], units: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{name} {show.number(float(error))} {units.get(name, '')}".rstrip()
+        for name, error in errors.items()
+        if error is not None
     )
 
 

@@ -1,9 +1,10 @@
 """What a network is examined on while it learns, and how it did in the user's units."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 import xarray as xr
@@ -29,6 +30,7 @@ PIECES = 16
 MOST_AROUND = 0.7
 PLENTY = 100
 """Cells of a measurement and class of gap lengths that need no more of their kind."""
+NOTHING: Mapping[int, float] = MappingProxyType({})
 LONGEST = CLASSES[-2][1] + 1
 """Steps of a gap that is longer than its window."""
 
@@ -98,12 +100,21 @@ class Exam:
     def result(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
         """Errors on the cells of the exam, and what makes intervals hold their share of them."""
         sheets = self._sheets([end for level in SHARES for end in ends_of(level)])
-        return self._errors(sheets), self._calibration(sheets, seed)
+        told = self._told(sheets, seed)
+        if told is None:
+            return self._errors(sheets), None
+        names = tuple(str(name) for name in self.own["measurement"].to_numpy())
+        angles = tuple(bool(angle) for angle in angle_flags(self.own))
+        calibration = Calibration.learn(told, names, angles)
+        return self._errors(sheets, told.errors(NEVER, angles)), calibration
 
-    def _errors(self, sheets: "Sequence[_Sheet]") -> tuple[dict[str, Value], ...]:
-        """Errors per measurement in its own unit."""
+    def _errors(
+        self, sheets: "Sequence[_Sheet]", elsewhere: Mapping[int, float] = NOTHING
+    ) -> tuple[dict[str, Value], ...]:
+        """Errors per measurement in its own unit, and `elsewhere`: at places without a sensor."""
         if not sheets:
             return ()
+        names = [str(name) for name in self.own["measurement"].to_numpy()]
         found = [measure(s.guess, s.truth, s.asked, s.visible) for s in sheets]
         figures = reduce(operator.add, found).by("measurement")
         units = unit_of(self.own)
@@ -114,22 +125,22 @@ class Exam:
                 "cells": int(row["cells"]),
                 "mae": plain(float(row["mae"])),
                 "rmse": plain(float(row["rmse"])),
+                "mae_elsewhere": plain(elsewhere.get(names.index(str(name)), np.nan)),
             }
             for name, row in figures.iterrows()
         )
 
-    def _calibration(self, sheets: "Sequence[_Sheet]", seed: int) -> Calibration | None:
-        """What makes intervals hold their share.
+    def _told(self, sheets: "Sequence[_Sheet]", seed: int) -> Told | None:
+        """All that was answered, for calibration.
 
         Gaps of all lengths are wanted, but few cells are kept for the exam. Where it has too few of
         a kind, they are asked for again with more of what is around them hidden.
         """
-        names = tuple(str(name) for name in self.own["measurement"].to_numpy())
         ends = [end for level in SHARES for end in ends_of(level)]
         cells = [sheet.cells() for sheet in sheets]
         if not any(len(part.truth) for part in cells):
             return None
-        plenty = np.zeros((len(names), NEVER + 1), dtype=np.int64)
+        plenty = np.zeros((self.own.sizes["measurement"], NEVER + 1), dtype=np.int64)
         for part in cells:
             np.add.at(plenty, (part.measurement, part.gap), 1)
         for number in range(0 if self.network.ahead else CONTEXTS):
@@ -141,8 +152,7 @@ class Exam:
                 part = part.only(lacking[part.measurement, part.gap])
                 np.add.at(plenty, (part.measurement, part.gap), 1)
                 cells.append(part)
-        angles = tuple(bool(angle) for angle in angle_flags(self.own))
-        return Calibration.learn(Told.joined(cells), names, angles)
+        return Told.joined(cells)
 
     def _sheets(
         self, levels: Sequence[float], rng: np.random.Generator | None = None

@@ -69,6 +69,17 @@ class Told:
             np.concatenate([part.gap for part in parts]),
         )
 
+    def errors(self, gap: int, angles: Sequence[bool]) -> dict[int, float]:
+        """The mean absolute error in a class of gaps, of the measurements with enough cells."""
+        found = {}
+        for m, angle in enumerate(angles):
+            mine = (self.measurement == m) & (self.gap == gap) & ~np.isnan(self.point)
+            off = self.truth[mine] - self.point[mine]
+            off = angle_difference(self.truth[mine], self.point[mine]) if angle else off
+            if mine.sum() >= ENOUGH:
+                found[m] = float(np.abs(off).mean())
+        return found
+
     def scores(self, level: int, angles: NDArray[np.bool_]) -> Floats:
         """How many half-widths of the interval of `SHARES[level]` the truth is away from the point;
         of directions, how many degrees."""

@@ -1,6 +1,6 @@
 import numpy as np
 
-from cdsa.gaps import CLASSES, gap_class, gap_lengths, run_lengths
+from cdsa.gaps import CLASSES, LONGEST, gap_class, gap_lengths, reach_lengths, run_lengths
 
 
 def test_each_missing_cell_knows_the_length_of_its_gap():
@@ -11,6 +11,12 @@ def test_each_missing_cell_knows_the_length_of_its_gap():
 def test_gaps_of_one_series_do_not_run_into_another():
     missing = np.array([[1, 0], [1, 1], [0, 1]], dtype=bool)
     assert run_lengths(missing).tolist() == [[2, 0], [2, 2], [0, 2]]
+
+
+def test_gaps_that_are_open_at_one_end_reach_twice_as_far():
+    missing = np.array([[1, 1], [1, 1], [0, 1], [1, 1], [0, 1], [1, 1]], dtype=bool)
+    assert reach_lengths(missing)[:, 0].tolist() == [4, 4, 0, 1, 0, 2]
+    assert reach_lengths(missing)[:, 1].tolist() == [LONGEST] * 6
 
 
 def test_each_gap_is_counted_once():

@@ -11,6 +11,8 @@ CLASSES: tuple[tuple[str, int], ...] = (
     ("72+", 0),
 )
 """Gap-length classes by their longest member, in steps; the last one has no end."""
+LONGEST = CLASSES[-2][1] + 1
+"""Steps of a gap of the last class."""
 
 
 def run_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -24,6 +26,17 @@ def run_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     start = np.maximum.accumulate(np.where(opens, number, -1), axis=0)
     end = np.minimum.accumulate(np.where(closes, number, steps)[::-1], axis=0)[::-1]
     return np.where(missing, end - start + 1, 0)
+
+
+def reach_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The same as a measure of how hard a cell is to fill: a gap that is open at one end, the first
+    or the last step, counts double, for the middle of a gap of twice its length is as far from
+    anything as its far end is; and a series that is all missing counts as the longest gap."""
+    lengths = run_lengths(missing)
+    opening = np.logical_and.accumulate(missing, axis=0)
+    closing = np.logical_and.accumulate(missing[::-1], axis=0)[::-1]
+    lengths = np.where(opening ^ closing, 2 * lengths, lengths)
+    return np.where(opening & closing, np.maximum(lengths, LONGEST), lengths)
 
 
 def gap_starts(missing: NDArray[np.bool_]) -> NDArray[np.bool_]:

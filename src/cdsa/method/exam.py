@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
-from cdsa.gaps import CLASSES, gap_class, run_lengths
+from cdsa.gaps import gap_class, reach_lengths
 from cdsa.masks import AtRandom, Bursts
 from cdsa.method.guard import from_components, to_components, within_bounds
 from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
@@ -31,8 +31,6 @@ MOST_AROUND = 0.7
 PLENTY = 100
 """Cells of a measurement and class of gap lengths that need no more of their kind."""
 NOTHING: Mapping[int, float] = MappingProxyType({})
-LONGEST = CLASSES[-2][1] + 1
-"""Steps of a gap that is longer than its window."""
 
 
 def choose_exam(
@@ -77,7 +75,7 @@ def on_time(steps: NDArray[np.bool_], cube: xr.DataArray) -> xr.DataArray:
 def gap_classes(cube: xr.DataArray, ahead: int, silent: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The class of the gap that each cell of a cube lies in; of a forecast, of its steps ahead.
     Stations that are `silent` (l,) have a class of their own."""
-    lengths = run_lengths(cube.isnull().to_numpy())
+    lengths = reach_lengths(cube.isnull().to_numpy())
     if ahead:
         number = np.arange(cube.sizes["time"]) - (cube.sizes["time"] - ahead) + 1
         lengths = np.broadcast_to(np.maximum(number, 1)[:, None, None], cube.shape)
@@ -179,7 +177,7 @@ class Exam:
                 shown = shown.where(~xr.DataArray(lost, dims="location")).transpose(*piece.dims)
             told = network.forgetting(lost).answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
-            gaps = gap_class(np.where(missing.all(axis=0), LONGEST, run_lengths(missing)))
+            gaps = gap_class(reach_lengths(missing))
             gaps[:, lost] = NEVER if self.network.frame else gaps[:, lost]
             guess = within_bounds(from_components(told.isel(quantile=0), piece))
             sheets.append(_Sheet(guess, _ends(told, piece), piece, asked, shown, gaps))

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.cube import angle_difference, angle_flags, bounds_of, on_circle, significant
-from cdsa.gaps import CLASSES, gap_class, run_lengths
+from cdsa.gaps import CLASSES, gap_class, reach_lengths
 from cdsa.method import Filler
 from cdsa.method.guard import DIGITS, EAST, to_components
 from cdsa.metrics import spreads
@@ -195,7 +195,7 @@ class BoundedFiller:
             truth=truth.to_numpy()[at].astype(np.float64),
             ends=point + side * spread[at[2]],
             measurement=at[2],
-            gap=gap_class(run_lengths(visible.isnull().to_numpy())[at]),
+            gap=gap_class(reach_lengths(visible.isnull().to_numpy())[at]),
         )
         angles = tuple(bool(angle) for angle in angle_flags(truth))
         calibration = Calibration.learn(told, tuple(names), angles)
@@ -213,6 +213,6 @@ class BoundedFiller:
         guess = to_components(filled)
         names = guess["measurement"].to_numpy()
         width = xr.DataArray([self.spread.get(str(n), np.nan) for n in names], dims="measurement")
-        gaps = gap_class(run_lengths(cube.isnull().to_numpy()))
+        gaps = gap_class(reach_lengths(cube.isnull().to_numpy()))
         told = guess, guess - width, guess + width
         return filled, [self.calibration.interval(level, filled, told, gaps) for level in levels]

@@ -19,9 +19,9 @@ from torch import nn
 from cdsa.config import to_plain
 from cdsa.cube import check_cube, fillable
 from cdsa.errors import ConfigError, unknown
+from cdsa.gaps import LONGEST
 from cdsa.method.exam import (
     EXAM_WINDOWS,
-    LONGEST,
     Exam,
     choose_exam,
     evenly,

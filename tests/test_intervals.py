@@ -1,5 +1,7 @@
 """Intervals that hold what they promise."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,10 @@ def test_any_filler_gets_intervals_from_a_trial(rng):
     inside = ((cube >= low) & (cube <= high)).to_numpy()[other.to_numpy()]
     assert 0.86 < inside.mean() < 0.94
     assert (low <= filled).all() and (filled <= high).all()
+
+
+def test_a_new_time_is_one_more_window():
+    of = partial(Calibration, np.ones((1, 1, 1)), ("x",), (False,))
+    assert of(windows=48).at_new_times(0.9) == pytest.approx(0.9 * 49 / 48)
+    assert of(windows=2).at_new_times(0.9) == pytest.approx(0.95)
+    assert of().at_new_times(0.9) == 0.9

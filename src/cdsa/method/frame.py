@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
+from cdsa.gaps import LONGEST
 from cdsa.method.resemblance import possible, resemblance
 from cdsa.method.usual import Usual, roughness
 from cdsa.models.surroundings import Whereabouts
@@ -45,6 +46,9 @@ class Frame:
     roughness: NDArray[np.float64]
     """Mean squared difference of a measurement from one step to the next, (m,)."""
 
+    learnt: NDArray[np.datetime64]
+    """First and last step of each stretch of time that was learnt from, (n, 2)."""
+
     locations: NDArray[np.str_]
     """The stations of which this is known."""
 
@@ -69,6 +73,7 @@ class Frame:
             usual=usual,
             likeness=possible(resemblance(scaled.to_numpy() - usual.at(times))),
             roughness=roughness(scaled.to_numpy()),
+            learnt=_stretches(scaled),
             locations=scaled["location"].to_numpy(),
             places=places,
         )
@@ -120,6 +125,13 @@ class Frame:
             likeness = possible(likeness)
         return replace(self, usual=usual, likeness=likeness, locations=names, places=places)
 
+    def fresh(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
+        """Which steps lie in no time that was learnt from."""
+        first, last = self.learnt[:, 0], self.learnt[:, 1]
+        inside = (times[:, None] >= first) & (times[:, None] <= last)
+        outside: NDArray[np.bool_] = ~np.any(inside, axis=1)
+        return outside
+
     def forgetting(self, lost: NDArray[np.bool_]) -> "Frame":
         """The same with nothing known of some of its stations but where they are."""
         apart = lost[:, None] | lost
@@ -162,6 +174,16 @@ class Frame:
         turns = [2 * np.pi * (since / LENGTHS[cycle]) for cycle in self.cycles]
         waves = [wave(turn) for turn in turns for wave in (np.sin, np.cos)]
         return np.stack(waves, axis=-1) if waves else np.zeros((len(times), 0))
+
+
+def _stretches(scaled: xr.DataArray) -> NDArray[np.datetime64]:
+    """Times with something measured; a pause as long as a long gap does not part them."""
+    times = scaled["time"].to_numpy()
+    there = np.flatnonzero(scaled.notnull().any(("location", "measurement")).to_numpy())
+    if not len(there):
+        return np.empty((0, 2), dtype=times.dtype)
+    parts = np.split(there, np.flatnonzero(np.diff(there) > LONGEST) + 1)
+    return np.array([(times[part[0]], times[part[-1]]) for part in parts])
 
 
 def _places(cube: xr.DataArray) -> NDArray[np.float64]:

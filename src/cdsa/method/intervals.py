@@ -100,10 +100,26 @@ class Calibration:
     factors: Floats
     measurements: tuple[str, ...]
     angles: tuple[bool, ...]
+    windows: int = 0
+    """Windows of the time that was learnt from in which cells were hidden for it; 0 if they lay in
+    a time of their own."""
+
+    def at_new_times(self, level: float) -> float:
+        """The level to ask for at times that were not learnt from, to hold this one.
+
+        What happens in a window happens to all its cells, so at a new time it is windows, not
+        cells, that are one more of the same kind: among n of them the quantile is taken a share of
+        1 / n further out, as conformal prediction does, but at most half of the way to all.
+        """
+        return min(level * (1 + 1 / self.windows), (1 + level) / 2) if self.windows else level
 
     @classmethod
     def learn(
-        cls, told: Told, measurements: tuple[str, ...], angles: tuple[bool, ...]
+        cls,
+        told: Told,
+        measurements: tuple[str, ...],
+        angles: tuple[bool, ...],
+        windows: int = 0,
     ) -> "Calibration":
         """Factors with which the intervals of each level hold their share of what is true.
 
@@ -122,7 +138,7 @@ class Calibration:
                     factors[row, m, gap] = _share_of(
                         scores[mine & (told.gap == gap)], level, fallback=own
                     )
-        return cls(factors, measurements, angles)
+        return cls(factors, measurements, angles, windows)
 
     def interval(
         self,

@@ -162,6 +162,13 @@ class Network:
         known: NDArray[np.bool_] = cube["location"].isin(self.locations).to_numpy()
         return empty & ~known
 
+    def fresh(self, cube: xr.DataArray) -> NDArray[np.bool_]:
+        """Steps of a cube that lie in no time that was learnt from, (t,); a forecaster's do, and it
+        was examined on such."""
+        if self.frame is None or self.ahead:
+            return np.zeros(cube.sizes["time"], dtype=bool)
+        return self.frame.fresh(cube["time"].to_numpy())
+
     def _kinds(self, own: xr.DataArray) -> NDArray[np.int64]:
         """The numbers that the cube's measurements have among the network's."""
         return np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))

@@ -194,15 +194,25 @@ class NeuralFiller(GuardedFiller):
     ) -> list[xr.DataArray]:
         """The cube filled, then lower and upper end of each level; `silent` stations (l,) were
         never measured."""
-        wanted = [end for level in levels for end in ends_of(level)]
+        calibration, fresh = network.calibration, network.fresh(cube)
+        if calibration is None or not levels:
+            filled = self.kept(cube, network.answer(to_components(cube))[0])
+            return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
+        shares = [*levels, *map(calibration.at_new_times, levels if fresh.any() else ())]
+        wanted = [end for share in shares for end in ends_of(share)]
         guess, *told = network.answer(to_components(cube), wanted)
-        filled, ends = self.kept(cube, guess), []
-        gaps = gap_classes(cube, network.ahead, silent) if levels else None
-        for level, lower, upper in zip(levels, told[::2], told[1::2], strict=True):
-            if network.calibration is None or gaps is None:
-                ends += [xr.full_like(cube, np.nan)] * 2
-            else:
-                ends += network.calibration.interval(level, filled, (guess, lower, upper), gaps)
+        filled, gaps = self.kept(cube, guess), gap_classes(cube, network.ahead, silent)
+        ends = [
+            end
+            for share, lower, upper in zip(shares, told[::2], told[1::2], strict=True)
+            for end in calibration.interval(share, filled, (guess, lower, upper), gaps)
+        ]
+        if fresh.any():
+            usual, wider = ends[: 2 * len(levels)], ends[2 * len(levels) :]
+            ends = [
+                new.where(on_time(fresh, cube), old).transpose(*cube.dims)
+                for old, new in zip(usual, wider, strict=True)
+            ]
         return [filled, *ends]
 
     def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:

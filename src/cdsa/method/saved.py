@@ -82,12 +82,14 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
                 "unit": frame.unit,
                 "cycles": list(frame.cycles),
                 "slots": dataclasses.asdict(frame.usual.slots),
+                "learnt": [[str(time) for time in part] for part in frame.learnt],
             },
             "calibration": None
             if calibration is None
             else {
                 "measurements": list(calibration.measurements),
                 "angles": list(calibration.angles),
+                "windows": calibration.windows,
             },
             "training": dataclasses.asdict(network.place),
             "errors": list(network.errors),
@@ -207,6 +209,7 @@ def _frame(
         usual=usual,
         likeness=likeness,
         roughness=rough,
+        learnt=np.array(told["learnt"], dtype="datetime64[ns]").reshape(-1, 2),
         locations=locations,
         places=places,
     )
@@ -218,4 +221,4 @@ def _calibration(
     if told is None:
         return None
     factors = tensors[BESIDE + "factors"].numpy()
-    return Calibration(factors, tuple(told["measurements"]), tuple(told["angles"]))
+    return Calibration(factors, tuple(told["measurements"]), tuple(told["angles"]), told["windows"])

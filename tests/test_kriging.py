@@ -1,6 +1,7 @@
 """The easy answer of places: lines kriged moment by moment."""
 
 import numpy as np
+import pytest
 import torch
 
 from cdsa.method.resemblance import possible
@@ -18,7 +19,7 @@ def around(**changes) -> Surroundings:
         clock=torch.zeros(1, STEPS, 0).double(),
         usual=torch.zeros(1, STEPS, PLACES, KINDS).double(),
         distance=torch.cdist(at, at),
-        likeness=torch.eye(PLACES).double(),
+        likeness=0.5 * torch.eye(PLACES).double(),
         roughness=torch.tensor([0.1, 0.4]).double(),
         kinds=torch.arange(KINDS),
     )
@@ -33,27 +34,27 @@ def window():
     return torch.where(observed, values, 0.0), observed
 
 
-def kriged(values, observed, told, module=None):
-    module = module or Kriging(KINDS).double()
-    usual = told.usual.nan_to_num()
-    return module(easy_answer(values, observed), usual, told).detach()
+def kriged(values, observed, told, *, alike=False, kinds=KINDS):
+    easy = easy_answer(values, observed)
+    return Kriging(kinds, alike=alike).double()(easy.line, easy, told).detach()
 
 
-def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations():
-    module, told = Kriging(KINDS).double(), around(usual=torch.randn(1, 6, 5, 2).double())
+@pytest.mark.parametrize("alike", [False, True])
+def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations(alike):
+    told, module = around(), Kriging(KINDS, alike=alike).double()
     values, observed = window()
-    easy, answer = easy_answer(values, observed), kriged(values, observed, told, module)
+    easy, answer = easy_answer(values, observed), kriged(values, observed, told, alike=alike)
     kernel = module.kernel(told)[0].detach()
+    assert alike == (kernel.diagonal(dim1=1, dim2=2) < 1 - 1e-9).any()
     for t in range(STEPS):
         for m in range(KINDS):
             there = easy.told[0, t, :, m]
             noise = module.nugget[m].exp() + told.roughness[m] * easy.strays[0, t, there, m]
             inverse = torch.linalg.inv(kernel[m][there][:, there] + noise.diag()).detach()
-            for number, base in enumerate((torch.zeros(PLACES), told.usual[0, t, :, m])):
-                y = easy.line[0, t, there, m] - base[there]
-                mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)
-                expected = mean + kernel[m][:, there] @ inverse @ (y - mean) + base
-                torch.testing.assert_close(answer[0, t, :, m, number], expected)
+            y = easy.line[0, t, there, m]
+            mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)
+            expected = mean + kernel[m][:, there] @ inverse @ (y - mean)
+            torch.testing.assert_close(answer[0, t, :, m], expected)
 
 
 def test_a_station_is_believed_near_its_observations_and_its_neighbours_far_from_them():
@@ -69,17 +70,21 @@ def test_a_station_is_believed_near_its_observations_and_its_neighbours_far_from
     values[:, :, 1] = -1.0
     observed = torch.zeros_like(values, dtype=torch.bool)
     observed[:, [0, 39], 0], observed[:, :, 1] = True, True
-    own = kriged(torch.where(observed, values, 0.0), observed, told, Kriging(1).double())
-    own = own[0, :, 0, 0, 0]
+    own = kriged(torch.where(observed, values, 0.0), observed, told, kinds=1)[0, :, 0, 0]
     assert own[0] > 0 > own[20] and (own[:20].diff() < 0).all()
     assert own[20] < -0.8
 
 
-def test_where_nobody_reports_it_says_what_is_usual():
-    told = around(usual=torch.full((1, STEPS, PLACES, KINDS), 3.0).double())
+def test_where_nobody_reports_it_says_nothing():
     values, observed = window()
-    raw, unusual = kriged(values * 0, torch.zeros_like(observed), told).unbind(-1)
-    assert (raw == 0).all() and (unusual == 3).all()
+    assert (kriged(values * 0, torch.zeros_like(observed), around()) == 0).all()
+
+
+def test_what_all_say_is_said_of_a_place_without_a_sensor():
+    _, observed = window()
+    for alike in (False, True):
+        told = kriged(observed.double() * 3.0, observed, around(), alike=alike)
+        torch.testing.assert_close(told, torch.full_like(told, 3.0), rtol=0.01, atol=0)
 
 
 def test_places_are_told_by_likeness_alone_without_coordinates():
@@ -90,7 +95,7 @@ def test_places_are_told_by_likeness_alone_without_coordinates():
     values = values.expand(-1, -1, -1, KINDS).clone()
     observed = torch.ones_like(values, dtype=torch.bool)
     values[:, :, 1], observed[:, :, 1] = 0.0, False
-    answer = kriged(values, observed, told)[0, 0, 1, 0, 0]
+    answer = kriged(values, observed, told, alike=True)[0, 0, 1, 0]
     assert answer < 1.0  # nearer to the 0 of the one it resembles than to the mean of all, 2.25
 
 

@@ -27,13 +27,14 @@ from cdsa.models.kriging import Kriging
 from cdsa.models.priors import Leanings
 from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
 from cdsa.models.stack import feed_forward
-from cdsa.models.surroundings import EasyAnswer, Surroundings, easy_answer
+from cdsa.models.surroundings import Surroundings, easy_answer
 
 TOLD = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and
-the next observation are, the usual value, whether that is known, and two answers of kriging."""
+the next observation are, the usual value, whether that is known, and what kriging says: of the
+lines, and of how unusual they are."""
 EASY = 3
-"""Easy answers: the straight line and the two of kriging."""
+"""Easy answers: the straight line, and the two of kriging."""
 UNSEEN = -3.0
 """The first weight of cells that were not observed, before a sigmoid: a twentieth."""
 
@@ -119,7 +120,8 @@ class Geographic(nn.Module):
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
-        self.kriging = Kriging(sizes.measurements)
+        self.nearby = Kriging(sizes.measurements, alike=False)
+        self.unusual = Kriging(sizes.measurements, alike=True)
         self.mix = nn.Parameter(torch.zeros(sizes.measurements, EASY))
         self.embed = nn.Linear(TOLD + clock, config.channels)
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
@@ -156,17 +158,14 @@ class Geographic(nn.Module):
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
         usual = torch.where(known, around.usual, 0.0)
-        kriged = self.kriging(easy, usual, around)
+        nearby = self.nearby(easy.line, easy, around)
+        unusual = self.unusual(easy.line - usual, easy, around) + usual
         simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
-        told = [*(part.to(values.dtype) for part in simple), *kriged.unbind(-1)]
+        told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
         clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
-        return x + self.kind[around.kinds], self._mixed(easy, kriged, known, around.kinds)
-
-    def _mixed(self, easy: EasyAnswer, kriged: Tensor, known: Tensor, kinds: Tensor) -> Tensor:
-        """The easy answers mixed: the line where there is one, kriging, and kriging of what is
-        unusual where it is known what is usual."""
-        answers = torch.cat([easy.line.unsqueeze(-1), kriged], dim=-1)
+        # the line where there is one, what is nearby, and what is unusual where it is known
+        answers = torch.stack([easy.line, nearby, unusual], dim=-1)
         there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
-        weight = self.mix[kinds].masked_fill(~there, -torch.inf).softmax(dim=-1)
-        return (weight * answers).sum(-1)
+        weight = self.mix[around.kinds].masked_fill(~there, -torch.inf).softmax(dim=-1)
+        return x + self.kind[around.kinds], (weight * answers).sum(-1)

@@ -4,8 +4,8 @@ A line is trusted the less the further away the observations are that it runs be
 strays by `roughness` a step is off it by that times a b / (a + b), a steps behind one observation
 and b before the next. With this as its noise, ordinary kriging of the lines of all places weighs
 a station's own line against what its neighbours say, and where there is no sensor it is what is
-left. The kernel is learnt: how fast it falls with distance, how much stations that were alike count
-as near, and the noise, for every measurement.
+left. The kernel is learnt for every measurement: how fast it falls with distance, how much stations
+that were alike count as near, and the noise.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, r right-hand side.
 """
@@ -25,7 +25,7 @@ ALIKE = 0.3
 """First share of resemblance in the kernel."""
 NUGGET = 0.02
 """First noise of an observation, in variances of the measurement."""
-MEAN_TRUST = 0.1
+MEAN_TRUST = 1e-3
 """What is known of a moment's mean before: that it is zero, as if so much of a station said so."""
 ROUNDS = 20
 """Of conjugate gradients. Kernels are smooth, so a few directions hold nearly all there is."""
@@ -33,43 +33,46 @@ TINY = 1e-30
 
 
 class Kriging(nn.Module):
-    """Lines (b, t, l, m) -> two answers for every cell (b, t, l, m, 2): the lines kriged as they
-    are, and as differences from what is usual at their station and time of day."""
+    """Lines (b, t, l, m) -> what is said of every cell (b, t, l, m).
 
-    def __init__(self, measurements: int) -> None:
+    Its kernel falls with distance or, with `alike`, is in part the resemblance of places. Of a
+    place that nothing is known of but where it is, the latter is only a part of what others have in
+    common, so it takes distance alone to tell of such places.
+    """
+
+    def __init__(self, measurements: int, *, alike: bool) -> None:
         super().__init__()
         self.slope = nn.Parameter(torch.full((measurements,), math.log(math.expm1(SLOPE))))
-        self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
         self.nugget = nn.Parameter(torch.full((measurements,), math.log(NUGGET)))
         self.drift = nn.Parameter(torch.zeros(measurements))
+        self.alike = None
+        if alike:
+            self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
 
-    def forward(self, easy: EasyAnswer, usual: Tensor, around: Surroundings) -> Tensor:
-        kinds = around.kinds
-        noise = self.nugget[kinds].exp() + (
-            (self.drift[kinds].exp() * around.roughness) * easy.strays
-        )
+    def forward(self, lines: Tensor, easy: EasyAnswer, around: Surroundings) -> Tensor:
+        nugget, drift = self.nugget[around.kinds].exp(), self.drift[around.kinds].exp()
+        noise = nugget + drift * around.roughness * easy.strays
         # of a series without an observation nothing is believed
         root = torch.where(easy.told, noise.rsqrt(), 0.0).permute(0, 3, 1, 2).unsqueeze(3)
         kernel = self.kernel(around)
-        lines = torch.stack([easy.line, easy.line - usual, torch.ones_like(usual)], dim=-1)
-        lines = lines.permute(0, 3, 1, 4, 2)  # (b, m, t, r, l)
-        pull = root * cast(Tensor, Solve.apply(kernel, root, root * lines))  # type: ignore[no-untyped-call]
-        told, ones = pull.split([2, 1], dim=3)
+        sides = torch.stack([lines, torch.ones_like(lines)], dim=-1).permute(0, 3, 1, 4, 2)
+        pull = root * cast(Tensor, Solve.apply(kernel, root, root * sides))  # type: ignore[no-untyped-call]
+        told, ones = pull.split(1, dim=3)  # (b, m, t, 1, l)
         mean = told.sum(-1, keepdim=True) / (ones.sum(-1, keepdim=True) + MEAN_TRUST)
         kriged = mean + across(kernel, told - mean * ones)
-        raw, unusual = kriged.permute(0, 2, 4, 1, 3).unbind(-1)
-        return torch.stack([raw, unusual + usual], dim=-1)
+        return cast(Tensor, kriged.squeeze(3).permute(0, 2, 3, 1))
 
     def kernel(self, around: Surroundings) -> Tensor:
-        """How much places have in common, (b, m, l, k), where b may be one. Places of which nothing
-        but where they are is known resemble nobody, themselves included: what is left of the kernel
-        is told by distance, or of one constant without coordinates."""
-        share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+        """How much places have in common, (b, m, l, k), where b may be one. Without coordinates all
+        places are equally near."""
         slope = F.softplus(self.slope[around.kinds]).unflatten(0, (-1, 1, 1))
         likeness = around.likeness if around.likeness.ndim == 3 else around.likeness.unsqueeze(0)
-        near = torch.zeros_like(likeness[0]) if around.distance is None else -around.distance
-        kernel: Tensor = share * likeness.unsqueeze(1) + (1 - share) * (slope * near).exp()
-        return kernel
+        apart = torch.zeros_like(likeness[0]) if around.distance is None else around.distance
+        near: Tensor = (-slope * apart).exp().unsqueeze(0)
+        if self.alike is None:
+            return near
+        share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+        return cast(Tensor, share * likeness.unsqueeze(1) + (1 - share) * near)
 
 
 def across(kernel: Tensor, x: Tensor) -> Tensor:

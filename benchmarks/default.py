@@ -38,6 +38,7 @@ from cdsa.filling import fill_with
 from cdsa.masks import Bursts
 from cdsa.method import make_method
 from cdsa.method.default import Cdsa
+from cdsa.method.nearby import Idw
 from cdsa.metrics import measure
 from cdsa.models.attention import Sizes
 from cdsa.models.geographic import GeographicConfig
@@ -197,6 +198,7 @@ def stations(given: argparse.Namespace) -> Records:
         train = trial.train.isel(location=~hidden.to_numpy())
         ways: dict[str, Callable[[], xr.DataArray]] = {
             "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
+            "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
             "kriging": lambda: kriged(test, late.to_numpy()),  # noqa: B023
             "cdsa": lambda: minutes_of(Cdsa(), given.minutes, draw).fit(train).fill(test),  # noqa: B023
         }

@@ -119,6 +119,22 @@ def test_the_order_of_stations_does_not_matter(model):
     )
 
 
+def test_what_is_said_of_a_place_does_not_depend_on_what_other_places_are_asked_for(model):
+    values, observed = window()
+    observed[:, :, 3:] = False  # two places without a sensor
+    told = around().without(torch.tensor([[False, False, False, True, True]] * 2))
+    whole = model(values, observed, told)
+    for kept in ([0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 4]):
+        part = told._replace(
+            usual=told.usual[:, :, kept],
+            distance=told.distance[kept][:, kept],
+            likeness=told.likeness[:, kept][:, :, kept],
+        )
+        torch.testing.assert_close(
+            model(values[:, :, kept], observed[:, :, kept], part), whole[:, :, kept]
+        )
+
+
 def test_nothing_behind_a_hidden_cell_gets_in(model):
     values, observed = window()
     changed = torch.where(observed, values, 1e6)
@@ -202,12 +218,18 @@ def test_the_easy_answer_is_the_straight_line():
 
 
 def test_the_maps_are_those_it_mixes_with(model):
-    found = model.maps(*window(), around())
-    assert len(found) == CONFIG.layers
-    for maps in found:
-        for axis, size in zip(AXES, SIZES, strict=True):
-            assert maps[axis].shape == (2, CONFIG.heads, size, size)
-            torch.testing.assert_close(maps[axis].sum(-1), torch.ones_like(maps[axis][..., 0]))
+    (values, observed), told = window(), around()
+    maps = model.maps(values, observed, told)
+    assert len(maps) == CONFIG.layers
+    first = model.blocks[0]
+    x = model._embedded(values, observed, told)[0]
+    v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.heads, -1))
+    mixed = mix_weighted(maps[0], v, first.weight(observed))
+    torch.testing.assert_close(
+        x + first.attention.out(mixed.flatten(-2)),
+        first(x, observed, told) - first.feed_forward(first.feed_forward_norm(
+            x + first.attention.out(mixed.flatten(-2)))),
+    )  # fmt: skip
 
 
 def test_widths_that_do_not_split_are_answered():

@@ -86,7 +86,11 @@ def test_distances_are_in_units_of_the_network_learnt_from():
     around = frame.placing(more, np.arange(2)).where(more, np.arange(2))
     own = frame.where(network(stations=3), np.arange(2))
     np.testing.assert_allclose(around.distance[:3, :3], own.distance)
-    assert frame.where(network(places=False), np.arange(2)).distance is None
+    nowhere = network(places=False)
+    same = frame.placing(nowhere, np.arange(2)).where(nowhere, np.arange(2))
+    np.testing.assert_allclose(same.distance, own.distance)  # where they are is known
+    nowhere = nowhere.assign_coords(location=["X", "Y", "Z"])
+    assert frame.placing(nowhere, np.arange(2)).where(nowhere, np.arange(2)).distance is None
 
 
 def test_stations_resemble_each_other_as_far_as_they_do_so_together(rng):

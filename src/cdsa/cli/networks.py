@@ -85,7 +85,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     network = filler.network
     if network is None or network.frame is None:
         return []
-    silent = network.never_measured(cube)
+    silent = network.placed(cube).never_measured(cube)
     strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()
     told = []
     if strange.any():

@@ -182,7 +182,8 @@ class Exam:
                 shown = shown.where(~more(share=MOST_AROUND * rng.random())(shown, rng))
                 lost = rng.random(len(lost)) < rng.random() / 2
                 shown = shown.where(~xr.DataArray(lost, dims="location")).transpose(*piece.dims)
-            told = network.forgetting(lost).answers(to_components(shown), levels)
+            network_then = network.forgetting(piece["location"].to_numpy()[lost])
+            told = network_then.answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
             gaps = gap_class(reach_lengths(missing))
             gaps[:, lost] = NEVER if self.network.frame else gaps[:, lost]

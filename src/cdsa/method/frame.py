@@ -27,6 +27,7 @@ LENGTHS: dict[Cycle, np.timedelta64] = {
 }
 SAME_KM = 1.0
 """A station that is further from where it was is another one of the same name."""
+FEW_WINDOWS = 3
 TURNS: dict[Cycle, float] = {"day": 2, "week": 4, "year": 2}
 """How often a cycle must have been seen to be told: one that was seen once is only a date."""
 
@@ -49,6 +50,12 @@ class Frame:
     learnt: NDArray[np.datetime64]
     """First and last step of each stretch of time that was learnt from, (n, 2)."""
 
+    least: int
+    """Steps that a cube must have for its own values to tell what is usual at its stations."""
+
+    measured: NDArray[np.bool_]
+    """Stations of which anything was ever measured, (l,)."""
+
     locations: NDArray[np.str_]
     """The stations of which this is known."""
 
@@ -56,9 +63,14 @@ class Frame:
     """Their latitude and longitude, NaN if they have none; (l, 2)."""
 
     @classmethod
-    def learn(cls, scaled: xr.DataArray) -> "Frame":
-        """The frame of what a network learns from: scaled values, NaN where there is none."""
-        times = scaled["time"].to_numpy()
+    def learn(cls, scaled: xr.DataArray, length: int = 1) -> "Frame":
+        """The frame of what a network learns from, in windows of this length: scaled values, NaN
+        where there is none.
+
+        What is usual is told to a window from outside of it, so that takes a few windows.
+        """
+        times, values = scaled["time"].to_numpy(), scaled.to_numpy()
+        least = FEW_WINDOWS * length
         step = np.median(np.diff(times)) if len(times) > 1 else np.timedelta64(0, "ns")
         span = times[-1] - times[0]
         cycles = tuple(
@@ -66,14 +78,18 @@ class Frame:
             for cycle, length in LENGTHS.items()
             if 2 * step <= length and span >= TURNS[cycle] * length
         )
-        usual, places = Usual.learn(scaled.to_numpy(), times), _places(scaled)
+        long = len(times) >= least
+        usual = Usual.learn(values if long else np.full_like(values, np.nan), times)
+        places = _places(scaled)
         return cls(
             unit=usual_distance(_kilometres(places)) if has_places(scaled) else None,
             cycles=cycles,
             usual=usual,
-            likeness=possible(resemblance(scaled.to_numpy() - usual.at(times))),
-            roughness=roughness(scaled.to_numpy()),
+            likeness=possible(resemblance(values - np.nan_to_num(usual.at(times)))),
+            roughness=roughness(values),
             learnt=_stretches(scaled),
+            least=least,
+            measured=np.isfinite(values).any(axis=(0, 2)),
             locations=scaled["location"].to_numpy(),
             places=places,
         )
@@ -84,23 +100,28 @@ class Frame:
         return 2 * len(self.cycles)
 
     def knows(self, cube: xr.DataArray) -> NDArray[np.bool_]:
-        """Which stations of a cube the frame knows: they have the same name and, if it can be told,
-        are at the same place."""
+        """Which stations of a cube the frame knows: something was measured there, they have the
+        same name and, if it can be told, are at the same place."""
         old = {name: number for number, name in enumerate(self.locations)}
         known = np.zeros(cube.sizes["location"], dtype=bool)
         for number, (name, place) in enumerate(
             zip(cube["location"].to_numpy(), _places(cube), strict=True)
         ):
-            if name in old:
+            if name in old and self.measured[old[name]]:
                 then = self.places[old[name]]
                 moved = great_circle(then[:1], then[1:], place[:1], place[1:])[0, 0]
                 known[number] = not moved > SAME_KM  # NaN: nobody can tell
         return known
 
+    def needs(self, cube: xr.DataArray) -> bool:
+        """Whether it takes a cube's own values to place it."""
+        return not (self.knows(cube).all() and self.usual.count.any(axis=0).all())
+
     def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
         """The same frame for the stations of another cube, whose measurements have these numbers.
-        What is usual at a station that was not learnt from, and what it resembles, is told from the
-        cube's own values. Where known stations are is known, should the cube not say."""
+        What is usual in a series that was not learnt from, and what a new station resembles, is
+        told from the cube's own values. Where known stations are is known, should the cube not say.
+        """
         names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
         known, slots = self.knows(scaled), self.usual.slots
         old = {name: number for number, name in enumerate(self.locations)}
@@ -114,16 +135,26 @@ class Frame:
         if not has_places(scaled):
             places[known] = self.places[rows]
         usual = Usual(slots, total, count)
-        if not known.all():
-            values, strange = scaled.to_numpy(), np.flatnonzero(~known)
-            own = Usual.learn(values[:, strange], times, slots)
-            total[:, strange[:, None], kinds] = own.total
-            count[:, strange[:, None], kinds] = own.count
-            unusual = values - usual.at(times)[:, :, kinds]
+        values = scaled.to_numpy()
+        lacking = (count.sum(axis=0)[:, kinds] == 0) & np.isfinite(values).any(axis=0)
+        if lacking.any() and len(times) >= self.least:
+            own = Usual.learn(np.where(lacking, values, np.nan), times, slots)
+            total[:, :, kinds] += own.total
+            count[:, :, kinds] += own.count
+        strange = np.flatnonzero(~known & lacking.any(axis=1))
+        if len(strange):
+            unusual = values - np.nan_to_num(usual.at(times)[:, :, kinds])
             new = resemblance(unusual[:, strange], unusual)
             likeness[strange], likeness[:, strange] = new, new.T
             likeness = possible(likeness)
-        return replace(self, usual=usual, likeness=likeness, locations=names, places=places)
+        return replace(
+            self,
+            usual=usual,
+            likeness=likeness,
+            measured=known | lacking.any(axis=1),
+            locations=names,
+            places=places,
+        )
 
     def fresh(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
         """Which steps lie in no time that was learnt from."""
@@ -132,8 +163,9 @@ class Frame:
         outside: NDArray[np.bool_] = ~np.any(inside, axis=1)
         return outside
 
-    def forgetting(self, lost: NDArray[np.bool_]) -> "Frame":
+    def forgetting(self, names: NDArray[np.str_]) -> "Frame":
         """The same with nothing known of some of its stations but where they are."""
+        lost = np.isin(self.locations, names)
         apart = lost[:, None] | lost
         total, count = (
             np.where(lost[None, :, None], 0.0, part)

@@ -83,7 +83,7 @@ class Network:
         """The same network for the stations of this cube."""
         if self.frame is None:
             return self
-        if self.frame.knows(cube).all():  # then no value is needed
+        if not self.frame.needs(cube):
             cube = cube.isel(time=slice(0, 1))
         own = self._own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
@@ -148,19 +148,20 @@ class Network:
         known = cube.sel(measurement=[name for name in self.measurements if name in there])
         return known.sortby("location")  # so that the order in a file changes no bit of an answer
 
-    def forgetting(self, lost: NDArray[np.bool_]) -> "Network":
-        """The same with nothing known of some of the stations it was placed for, in their order."""
-        if self.frame is None or not lost.any():
+    def forgetting(self, names: NDArray[np.str_]) -> "Network":
+        """The same with nothing known of the stations of these names."""
+        if self.frame is None or not len(names):
             return self
-        return replace(self, frame=self.frame.forgetting(lost))
+        return replace(self, frame=self.frame.forgetting(names))
 
     def never_measured(self, cube: xr.DataArray) -> NDArray[np.bool_]:
-        """Stations of a cube of which nothing is known but where they are, (l,)."""
-        empty: NDArray[np.bool_] = cube.isnull().all(("time", "measurement")).to_numpy()
+        """Stations of a cube that the network was placed for of which nothing is known but where
+        they are, (l,)."""
         if self.frame is None:
-            return np.zeros_like(empty)
-        known: NDArray[np.bool_] = cube["location"].isin(self.locations).to_numpy()
-        return empty & ~known
+            return np.zeros(cube.sizes["location"], dtype=bool)
+        measured = self.frame.locations[self.frame.measured]
+        silent: NDArray[np.bool_] = ~cube["location"].isin(measured).to_numpy()
+        return silent
 
     def fresh(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Steps of a cube that lie in no time that was learnt from, (t,); a forecaster's do, and it

@@ -287,7 +287,7 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
     if method.model.situated:
-        frame, kinds = Frame.learn(seen), np.arange(len(names))
+        frame, kinds = Frame.learn(seen, length), np.arange(len(names))
         where = frame.where(seen, kinds, learning=True)
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))

@@ -32,8 +32,11 @@ def resemblance(unusual: Floats, others: Floats | None = None) -> Floats:
 def possible(likeness: Floats) -> Floats:
     """The nearest likenesses (l, l) that can be true together: correlations of pairs that report at
     different times need not be."""
-    values, vectors = np.linalg.eigh((likeness + likeness.T) / 2)
-    told: Floats = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    told = np.zeros_like(likeness)
+    some = np.flatnonzero(likeness.any(axis=0) | likeness.any(axis=1))  # not places without a value
+    part = likeness[np.ix_(some, some)]
+    values, vectors = np.linalg.eigh((part + part.T) / 2)
+    told[np.ix_(some, some)] = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return told
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from numpy.typing import NDArray
 
 from cdsa.config import from_plain, to_plain
 from cdsa.errors import CdsaError, ConfigError, OutputError
@@ -56,6 +55,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
         tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
         tensors[BESIDE + "roughness"] = torch.from_numpy(frame.roughness)
+        tensors[BESIDE + "measured"] = torch.from_numpy(frame.measured)
         tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
     if calibration is not None:
         tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
@@ -82,6 +82,8 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
                 "unit": frame.unit,
                 "cycles": list(frame.cycles),
                 "slots": dataclasses.asdict(frame.usual.slots),
+                "least": frame.least,
+                "locations": [str(name) for name in frame.locations],
                 "learnt": [[str(time) for time in part] for part in frame.learnt],
             },
             "calibration": None
@@ -150,7 +152,7 @@ def _filler(
     window, own, around = document["window"], document["network"], document["beside"]
     locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
     sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
-    frame = _frame(tensors, document["frame"], locations)
+    frame = _frame(tensors, document["frame"])
     model = build(method, sizes, window["ahead"], frame.clocks if frame else 0)
     model.load_state_dict(
         {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}
@@ -194,15 +196,13 @@ def _filler(
     )
 
 
-def _frame(
-    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None, locations: NDArray[np.str_]
-) -> Frame | None:
+def _frame(tensors: dict[str, torch.Tensor], told: dict[str, Any] | None) -> Frame | None:
     if told is None:
         return None
     total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
     usual = Usual(Slots(**told["slots"]), total, count)
-    names = ("likeness", "roughness", "places")
-    likeness, rough, places = (tensors[BESIDE + name].numpy() for name in names)
+    names = ("likeness", "roughness", "places", "measured")
+    likeness, rough, places, measured = (tensors[BESIDE + name].numpy() for name in names)
     return Frame(
         unit=told["unit"],
         cycles=tuple(told["cycles"]),
@@ -210,7 +210,9 @@ def _frame(
         likeness=likeness,
         roughness=rough,
         learnt=np.array(told["learnt"], dtype="datetime64[ns]").reshape(-1, 2),
-        locations=locations,
+        least=told["least"],
+        measured=measured,
+        locations=np.array(told["locations"]),
         places=places,
     )
 

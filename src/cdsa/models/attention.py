@@ -373,6 +373,13 @@ def whole_map(maps: Maps) -> Tensor:
     return einsum(WHOLE_SO_FAR, time, *others)
 
 
+def _of_places(q: Tensor, present: Tensor) -> Tensor:
+    """Queries of some places alone, scaled as if there were no others."""
+    share = present.to(q.dtype).mean(dim=1, keepdim=True)
+    scale: Tensor = (present / share.sqrt()).unflatten(1, (1, -1, 1, 1, 1))
+    return q * scale
+
+
 class CrossDimensionalAttention(nn.Module):
     """Every cell of x looks at every cell of y: two (b, t, l, m, c) -> (b, t, l, m, c).
 
@@ -420,30 +427,46 @@ class CrossDimensionalAttention(nn.Module):
         *,
         priors: Priors = NO_PRIORS,
         weight: Tensor | None = None,
+        present: Tensor | None = None,
     ) -> Tensor:
         y = x if y is None else y
         v = self._heads(self.value(y))  # (b, s, k, n, h, e)
         if self.config.manner == "joint":
             mixed = joint_mix(*self._query_key(x, y), v, self._joint_sight())
         elif weight is not None:
-            mixed = mix_weighted(self.maps(x, y, priors=priors), v, weight)
+            maps = self.maps(x, y, priors=priors, present=present)
+            mixed = mix_weighted(maps, v, weight)
         else:
             mixed = mix_in_turn(self.maps(x, y, priors=priors), v)
         out: Tensor = self.out(mixed.flatten(-2))
         return out
 
-    def maps(self, x: Tensor, y: Tensor | None = None, *, priors: Priors = NO_PRIORS) -> Maps:
-        """The maps of this layer by axis; in the joint manner the one between all cells. Priors
-        are for the shared manner."""
+    def maps(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        *,
+        priors: Priors = NO_PRIORS,
+        present: Tensor | None = None,
+    ) -> Maps:
+        """The maps of this layer by axis; in the joint manner the one between all cells. Priors are
+        for the shared manner, and so are the places that are `present`, (b, l): which times and
+        measurements go together is told by them alone."""
         y = x if y is None else y
         if self.config.manner == "decomposed":
             return {axis: self.axes[axis](x, y) for axis in AXES}
         q, k = self._query_key(x, y)
         if self.config.manner == "joint":
             return {"cells": joint_map(q, k, self._joint_sight())}
+        heard = q if present is None else _of_places(q, present)
         return {
             axis: shared_map(
-                axis, q, k, self.sight, at_another=self.at_another, prior=priors.get(axis)
+                axis,
+                q if axis == "location" else heard,
+                k,
+                self.sight,
+                at_another=self.at_another,
+                prior=priors.get(axis),
             )
             for axis in AXES
         }

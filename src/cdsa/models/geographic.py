@@ -99,18 +99,37 @@ class Block(nn.Module):
         self.feed_forward = feed_forward(config.channels, config.feed_forward)
 
     def forward(self, x: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        priors = self.leanings(x.shape[1], around)
-        weight = self.weight(observed)
-        x = x + self.attention(self.norm(x), priors=priors, weight=weight)
+        x = x + self.attention(
+            self.norm(x),
+            priors=self.leanings(x.shape[1], around),
+            weight=self.weight(observed),
+            present=present(observed),
+        )
         return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
 
     def weight(self, observed: Tensor) -> Tensor:
-        """One for what was observed, a small learnt weight for the rest: (b, t, l, m, h)."""
-        return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid())
+        """One for what was observed, a small learnt weight for the rest of what places that report
+        anything have, and none for other places: (b, t, l, m, h)."""
+        there = present(observed).unflatten(1, (1, -1, 1, 1))
+        return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid() * there)
 
-    def maps(self, x: Tensor, around: Surroundings) -> Maps:
+    def maps(self, x: Tensor, observed: Tensor, around: Surroundings) -> Maps:
         """The maps of its attention, before observed cells are given more weight."""
-        return self.attention.maps(self.norm(x), priors=self.leanings(x.shape[1], around))
+        return self.attention.maps(
+            self.norm(x),
+            priors=self.leanings(x.shape[1], around),
+            present=present(observed),
+        )
+
+
+def present(observed: Tensor) -> Tensor:
+    """True for places that report anything in a window, (b, l), or for all if none does.
+
+    The others are asked for and ask, but nobody listens to them: what is said of a place does not
+    depend on which other places without a sensor are asked for.
+    """
+    there = observed.any(dim=3).any(dim=1)
+    return there | ~there.any(dim=1, keepdim=True)
 
 
 class Geographic(nn.Module):
@@ -129,7 +148,7 @@ class Geographic(nn.Module):
         self.norm = nn.LayerNorm(config.channels)
         self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.answer[-1])
-        with torch.no_grad():  # at first the straight line, and quantiles close around it
+        with torch.no_grad():  # at first the easy answers, and quantiles close around them
             last.weight.mul_(0.3)
             last.bias.fill_(FIRST_STEP)
             last.bias[[0, 1 + MIDDLE]] = 0.0
@@ -146,7 +165,7 @@ class Geographic(nn.Module):
         x, _ = self._embedded(values, observed, around)
         found = []
         for block in self.blocks:
-            found.append(cast(Block, block).maps(x, around))
+            found.append(cast(Block, block).maps(x, observed, around))
             x = block(x, observed, around)
         return found
 
@@ -158,8 +177,8 @@ class Geographic(nn.Module):
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
         usual = torch.where(known, around.usual, 0.0)
-        nearby = self.nearby(easy.line, easy, around)
-        unusual = self.unusual(easy.line - usual, easy, around) + usual
+        nearby = self.nearby(easy.line, easy.told, easy, around)
+        unusual = self.unusual(easy.line - usual, easy.told & known, easy, around) + usual
         simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
         told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
         clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)

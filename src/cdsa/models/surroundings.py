@@ -14,7 +14,8 @@ TRUST = 1.0
 
 
 class Surroundings(NamedTuple):
-    """Where and when the cells of a batch of windows are. Nothing here depends on hidden values."""
+    """Where and when the cells of a batch of windows are. Nothing here depends on cells that were
+    hidden before learning began."""
 
     clock: Tensor
     """Sines and cosines of the time of day, week and year, where the steps make them meaningful;
@@ -32,7 +33,8 @@ class Surroundings(NamedTuple):
     (b, l, k)."""
 
     roughness: Tensor
-    """How far a series strays from one step to the next: its mean squared difference, (m,)."""
+    """How far a series strays from one step to the next: its mean squared difference; (m,) or
+    (b, 1, 1, m)."""
 
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""

@@ -24,7 +24,8 @@ def jittered(
     there = window.observed | window.asked
     around = window.around
     if around is not None:
-        around = around._replace(usual=around.usual * stretch + shift)
+        usual, roughness = around.usual * stretch + shift, around.roughness * stretch**2
+        around = around._replace(usual=usual, roughness=roughness)
     return replace(
         window,
         values=torch.where(window.observed, window.values * stretch + shift, 0.0),

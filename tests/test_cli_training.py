@@ -199,7 +199,7 @@ def test_complexity_prints_the_papers_table():
         (("--method", "linear", "--manner", "joint"), "--manner is for methods that train"),
         (("--method", "cdsa-paper", "--manner", "jont"), "did you mean 'joint'"),
         (("--method", "cdsa-paper", "--set", "model.layer=3"), "did you mean 'layers'"),
-        (("--method", "cdsa-paper", "--set", "train.batch=0"), "batch must be at least 1"),
+        (("--method", "cdsa-paper", "--set", "train.batch=-1"), "batch must be at least 0"),
         (("--method", "cdsa-paper", "--preset", "papr"), "did you mean 'paper'"),
         (("--method", "cdsa-paper", "--device", "tpu", *SMALL[:2]), "no device 'tpu'"),
         (("--model", "MODEL", "--method", "linear"), "either --method or --model"),

@@ -203,7 +203,7 @@ def test_it_is_saved_and_loaded_with_frame_and_calibration(filler, tmp_path):
     assert fill_with(again, cube).equals(fill_with(filler, cube))
 
 
-def test_virtual_sensors_are_filled_and_lie_between_their_neighbours(filler):
+def test_virtual_sensors_are_filled_with_intervals(filler):
     cube = append_places(many(36), ["between"], [41.05], [117.05])  # of stations 10 and 11
     filled = filler.fill(cube).isel(location=-1)
     assert filled.notnull().all() and filled.std("time").min() > 0.1
@@ -369,9 +369,51 @@ def test_a_short_table_is_forecast_as_far_as_it_is_asked():
 
 
 def test_too_many_stations_are_refused():
-    many_more = network(steps=3, stations=4001, measurements=1, places=False)
-    with pytest.raises(ConfigError, match="region by region"):
+    many_more = network(steps=3, stations=2001, measurements=1, places=False, missing=0)
+    with pytest.raises(ConfigError, match="2,000 of them can report, but 2,001 do"):
         Cdsa().settled(many_more)
+
+
+def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch):
+    names, lat = [f"P{n}" for n in range(7)], [40.55 + n / 10 for n in range(7)]
+    cube = append_places(many(20), names, lat, [116.0] * 7)
+    whole = fill_with(filler, cube)
+    monkeypatch.setattr(neural, "PLACES_AT_ONCE", 3)
+    some = fill_with(filler, cube)
+    for part in ("value", "lower", "upper"):
+        np.testing.assert_allclose(some[part], whole[part], rtol=1e-4, atol=1e-4)
+
+
+def test_a_station_that_was_silent_in_training_and_reports_later_is_a_new_one():
+    cube = network(steps=200, stations=6)
+    early = cube.copy()
+    early[:, 2] = np.nan
+    silent, gone = (small(stride=12).fit(c) for c in (early, early.drop_isel(location=2)))
+    told = [f.network.placed(cube).frame for f in (silent, gone)]
+    np.testing.assert_allclose(told[0].usual.count[:, 2], told[1].usual.count[:, 2])
+    assert told[0].usual.count[:, 2].any() and told[0].likeness[2].any()
+    assert silent.network.placed(early).never_measured(early).tolist() == [n == 2 for n in range(6)]
+
+
+def test_short_tables_tell_nothing_usual_as_training_could_not_either():
+    method = small()
+    frames = [method.fit(network(steps=n)).network.frame for n in (30, 40)]
+    assert [bool(frame.usual.count.any()) for frame in frames] == [False, True]
+
+
+def test_values_no_measurement_has_are_refused_by_name(filler):
+    cube = many(20)
+    cube[5, 3, 0] = 1e25
+    with pytest.raises(ConfigError, match=r"knows pm25 about .* but at S3, 2020-01-01T05.* 1e\+25"):
+        filler.fill(cube)
+
+
+def test_a_network_that_knows_no_places_says_so(caplog):
+    nowhere = network(steps=60, stations=5, places=False)
+    learnt = small().fit(nowhere)
+    more = nowhere.reindex(location=[*nowhere["location"].to_numpy(), "X"])
+    learnt.fill(more)
+    assert "trained without coordinates" in caplog.text and "X" in caplog.text
 
 
 def test_what_is_set_is_not_chosen():

@@ -86,6 +86,26 @@ def test_minutes_are_for_networks(cube):
     cdsa.forecast(cube, 2, method, minutes=0.01)
 
 
+def test_what_cannot_be_is_answered_before_anything_is_learnt(cube):
+    class Never:
+        def fit(self, cube):
+            raise AssertionError("it learns")
+
+    with pytest.raises(ConfigError, match="an interval holds a share"):
+        cdsa.fill(cube, Never(), interval=1.5)
+    for steps in (0, 2.5):
+        with pytest.raises(ConfigError, match="a whole number from 1 on"):
+            cdsa.forecast(cube, steps, Never())
+    with pytest.raises(ConfigError, match="has learnt already"):
+        cdsa.fill(cube, make_method("mean")[1].fit(cube), minutes=1)
+
+
+def test_names_that_are_no_text_are_refused(cube):
+    for axis in ("location", "measurement"):
+        with pytest.raises(CubeError, match=f"the name of a {axis} is text, but found"):
+            cdsa.fill(cube.assign_coords({axis: np.arange(cube.sizes[axis])}), "linear")
+
+
 def test_something_else_than_a_cube_is_refused():
     with pytest.raises(CubeError, match="cdsa.open_cube"):
         cdsa.fill(np.zeros((2, 2, 2)))

@@ -299,7 +299,7 @@ def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windo
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"batch": 0}, "batch must be at least 1"),
+        ({"batch": -1}, "batch must be at least 0"),
         ({"rate": 0.0}, "rate must be greater than 0"),
         ({"minutes": -1.0}, "minutes must be greater than 0"),
         ({"most": 1.5}, "most is a share between 0 and 1"),

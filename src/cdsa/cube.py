@@ -91,6 +91,12 @@ def check_cube(cube: xr.DataArray) -> None:
     _check_time(cube)
     for axis in ("location", "measurement"):
         labels = cube.indexes[axis]
+        if not all(isinstance(label, str) for label in labels):
+            odd = next(label for label in labels if not isinstance(label, str))
+            raise CubeError(
+                f"the name of a {axis} is text, but found {odd!r}. Convert: "
+                f"cube.assign_coords({axis}=cube.{axis}.astype(str))"
+            )
         if not labels.is_unique:
             twice = labels[labels.duplicated()][0]
             raise CubeError(f"each {axis} stands once in a cube, but '{twice}' is there twice")

@@ -45,7 +45,10 @@ def fill(
     [1.0, 2.0, 3.0]
     """
     check_cube(cube)
+    check_share(interval)
     if isinstance(method, Filler) and not hasattr(method, "fit"):
+        if minutes is not None:
+            raise ConfigError("minutes are for learning, but this has learnt already")
         return fill_with(method, cube, interval=interval)
     filler, name = learnt(cube, cast("str | Method", method), minutes)
     return fill_with(filler, cube, interval=interval).assign_attrs(method=name)
@@ -85,7 +88,7 @@ def fill_with(
     check_share(interval)
     filled, ends = fill_and_ends(filler, cube, [interval])
     gap, open_still = cube.isnull().to_numpy(), filled.isnull().to_numpy()
-    source = np.where(gap, np.where(open_still, "unfillable", "filled"), "observed").astype(object)
+    source = np.array(OF_A_FILL, dtype=object)[gap.astype(np.int8) + (gap & open_still)]
     result = xr.Dataset({"value": filled, "source": (cube.dims, source)})
     for low, high in ends.values():
         # a measured value is known: its interval is itself
@@ -128,6 +131,9 @@ def forecast(
     [1.0, 2.0, 3.0, 3.0, 3.0]
     """
     check_cube(cube)
+    check_share(interval)
+    if not isinstance(steps, int | np.integer) or steps < 1:
+        raise ConfigError(f"steps to foresee are a whole number from 1 on, but found {steps!r}")
     past, future = split_known(cube, known)
     _, made = make_method(method, ahead=steps, known=known)
     filler = within(made, minutes).fit(past)

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,7 +16,7 @@ from cdsa.cube import unit_of
 from cdsa.errors import ConfigError
 from cdsa.method import Learnt
 from cdsa.results import Value
-from cdsa.scoring import hidden_cells, try_method
+from cdsa.scoring import Score, hidden_cells, try_method
 from cdsa.sources.files import Source
 
 if TYPE_CHECKING:
@@ -85,32 +87,36 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     network = filler.network
     if network is None or network.frame is None:
         return []
-    silent = network.placed(cube).never_measured(cube)
-    strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()
     told = []
-    if strange.any():
-        theirs = cube.isel(location=strange)
-        try:
-            hidden = hidden_cells(theirs, defaults.HIDE, seed=0)
-        except ConfigError:  # too little was measured there
-            return []
-        hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
-        scored = try_method(Learnt(filler), cube, hidden).score
-        count = show.several(int(strange.sum()), "station")
+    strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()
+    scored = _score_at(filler, cube, strange) if strange.any() else None
+    if scored is not None:
+        errors = {str(r["measurement"]): r["mae"] for r in scored.records() if not r["overall"]}
         told.append(
-            f"at {count} that the network was not trained on: error "
-            + _listed({str(r["measurement"]): r["mae"] for r in scored.records()
-                       if not r["overall"]}, unit_of(cube))
-            + f" on {show.several(scored.hidden, 'measured cell')} hidden from it"
-        )  # fmt: skip
-    errors = {str(e["measurement"]): e["mae_elsewhere"] for e in filler.errors
-              if e["mae_elsewhere"] is not None}  # fmt: skip
-    if silent.any() and errors:
+            f"at {show.several(int(strange.sum()), 'station')} that the network was not trained "
+            f"on: error {_listed(errors, unit_of(cube))} on "
+            f"{show.several(scored.hidden, 'measured cell')} hidden from it"
+        )
+    silent = network.placed(cube).never_measured(cube)
+    errors = {str(error["measurement"]): error["mae_elsewhere"] for error in filler.errors}
+    if silent.any() and any(error is not None for error in errors.values()):
         told.append(
             f"at {show.several(int(silent.sum()), 'place')} without a sensor: error "
             f"{_listed(errors, unit_of(cube))} when stations it was trained on were hidden whole"
         )
     return told
+
+
+def _score_at(
+    filler: "NeuralFiller", cube: xr.DataArray, stations: NDArray[np.bool_]
+) -> Score | None:
+    """How what has learnt does at some stations; None if too little was measured there."""
+    try:
+        hidden = hidden_cells(cube.isel(location=stations), defaults.HIDE, seed=0)
+    except ConfigError:
+        return None
+    hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
+    return try_method(Learnt(filler), cube, hidden).score
 
 
 def _listed(errors: Mapping[str, Value], units: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ What is not set is chosen from the data when it learns: how long windows are, ho
 a step of training, how long to train and how large a network fits into that time.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -13,6 +14,7 @@ import xarray as xr
 
 from cdsa.config import from_plain
 from cdsa.errors import ConfigError, unknown
+from cdsa.method.network import refuse_too_many
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.models.geographic import GeographicConfig
 from cdsa.train.checkpoint import TRAINING
@@ -28,7 +30,6 @@ CELLS_OF_A_STEP = 10_000
 """A step of training takes windows of about so many cells."""
 MOST_WINDOWS = 64
 """Of a step of training."""
-MOST_STATIONS = 4_000
 STARTS = 50_000
 """Windows to learn from start at every step of the table, or at so many of them."""
 
@@ -46,7 +47,7 @@ TO_CHOOSE = GeographicConfig()
 def training() -> TrainConfig:
     """How it learns."""
     return TrainConfig(
-        batch=8,
+        batch=0,
         rate=2e-3,
         second_moment=0.98,
         clip=1.0,
@@ -75,8 +76,8 @@ class Cdsa(Neural):
     """Steps from one training window to the next; chosen by the data if not given."""
 
     fitted: bool = True
-    """Whether the size of the network and of its batches is chosen by the data and the time there
-    is, as far as they are not set otherwise; if not, `model` and `train` are taken as they are."""
+    """Whether the size of the network is chosen by the time there is, unless it is set otherwise;
+    if not, `model` is taken as it is."""
 
     @property
     def size(self) -> str:
@@ -102,11 +103,7 @@ class Cdsa(Neural):
     def settled(self, cube: xr.DataArray) -> Self:
         """The same with all that was left open chosen by the data."""
         there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
-        if cube.sizes["location"] > MOST_STATIONS:
-            raise ConfigError(
-                f"every station looks at every other, so there can be {MOST_STATIONS:,} of them, "
-                f"but there are {cube.sizes['location']:,}. Fill them region by region"
-            )
+        refuse_too_many(int(cube.notnull().any(("time", "measurement")).sum()))
         steps = self.steps
         if not steps:
             fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
@@ -116,7 +113,7 @@ class Cdsa(Neural):
         if train.minutes is None and train.epochs is None:
             cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
-        if self.fitted and train.batch == training().batch:
+        if not train.batch:
             batch = round(CELLS_OF_A_STEP / (length * series))
             train = replace(train, batch=int(np.clip(batch, 1, MOST_WINDOWS)))
         if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
@@ -124,7 +121,8 @@ class Cdsa(Neural):
             model = next(sizes for most, sizes in SIZES if minutes <= most)
         before = self.run.folder and settings_of(self.run.folder / TRAINING)
         if before and self.fitted and model is not self.model:  # with more time than it had before
-            model = from_plain(GeographicConfig, before["model"])
+            with contextlib.suppress(ConfigError):  # another method's: refused as another training
+                model = from_plain(GeographicConfig, before["model"])
         stride = self.stride or min(length, max(1, there // STARTS))
         return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
 

@@ -29,7 +29,11 @@ from cdsa.windows import Window, Windows, cut, stitch
 
 logger = logging.getLogger("cdsa")
 CELLS_AT_ONCE = 100_000
-"""Of windows that go through the network together."""
+"""Of windows that go through the network together, as long as there are a few stations."""
+FEW_STATIONS = 50
+ABSURD = 1e6
+"""Standard deviations from the mean that no measurement is."""
+MOST_STATIONS = 2_000
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -88,6 +92,12 @@ class Network:
         own = self._own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
+        if frame.unit is None and not frame.measured.all():
+            logger.warning(
+                "the network was trained without coordinates, so places without a sensor are all "
+                "the same to it: %s",
+                ", ".join(frame.locations[~frame.measured][:3]),
+            )
         if frame.unit is not None and not np.isfinite(frame.places).all():
             logger.warning(
                 "the network was trained with coordinates, but there are stations here that it "
@@ -163,6 +173,19 @@ class Network:
         silent: NDArray[np.bool_] = ~cube["location"].isin(measured).to_numpy()
         return silent
 
+    def refuse_absurd(self, cube: xr.DataArray) -> None:
+        """Refuse values that are so far from all that was learnt from that nothing can be told."""
+        own = self._own(to_components(cube))
+        far = np.abs(self.scaler.part(own).normalise(own).to_numpy()) > ABSURD
+        if far.any():
+            t, l, m = np.argwhere(far)[0]  # noqa: E741
+            raise ConfigError(
+                f"the network knows {own['measurement'].to_numpy()[m]} about "
+                f"{float(self.scaler.part(own).mean[m]):.4g}, but at "
+                f"{own['location'].to_numpy()[l]}, {own['time'].to_numpy()[t]} it is "
+                f"{float(own[t, l, m]):.4g}. Take such values out, or convert the unit"
+            )
+
     def fresh(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Steps of a cube that lie in no time that was learnt from, (t,); a forecaster's do, and it
         was examined on such."""
@@ -185,7 +208,10 @@ class Network:
 
     def _at_once(self, windows: Windows) -> int:
         """Windows that fit into memory together."""
-        return max(1, CELLS_AT_ONCE // (windows.steps.shape[1] * windows.values[0].numel()))
+        cells = windows.steps.shape[1] * windows.values[0].numel()
+        if self.frame is not None:  # every cell is weighed against all stations
+            cells *= max(1, windows.values.shape[1] // FEW_STATIONS)
+        return max(1, CELLS_AT_ONCE // cells)
 
     def reply(self, window: Window, levels: Sequence[float]) -> Tensor:
         """The guess (b, t, l, m); with levels, it and those quantiles (b, t, l, m, 1 + q)."""
@@ -227,6 +253,15 @@ class Network:
     def stride(self) -> int:
         """Steps from one window to the next when it fills."""
         return -(-self.length // 2)
+
+
+def refuse_too_many(stations: int) -> None:
+    """Refuse more stations than a network that fits any can look at."""
+    if stations > MOST_STATIONS:
+        raise ConfigError(
+            f"every station looks at every other, so {MOST_STATIONS:,} of them can report, but "
+            f"{stations:,} do. Fill them region by region"
+        )
 
 
 def pick_device(name: str) -> torch.device:

@@ -36,7 +36,7 @@ from cdsa.method.guard import (
     to_components,
 )
 from cdsa.method.intervals import Ends, ends_of
-from cdsa.method.network import Axes, Network, pick_device
+from cdsa.method.network import Axes, Network, pick_device, refuse_too_many
 from cdsa.models.attention import Sizes
 from cdsa.results import Value
 from cdsa.scale import Scaler
@@ -48,6 +48,8 @@ from cdsa.train.state import Store
 from cdsa.windows import Windows, cut
 
 logger = logging.getLogger("cdsa")
+PLACES_AT_ONCE = 200
+"""Places without a sensor that are filled together."""
 CELLS_IN_A_BLOCK = 400_000
 """Cells of a long cube that are filled together."""
 
@@ -177,13 +179,35 @@ class NeuralFiller(GuardedFiller):
             return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
         network = self.network.placed(cube)
         silent = network.never_measured(cube)
+        if network.frame is not None:
+            refuse_too_many(int((~silent).sum()))
+        if silent.sum() > PLACES_AT_ONCE:
+            return self._in_groups(cube, levels, silent)
         parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
         for seen, inner, at in blocks(cube, network):
+            network.refuse_absurd(cube.isel(time=at))
             told = self._between(network, cube.isel(time=seen), levels, silent)
             for whole, part in zip(parts, told, strict=True):
                 whole[at] = part.to_numpy()[inner]
         filled, *ends = (cube.copy(data=part) for part in parts)
         return filled, list(zip(ends[::2], ends[1::2], strict=True))
+
+    def _in_groups(
+        self, cube: xr.DataArray, levels: Sequence[float], silent: NDArray[np.bool_]
+    ) -> tuple[xr.DataArray, list[Ends]]:
+        """The same, some of the places without a sensor at a time: what is said of a place does not
+        depend on which others are asked for."""
+        stations, places = np.flatnonzero(~silent), np.flatnonzero(silent)
+        filled = cube.copy()
+        ends = [(cube.copy(), cube.copy()) for _ in levels]
+        for first in range(0, len(places), PLACES_AT_ONCE):
+            group = places[first : first + PLACES_AT_ONCE]
+            told = np.concatenate([stations, group])
+            own, others = self.fill_between(cube.isel(location=told), levels)
+            filled[:, told] = own.to_numpy()
+            for (low, high), (lower, upper) in zip(ends, others, strict=True):
+                low[:, told], high[:, told] = lower.to_numpy(), upper.to_numpy()
+        return filled, ends
 
     def _between(
         self,

@@ -44,7 +44,7 @@ class TrainConfig:
     """Time to learn for, in minutes."""
 
     batch: int = 16
-    """Windows per step."""
+    """Windows per step; 0 leaves it to a method that chooses by the data."""
 
     rate: float = 1e-3
     """Learning rate of Adam."""
@@ -99,9 +99,11 @@ class TrainConfig:
         ):
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
-        for name in ("batch", "validate_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, but found {getattr(self, name)}")
+        for name, smallest in (("batch", 0), ("validate_every", 1)):
+            if getattr(self, name) < smallest:
+                raise ConfigError(
+                    f"{name} must be at least {smallest}, but found {getattr(self, name)}"
+                )
         for name in ("rate", "clip", "epochs", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -155,6 +157,8 @@ def train(
     With a `store` the run is written down now and then, and goes on from there. `stop` is asked
     after every step; if it says so, the run is written down and ends with the best so far.
     """
+    if config.batch < 1:
+        raise ConfigError(f"batch must be at least 1, but found {config.batch}")
     run = _Run(model, config, seed, task)
     place = store.load(model, run.optimiser, run.kept) if store else None
     place = run.place = place or Place()

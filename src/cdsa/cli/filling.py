@@ -92,7 +92,7 @@ def fill(
     if at is not None:
         work.note_far_places(learnt_from, source.cube)
     filler: Filler
-    expected = None
+    expected = elsewhere = None
     errors: list[dict[str, Value]] = []
     if model is not None:
         filler = _load(model, training, source.cube)
@@ -102,7 +102,8 @@ def fill(
                 (show.note if json else show.say)(line)
     else:
         choice = work.chosen(given, learnt_from, source.cube, training, check=check)
-        filler, given, expected = choice.filler, choice.best, choice.best_score
+        filler, given, expected = choice.filler, choice.best, choice.expected
+        errors, elsewhere = choice.errors, choice.elsewhere
         for line in choice.told:
             (show.note if json else show.say)(line)
         work.note_short_windows(filler)
@@ -110,11 +111,11 @@ def fill(
         result = fill_with(filler, source.cube, interval=interval)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
-    records = work.fill_records(result, given, expected, errors)
+    records = work.fill_records(result, given, expected, errors, elsewhere)
     if json:
         show.print_json(records)
     else:
-        show.print_filled(source, result, records, expected, outputs)
+        show.print_filled(source, result, records, expected, outputs, elsewhere)
 
 
 @reads_a_file

@@ -202,6 +202,7 @@ def print_filled(
     records: Sequence[Mapping[str, Value]],
     expected: Score | None,
     outputs: Sequence[Path],
+    elsewhere: Score | None = None,
 ) -> None:
     """What was filled, what error to expect, and where it was written."""
     told = any(record["expected_mae"] is not None for record in records)
@@ -210,14 +211,15 @@ def print_filled(
     table.add_column("unit" if any(_units(result)) else "")
     for name in OF_A_FILL:
         table.add_column(name, justify="right")
-    if told:
-        table.add_column("expected error", justify="right")
+    columns = {"expected error": "expected_mae"} if told else {}
+    columns |= {"at places": "expected_mae_at_places"} if elsewhere else {}
+    for name in columns:
+        table.add_column(name, justify="right")
     for record, unit in zip(records, _units(result), strict=True):
         row = [escape(str(record["measurement"])), escape(unit)]
         row += [f"{record[name]:,}" for name in OF_A_FILL]
-        if told:
-            error = record["expected_mae"]
-            row.append(number(float(error)) if error is not None else "-")
+        errors = [record[name] for name in columns.values()]
+        row += [number(float(error)) if error is not None else "-" for error in errors]
         table.add_row(*row)
     out.print(table)
     totals = {word: sum(int(record[word] or 0) for record in records) for word in OF_A_FILL}
@@ -238,10 +240,15 @@ def print_filled(
                 f"90% intervals held {inside:.0%} of those cells; they were calibrated on other "
                 "hidden cells, by measurement and gap length"
             )
-    elif told:
+    elif told and totals["filled"]:
         out.print(
             "expected error: mean absolute error on cells kept from the network's training, which "
             "told it when to stop"
+        )
+    if elsewhere is not None:
+        out.print(
+            f"at places: mean absolute error of {elsewhere.method} on "
+            f"{several(elsewhere.hidden, 'measured cell')} of stations hidden whole"
         )
     left_out = outputs and format_of(outputs[0]) in ("netcdf", "zarr") and source.carried
     if left_out:

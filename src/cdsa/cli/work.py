@@ -41,8 +41,11 @@ def fill_records(
     method: str,
     expected: Score | None,
     errors: Sequence[dict[str, Value]] = (),
+    elsewhere: Score | None = None,
 ) -> list[dict[str, Value]]:
-    """Flat records of a fill, one per measurement; errors from the check, or from a network."""
+    """Flat records of a fill, one per measurement; errors from the check, or from a network. Those
+    at places without a sensor are told apart."""
+    at_places = elsewhere.table("measurement")["mae"] if elsewhere else pd.Series(dtype=float)
     figures = pd.DataFrame(list(errors), columns=["measurement", "mae", "rmse"])
     figures = expected.table("measurement") if expected else figures.set_index("measurement")
     records: list[dict[str, Value]] = []
@@ -51,6 +54,8 @@ def fill_records(
         for figure in ("mae", "rmse"):
             known = name in figures.index
             record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
+        if elsewhere:
+            record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
         records.append(record)
     return records
 
@@ -74,9 +79,20 @@ class Chosen:
 
     filler: Filler
     best: str
-    best_score: Score | None
+    expected: Score | None
+    """How it did on cells hidden at stations."""
+
     told: tuple[str, ...] = ()
     """Why."""
+
+    elsewhere: Score | None = None
+    """How it did where whole stations were hidden, if there are places without a sensor."""
+
+    @property
+    def errors(self) -> list[dict[str, Value]]:
+        """The errors of a network's own exam, if there are any."""
+        own = self.filler.own if isinstance(self.filler, ByPlace) else self.filler
+        return list(getattr(own, "errors", ()))
 
 
 def chosen(
@@ -113,13 +129,16 @@ def chosen(
             rivals = [made, defaults.NEARBY] if more else rivals
             choice = choose(rivals if auto else [made], learnt_from, hidden)
     scores = {scored.method: scored for scored in choice.scores}
-    filler = choice.filler
-    if auto and more and choice.best != label:  # a neighbour's mean is no way to fill a short gap
+    filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
+    told = tuple(_reasons(scores, choice, at_places=more))
+    if not more:
+        return Chosen(filler, best, score_of_best, told)
+    if auto and best != label:  # a neighbour's mean is no way to fill a short gap
         names = tuple(str(name) for name in learnt_from["location"].to_numpy())
         own = choice.trials[label].filler
         filler = ByPlace(own, filler, names)  # type: ignore[arg-type]
-    told = tuple(_reasons(scores, choice, at_places=more))
-    return Chosen(filler, choice.best, scores[choice.best], told)
+        best = f"{label}, {best} at places"
+    return Chosen(filler, best, None, told, score_of_best)
 
 
 def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) -> Iterator[str]:

@@ -86,7 +86,8 @@ def test_places_are_checked_by_hiding_whole_stations(tmp_path, places):
     text = run("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--at", places, *QUICK)
     text = " ".join(text.split())
     assert "for places without a sensor: error" in text and "idw" in text and "cdsa" in text
-    assert "in gaps of up to 200 steps" in text
+    assert "expected error at places" in text
+    assert "measured cells of stations hidden whole" in text
     filled = library.open_cube(tmp_path / "o.csv")
     assert filled.notnull().all()
 

@@ -28,20 +28,14 @@ EAST, NORTH = "\0east", "\0north"  # no measurement of a user can be called that
 
 
 @dataclass(frozen=True, eq=False)
-class GuardedFiller:
-    """A guess on plain numbers, made into a filler that keeps every promise."""
+class Guard:
+    """What keeps every promise, whatever was guessed."""
 
-    guess: Guess
     station_means: xr.DataArray
     """Mean by (location, measurement) of what was learnt from, in components."""
 
     means: xr.DataArray
     """Mean by measurement of what was learnt from, in components."""
-
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
-        check_cube(cube)
-        return self.kept(cube, self.guess(to_components(cube)))
 
     def kept(self, cube: xr.DataArray, guessed: xr.DataArray) -> xr.DataArray:
         """The cube with its gaps filled from a guess in components, every promise kept."""
@@ -67,12 +61,24 @@ class GuardedFiller:
         return whole.transpose(*plain.dims)
 
 
+@dataclass(frozen=True, eq=False)
+class GuardedFiller(Guard):
+    """A guess on plain numbers, made into a filler that keeps every promise."""
+
+    guess: Guess
+
+    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube with every fillable gap filled and every measured value as it was."""
+        check_cube(cube)
+        return self.kept(cube, self.guess(to_components(cube)))
+
+
 def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
     """Let a method learn from `cube` and put the promises around what it has learnt."""
     check_cube(cube)
     plain = to_components(cube)
     means = bare(plain)
-    return GuardedFiller(learn(plain), means.mean("time"), means.mean(("time", "location")))
+    return GuardedFiller(means.mean("time"), means.mean(("time", "location")), learn(plain))
 
 
 def within_bounds(cube: xr.DataArray) -> xr.DataArray:

@@ -79,10 +79,6 @@ class Network:
         """Steps of a window."""
         return self.past + self.ahead
 
-    def guess(self, cube: xr.DataArray) -> xr.DataArray:
-        """The network's answer for every cell it knows of, NaN elsewhere."""
-        return self.placed(cube).answer(to_components(cube))[0]
-
     def placed(self, cube: xr.DataArray) -> "Network":
         """The same network for the stations of this cube."""
         if self.frame is None:

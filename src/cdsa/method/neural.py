@@ -30,7 +30,7 @@ from cdsa.method.exam import (
 )
 from cdsa.method.frame import Frame
 from cdsa.method.guard import (
-    GuardedFiller,
+    Guard,
     bare,
     base_names,
     to_components,
@@ -120,7 +120,6 @@ class Neural:
         network = _learn(self, own, past, ahead) if enough else None
         means = bare(to_components(cube))
         return NeuralFiller(
-            guess=network.guess if network else _nothing,
             station_means=means.mean("time"),
             means=means.mean(("time", "location")),
             method=self,
@@ -150,7 +149,7 @@ class Neural:
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralFiller(GuardedFiller):
+class NeuralFiller(Guard):
     """A network that fills, and where it comes from."""
 
     method: Neural
@@ -291,10 +290,6 @@ def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice,
         last = min(there, first + core)
         low, high = max(0, first - margin), min(there, last + margin)
         yield slice(low, high), slice(first - low, last - low), slice(first, last)
-
-
-def _nothing(cube: xr.DataArray) -> xr.DataArray:
-    return xr.full_like(cube, np.nan)
 
 
 def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:

@@ -183,7 +183,6 @@ def _filler(
         axes["places"] = tuple((lat, lon) for lat, lon in axes["places"])
     named = {key: around[f"{key}s"] for key in ("location", "measurement")}
     return NeuralFiller(
-        guess=network.guess,
         station_means=xr.DataArray(
             beside["station_means"], dims=("location", "measurement"), coords=named
         ),

@@ -222,7 +222,7 @@ def test_the_maps_are_those_it_mixes_with(model):
     maps = model.maps(values, observed, told)
     assert len(maps) == CONFIG.layers
     first = model.blocks[0]
-    x = model._embedded(values, observed, told)[0]
+    x, *_ = model._embedded(values, observed, told)
     v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.heads, -1))
     mixed = mix_weighted(maps[0], v, first.weight(observed))
     torch.testing.assert_close(

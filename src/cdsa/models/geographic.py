@@ -35,6 +35,8 @@ the next observation are, the usual value, whether that is known, and what krigi
 lines, and of how unusual they are."""
 EASY = 3
 """Easy answers: the straight line, and the two of kriging."""
+BOLD = -2.0
+"""How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
 UNSEEN = -3.0
 """The first weight of cells that were not observed, before a sigmoid: a twentieth."""
 
@@ -135,13 +137,15 @@ def present(observed: Tensor) -> Tensor:
 class Geographic(nn.Module):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
     guess and its quantiles. Both are told as differences from the easy answers: a mix of the
-    straight line and of what kriging says."""
+    straight line and of what kriging says. Where nothing was ever measured the difference counts
+    for less, as much as it is learnt to be of use."""
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
         self.nearby = Kriging(sizes.measurements, alike=False)
         self.unusual = Kriging(sizes.measurements, alike=True)
         self.mix = nn.Parameter(torch.zeros(sizes.measurements, EASY))
+        self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
         self.embed = nn.Linear(TOLD + clock, config.channels)
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
@@ -154,15 +158,19 @@ class Geographic(nn.Module):
             last.bias[[0, 1 + MIDDLE]] = 0.0
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        x, easy = self._embedded(values, observed, around)
+        x, easy, nowhere = self._embedded(values, observed, around)
         for block in self.blocks:
             x = block(x, observed, around)
         guess, raw = self.answer(self.norm(x)).split([1, len(QUANTILES)], dim=-1)
-        return torch.cat([guess, in_order(raw)], dim=-1) + easy.unsqueeze(-1)
+        quantiles = in_order(raw)
+        middle = quantiles[..., MIDDLE : MIDDLE + 1]
+        bold = torch.where(nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
+        told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
+        return told + easy.unsqueeze(-1)
 
     def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
         """The maps of every layer, before observed cells are given more weight."""
-        x, _ = self._embedded(values, observed, around)
+        x, _, _ = self._embedded(values, observed, around)
         found = []
         for block in self.blocks:
             found.append(cast(Block, block).maps(x, observed, around))
@@ -171,8 +179,9 @@ class Geographic(nn.Module):
 
     def _embedded(
         self, values: Tensor, observed: Tensor, around: Surroundings
-    ) -> tuple[Tensor, Tensor]:
-        """Cells as vectors (b, t, l, m, c), and the easy answer."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Cells as vectors (b, t, l, m, c), the easy answer, and whether a series is one that
+        nothing is known of."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
@@ -187,4 +196,5 @@ class Geographic(nn.Module):
         answers = torch.stack([easy.line, nearby, unusual], dim=-1)
         there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
         weight = self.mix[around.kinds].masked_fill(~there, -torch.inf).softmax(dim=-1)
-        return x + self.kind[around.kinds], (weight * answers).sum(-1)
+        mixed = (weight * answers).sum(-1)
+        return x + self.kind[around.kinds], mixed, ~(easy.told | known)

@@ -24,7 +24,7 @@ import torch
 
 from cdsa.experiments.complexity import costs
 from cdsa.method.paper import GENERAL
-from cdsa.models.attention import MANNERS, Sizes
+from cdsa.models.axes import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import WIDTHS, count
 from cdsa.results import Value, append_results, provenance

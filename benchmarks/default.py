@@ -40,7 +40,7 @@ from cdsa.method import make_method
 from cdsa.method.default import Cdsa
 from cdsa.method.nearby import Idw
 from cdsa.metrics import measure
-from cdsa.models.attention import Sizes
+from cdsa.models.axes import Sizes
 from cdsa.models.geographic import GeographicConfig
 from cdsa.models.surroundings import Surroundings
 from cdsa.results import Value, append_results, provenance

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import cdsa
 from cdsa.method import make_method
-from cdsa.models.attention import MANNERS
+from cdsa.models.axes import MANNERS
 from cdsa.results import append_results, provenance
 from cdsa.scoring import score
 

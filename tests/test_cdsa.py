@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import AXES, MANNERS, AxisConfig, Sizes, whole_map
+from cdsa.models.axes import AXES, MANNERS, AxisConfig, Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster, Imputer
+from cdsa.models.maps import whole_map
 
 SIZES = Sizes(6, 4, 3)
 NARROW = CdsaConfig(

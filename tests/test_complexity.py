@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from cdsa.errors import ConfigError
 from cdsa.experiments.complexity import costs
 from cdsa.experiments.recipes import COMPLEXITY_SIZES
-from cdsa.models.attention import MANNERS, Sizes
+from cdsa.models.axes import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
 

@@ -8,17 +8,10 @@ import torch
 from torch import einsum
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import (
-    AXES,
-    FUSED,
-    JOINT_MIX,
-    Sizes,
-    mix_at_once,
-    mix_in_turn,
-    mix_weighted,
-    whole_map,
-)
+from cdsa.models.axes import AXES, Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
+from cdsa.models.maps import whole_map
+from cdsa.models.mixing import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted
 from cdsa.models.quantiles import QUANTILES, at_levels, in_order, parted, pinball
 from cdsa.models.surroundings import Surroundings, easy_answer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdsa.method.paper import preset
-from cdsa.models.attention import MANNERS
+from cdsa.models.axes import MANNERS
 from cdsa.results import provenance
 from cdsa.train.run import Run
 from conftest import network

@@ -8,7 +8,7 @@ import torch
 
 from cdsa.method.resemblance import possible
 from cdsa.method.usual import ROUGHEST, roughness
-from cdsa.models.attention import Sizes
+from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
 from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, Kriging
 from cdsa.models.surroundings import Surroundings, easy_answer

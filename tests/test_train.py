@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import Sizes
+from cdsa.models.axes import Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster
 from cdsa.train.hiding import Task, hide_cells, random_source
 from cdsa.train.jitter import jittered

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from cdsa.experiments.paper import paper_tables
 from cdsa.experiments.recipes import NETWORK
-from cdsa.models.attention import MANNERS, Manner, Sizes
+from cdsa.models.axes import MANNERS, Manner, Sizes
 from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
 
 

@@ -291,7 +291,7 @@ def _filled(
 def _profile(cell: Cell) -> dict[str, Value]:
     """What a manner costs."""
     from cdsa.experiments.complexity import cost_of
-    from cdsa.models.attention import MANNERS
+    from cdsa.models.axes import MANNERS
     from cdsa.models.complexity import PAPER_SIZES
 
     start = time.perf_counter()

@@ -37,7 +37,7 @@ from cdsa.method.guard import (
 )
 from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.network import Axes, Network, pick_device, refuse_too_many
-from cdsa.models.attention import Sizes
+from cdsa.models.axes import Sizes
 from cdsa.results import Value
 from cdsa.scale import Scaler
 from cdsa.train.checkpoint import TRAINING

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from cdsa.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
-from cdsa.models.attention import MANNERS, AxisConfig, Manner
+from cdsa.models.axes import MANNERS, AxisConfig, Manner
 from cdsa.models.cdsa import CdsaConfig
 from cdsa.train.loop import TrainConfig
 

@@ -16,7 +16,7 @@ from cdsa.method.intervals import Calibration
 from cdsa.method.network import Axes, Network, pick_device
 from cdsa.method.neural import Neural, NeuralFiller, build
 from cdsa.method.usual import Slots, Usual
-from cdsa.models.attention import Sizes
+from cdsa.models.axes import Sizes
 from cdsa.results import provenance
 from cdsa.scale import Scaler
 from cdsa.sources.write import make_folder

@@ -13,16 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.models.attention import (
-    AXES,
-    AttentionConfig,
-    Axis,
-    CrossDimensionalAttention,
-    Maps,
-    Sight,
-    Sizes,
-    refuse_below_one,
-)
+from cdsa.models.attention import CrossDimensionalAttention
+from cdsa.models.axes import AXES, AttentionConfig, Axis, Maps, Sight, Sizes, refuse_below_one
 from cdsa.models.stack import Stack, feed_forward
 from cdsa.models.streams import Streams
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import AxisConfig, Sizes
+from cdsa.models.axes import AxisConfig, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 
 PAPER_SIZES = Sizes(36, 36, 1)

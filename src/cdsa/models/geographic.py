@@ -16,13 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import (
-    AttentionConfig,
-    CrossDimensionalAttention,
-    Maps,
-    Sizes,
-    refuse_below_one,
-)
+from cdsa.models.attention import CrossDimensionalAttention
+from cdsa.models.axes import AttentionConfig, Maps, Sizes, refuse_below_one
 from cdsa.models.kriging import Kriging
 from cdsa.models.priors import Leanings
 from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cdsa.models.attention import Axis
+from cdsa.models.axes import Axis
 from cdsa.models.surroundings import Surroundings
 
 TIME_SLOPES = (0.02, 1.0)

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from torch import Tensor, nn
 
-from cdsa.models.attention import Maps
+from cdsa.models.axes import Maps
 
 Make = Callable[[], nn.Module]
 

@@ -14,7 +14,8 @@ from typing import cast
 import torch
 from torch import Tensor, einsum, nn
 
-from cdsa.models.attention import AXES, AttentionConfig, Axis, Maps, Sight, Sizes, may_look
+from cdsa.models.axes import AXES, AttentionConfig, Axis, Maps, Sight, Sizes
+from cdsa.models.maps import may_look
 from cdsa.models.stack import Stack, feed_forward
 
 # Cells as rows of words, the axis first, and back again.

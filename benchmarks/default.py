@@ -1,6 +1,7 @@
 """The default network: how fast it learns and fills, and what it does where there is no sensor.
 
     python benchmarks/default.py step       a training step as a share of the machine's matmul peak
+    python benchmarks/default.py compiled   the same step by torch.compile
     python benchmarks/default.py fill       filling a year of hourly data at 36 stations
     python benchmarks/default.py memory     filling a cube that gets ten times longer
     python benchmarks/default.py stations   whole stations hidden: beside idw and kriging  (*)
@@ -62,42 +63,54 @@ def peak() -> float:
     return 5 * 2 * 1536**3 / (time.perf_counter() - start)
 
 
-def step(given: argparse.Namespace) -> Records:
-    """Forward, backward and the optimiser, in turns with the large product."""
-    found: Records = []
+def learner(sizes: Sizes, batch: int, *, compiled: bool = False) -> Callable[[], None]:
+    """One step of training: forward, backward and the optimiser."""
+    torch.manual_seed(0)
     torch.set_flush_denormal(True)
+    model = GeographicConfig().build(sizes, 0, 4)
+    values = torch.randn(batch, *sizes)
+    observed = torch.rand(values.shape) < 0.7
+    around = Surroundings(
+        clock=torch.randn(batch, sizes.steps, 4),
+        usual=torch.randn(batch, *sizes),
+        distance=torch.rand(sizes.locations, sizes.locations),
+        likeness=torch.eye(sizes.locations),
+        roughness=torch.full((sizes.measurements,), 0.1),
+        kinds=torch.arange(sizes.measurements),
+    )
+    optimiser = torch.optim.Adam(model.parameters(), foreach=True)
+    answer = torch.compile(model) if compiled else model
+
+    def learn() -> None:
+        told = answer(values, observed, around)
+        optimiser.zero_grad()
+        loss_of("mae", told, values, ~observed).backward()
+        optimiser.step()
+
+    return learn
+
+
+def seconds_of(work: Callable[[], None], times: int = 3) -> float:
+    """How long it takes, each time."""
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) / times
+
+
+def step(given: argparse.Namespace) -> Records:
+    """A step of training, in turns with the large product."""
+    found: Records = []
     for threads in (1, torch.get_num_threads()):
         torch.set_num_threads(threads)
         for name, (sizes, batch) in WINDOWS.items():
-            torch.manual_seed(0)
-            model = GeographicConfig().build(sizes, 0, 4)
-            values = torch.randn(batch, *sizes)
-            observed = torch.rand(values.shape) < 0.7
-            around = Surroundings(
-                clock=torch.randn(batch, sizes.steps, 4),
-                usual=torch.randn(batch, *sizes),
-                distance=torch.rand(sizes.locations, sizes.locations),
-                likeness=torch.eye(sizes.locations),
-                roughness=torch.full((sizes.measurements,), 0.1),
-                kinds=torch.arange(sizes.measurements),
-            )
-            optimiser = torch.optim.Adam(model.parameters(), foreach=True)
-
-            def learn() -> None:
-                answer = model(values, observed, around)  # noqa: B023
-                optimiser.zero_grad()  # noqa: B023
-                loss_of("mae", answer, values, ~observed).backward()  # noqa: B023
-                optimiser.step()  # noqa: B023
-
+            learn = learner(sizes, batch)
             with FlopCounterMode(display=False) as counter:
                 learn()
             ratios, seconds = [], []
             for _ in range(ROUNDS):
                 top = peak()
-                start = time.perf_counter()
-                for _ in range(3):
-                    learn()
-                seconds.append((time.perf_counter() - start) / 3)
+                seconds.append(seconds_of(learn))
                 ratios.append(counter.get_total_flops() / seconds[-1] / top)
             one: dict[str, Value] = {
                 "window": name,
@@ -106,10 +119,31 @@ def step(given: argparse.Namespace) -> Records:
                 "gflop": counter.get_total_flops() / 1e9,
                 "seconds": statistics.median(seconds),
                 "share_of_peak": statistics.median(ratios),
-                "variables": sum(part.numel() for part in model.parameters()),
             }
             print(f"{name} {threads} threads: {one['seconds']:.3f} s, {one['share_of_peak']:.1%}")
             found.append(one)
+    return found
+
+
+def compiled(given: argparse.Namespace) -> Records:
+    """The same step by torch.compile and without, in turns: does it pay?"""
+    found: Records = []
+    for name, (sizes, batch) in WINDOWS.items():
+        plain, fast = learner(sizes, batch), learner(sizes, batch, compiled=True)
+        start = time.perf_counter()
+        fast()
+        first = time.perf_counter() - start
+        plain()
+        ratios = [seconds_of(plain) / seconds_of(fast) for _ in range(ROUNDS)]
+        one: dict[str, Value] = {
+            "window": name,
+            "batch": batch,
+            "threads": torch.get_num_threads(),
+            "compile_seconds": first,
+            "times_faster": statistics.median(ratios),
+        }
+        print(f"{name}: {one['times_faster']:.2f} times as fast after {first:.0f} s of compiling")
+        found.append(one)
     return found
 
 
@@ -353,6 +387,7 @@ def windows_for_rivals(trial, asked: xr.DataArray) -> dict[str, np.ndarray]:
 
 WHAT = {
     "step": step,
+    "compiled": compiled,
     "fill": fill,
     "memory": memory,
     "stations": stations,

@@ -9,7 +9,7 @@
     python benchmarks/default.py race       CPU time to reach an error, beside pypots  (*)
 
 With --record FILE the records are added to a results file. (*) needs data sets in the folder
-CDSA_DATA; kriging needs PyKrige, the race an environment of its own with pypots (--python).
+CDSA_DATA; the race also an environment of its own with pypots (--python).
 """
 
 import argparse
@@ -33,7 +33,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from cdsa import open_dataset
 from cdsa.cube import make_cube
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.distances import great_circle
 from cdsa.experiments.protocols import kdd2015_pm25, kdd2015_weather
 from cdsa.filling import fill_with
 from cdsa.masks import Bursts
@@ -216,6 +215,12 @@ def minutes_of(method: Cdsa, minutes: float, seed: int) -> Cdsa:
     return replace(method, seed=seed, train=replace(method.train, minutes=minutes))
 
 
+def kriged(train: xr.DataArray, test: xr.DataArray, late: xr.DataArray) -> xr.DataArray:
+    """Kriging of the months that are asked for."""
+    filled = make_method("kriging")[1].fit(train).fill(test.isel(time=late.to_numpy()))
+    return filled.reindex_like(test)
+
+
 def stations(given: argparse.Namespace) -> Records:
     """Six of 36 stations hidden from training and filling, asked for in the test months."""
     opened = open_dataset("kdd2015-pm25")
@@ -233,7 +238,7 @@ def stations(given: argparse.Namespace) -> Records:
         ways: dict[str, Callable[[], xr.DataArray]] = {
             "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
             "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
-            "kriging": lambda: kriged(test, late.to_numpy()),  # noqa: B023
+            "kriging": lambda: kriged(train, test, late),  # noqa: B023
             "cdsa": lambda: minutes_of(Cdsa(), given.minutes, draw).fit(train).fill(test),  # noqa: B023
         }
         for name, way in ways.items():
@@ -254,53 +259,6 @@ def stations(given: argparse.Namespace) -> Records:
             print(f"draw {draw} {name}: MAE {one['mae']:.2f}", flush=True)
             found.append(one)
     return found
-
-
-def kriged(cube: xr.DataArray, wanted_hours: np.ndarray) -> xr.DataArray:
-    """Ordinary kriging per hour by PyKrige, an exponential variogram fitted on all hours at once.
-
-    Weights depend on the variogram's shape alone, so each hour is divided by its own spread first.
-    """
-    from pykrige.ok import OrdinaryKriging
-    from scipy.optimize import curve_fit
-
-    lat, lon = cube["lat"].to_numpy(), cube["lon"].to_numpy()
-    values = cube.to_numpy()[:, :, 0]
-    spread = np.nanstd(values, axis=1, keepdims=True)
-    scaled = values / np.where(spread > 0, spread, 1.0)
-    pairs = np.triu_indices(len(lat), 1)
-    apart = great_circle(lat, lon)[pairs]
-    halves = np.nanmean((scaled[:, pairs[0]] - scaled[:, pairs[1]]) ** 2, axis=0) / 2
-    known = np.isfinite(halves)
-
-    def rise(d, nugget, sill, reach):
-        return nugget + sill * (1 - np.exp(-d / reach))
-
-    start = (0.1, 1.0, float(np.median(apart)))
-    shape = curve_fit(rise, apart[known], halves[known], p0=start, bounds=(0, np.inf))[0]
-    nugget, sill, reach = (float(part) for part in shape)
-    filled = values.copy()
-    for hour in np.flatnonzero(wanted_hours):
-        there = np.isfinite(values[hour])
-        wanted = ~there
-        if there.sum() < 4 or not wanted.any():
-            continue
-        kriging = OrdinaryKriging(
-            lon[there],
-            lat[there],
-            values[hour, there],
-            variogram_model="exponential",
-            # PyKrige's range is where the exponential has risen to 95%, in degrees here
-            variogram_parameters={
-                "psill": sill,
-                "range": 3 * reach / 111.2,
-                "nugget": nugget,
-            },
-            coordinates_type="geographic",
-            pseudo_inv=True,
-        )
-        filled[hour, wanted] = kriging.execute("points", lon[wanted], lat[wanted])[0]
-    return cube.copy(data=filled[..., None])
 
 
 def weather(given: argparse.Namespace) -> Records:

@@ -290,7 +290,10 @@ def usable_methods(cube: xr.DataArray) -> list[str]:
     nowhere = [name for name in names if info_of(name).needs == PLACES and not has_places(cube)]
     if nowhere:
         show.note(f"left out, because there are no coordinates: {', '.join(nowhere)}")
-    return [name for name in names if name not in nowhere]
+    few = [name for name in names if info_of(name).stations > cube.sizes["location"]]
+    if few:
+        show.note(f"left out, because there are too few stations: {', '.join(few)}")
+    return [name for name in names if name not in (*nowhere, *few)]
 
 
 def score_with_progress(

@@ -85,6 +85,9 @@ class MethodInfo:
     needs: str = ""
     """What the cube must have, such as coordinates."""
 
+    stations: int = 1
+    """Stations from which on it has anything to say but means."""
+
     extra: str = ""
     """Extra to install."""
 
@@ -148,6 +151,16 @@ REGISTRY: dict[str, MethodInfo] = {
             module="cdsa.method.nearby:Idw",
             needs=PLACES,
             paper="Shepard, ACM 1968",
+        ),
+        MethodInfo(
+            name="kriging",
+            summary="the best linear guess from other stations by a fitted variogram",
+            module="cdsa.method.kriging:Kriging",
+            needs=PLACES,
+            stations=5,
+            extra="baselines",
+            package="pykrige",
+            paper="Matheron, Economic Geology 1963",
         ),
         MethodInfo(
             name="knn",

@@ -17,7 +17,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, bounds_of, check_cube, on_circle, significant
+from cdsa.cube import angle_flags, bounds_of, check_cube, has_places, on_circle, significant
+from cdsa.errors import ConfigError
 
 Guess = Callable[[xr.DataArray], xr.DataArray]
 Learn = Callable[[xr.DataArray], Guess]
@@ -130,3 +131,12 @@ def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
         else:
             columns.append(plain.sel(measurement=name).to_numpy())
     return like.copy(data=np.stack(columns, axis=-1))
+
+
+def refuse_nowhere(cube: xr.DataArray, method: str) -> None:
+    """Refuse a cube whose stations have no coordinates, for a method that needs them."""
+    if not has_places(cube):
+        raise ConfigError(
+            f"'{method}' weighs stations by their distance, but these have no coordinates. Give "
+            "them in columns lat and lon or with --locations, or use another method"
+        )

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from cdsa.cube import has_places
 from cdsa.distances import great_circle
-from cdsa.errors import ConfigError
 from cdsa.method import IntervalFiller
-from cdsa.method.guard import GuardedFiller, guarded
+from cdsa.method.guard import GuardedFiller, guarded, refuse_nowhere
 
 LEAST_KM = 1e-3  # two sensors on one mast
 
@@ -26,11 +24,11 @@ class Idw:
     """A station at twice the distance counts one over two to this power."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        _refuse_nowhere(cube)
+        refuse_nowhere(cube, "idw")
         return guarded(cube, lambda plain: self._guess)
 
     def _guess(self, cube: xr.DataArray) -> xr.DataArray:
-        _refuse_nowhere(cube)
+        refuse_nowhere(cube, "idw")
         kilometres = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
         weight = np.maximum(kilometres, LEAST_KM) ** -self.power
         np.fill_diagonal(weight, 0.0)
@@ -71,11 +69,3 @@ class ByPlace:
             (joined(low, low_too), joined(high, high_too))
             for (low, high), (low_too, high_too) in zip(own_ends, other_ends, strict=True)
         ]
-
-
-def _refuse_nowhere(cube: xr.DataArray) -> None:
-    if not has_places(cube):
-        raise ConfigError(
-            "'idw' weighs stations by their distance, but these have no coordinates. Give them in "
-            "columns lat and lon or with --locations, or use another method"
-        )

@@ -1,0 +1,183 @@
+"""Ordinary kriging: a gap is filled from what the other stations say at that moment, weighed so
+that the error is least if values resemble each other as the variogram says.
+
+Matheron, "Principles of geostatistics", Economic Geology 1963; here PyKrige's `OrdinaryKriging` on
+geographic coordinates. The variogram of a measurement is fitted once, on all pairs of stations and
+all moments together, each moment in units of its own spread: a single moment of a few dozen
+stations is too little to fit one on, and weights depend on the variogram's shape alone. Moments at
+which fewer than `fewest` stations report are left to means.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.distances import great_circle
+from cdsa.errors import ConfigError, MissingExtraError, unknown
+from cdsa.method.guard import GuardedFiller, Guess, guarded, refuse_nowhere
+
+Floats = NDArray[np.float64]
+Shape = Literal["exponential", "linear"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
+KM_OF_A_DEGREE = 111.195
+"""PyKrige tells distances on the globe in degrees."""
+RISEN = 3.0
+"""PyKrige's range of an exponential is where it has risen to 95%: three times its length."""
+WIDE = 10.0
+"""Logarithms that what is fitted may be away from the first guess."""
+TINY = 1e-6
+FEW_PAIRS = 3
+"""Pairs of stations that a variogram is fitted on at the least."""
+
+
+@dataclass(frozen=True)
+class Variogram:
+    """How much two values differ at a distance in kilometres, in spreads of their moment."""
+
+    shape: Shape
+    nugget: float
+    rise: float
+    """Of an exponential what it rises to, of a line its slope per kilometre."""
+
+    length: float = 1.0
+    """Kilometres in which an exponential rises to 63%."""
+
+    def at(self, apart: Floats) -> Floats:
+        """Half the mean squared difference at these distances."""
+        if self.shape == "linear":
+            return self.nugget + self.rise * apart
+        risen: Floats = self.nugget + self.rise * (1 - np.exp(-apart / self.length))
+        return risen
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """In PyKrige's terms."""
+        if self.shape == "linear":
+            return {"slope": self.rise * KM_OF_A_DEGREE, "nugget": self.nugget}
+        reach = RISEN * self.length / KM_OF_A_DEGREE
+        return {"psill": self.rise, "range": reach, "nugget": self.nugget}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kriging:
+    """The best linear guess from the other stations, moment by moment."""
+
+    shape: Shape = "exponential"
+    """Of the variogram: exponential or linear."""
+
+    fewest: int = 4
+    """Stations that must report at a moment."""
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise ConfigError(unknown("variogram", self.shape, SHAPES))
+        if self.fewest < 2:
+            raise ConfigError(f"fewest must be at least 2, but found {self.fewest}")
+
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return "kriging" if self.shape == "exponential" else f"kriging:{self.shape}"
+
+    def in_manner(self, shape: str) -> "Kriging":
+        """The same with another variogram."""
+        if shape not in SHAPES:
+            raise ConfigError(unknown("variogram", shape, SHAPES))
+        return replace(self, shape=shape)
+
+    def fit(self, cube: xr.DataArray) -> GuardedFiller:
+        refuse_nowhere(cube, "kriging")
+        return guarded(cube, self._learn)
+
+    def _learn(self, plain: xr.DataArray) -> Guess:
+        apart, values = _kilometres(plain), plain.to_numpy()
+        names = plain["measurement"].to_numpy()
+        found = {str(n): fitted(values[:, :, m], apart, self.shape) for m, n in enumerate(names)}
+
+        def guess(cube: xr.DataArray) -> xr.DataArray:
+            refuse_nowhere(cube, "kriging")
+            told = cube.copy()
+            for m, name in enumerate(cube["measurement"].to_numpy()):
+                variogram = found.get(str(name))
+                if variogram is not None:
+                    told[:, :, m] = self._kriged(cube[:, :, m], variogram)
+            return told
+
+        return guess
+
+    def _kriged(self, series: xr.DataArray, variogram: Variogram) -> Floats:
+        """The values (t, l) of one measurement with gaps filled where enough stations report."""
+        ordinary = _ordinary_kriging()
+        lat, lon = series["lat"].to_numpy(), series["lon"].to_numpy()
+        told = series.to_numpy().astype(np.float64)
+        known = np.isfinite(told)
+        count = known.sum(axis=1)
+        for t in np.flatnonzero((count >= self.fewest) & (count < len(lat))):
+            there = known[t]
+            kriging = ordinary(
+                lon[there],
+                lat[there],
+                told[t, there],
+                variogram_model=variogram.shape,
+                variogram_parameters=variogram.parameters,
+                coordinates_type="geographic",
+                pseudo_inv=True,  # two stations may stand at one place
+            )
+            guess, _ = kriging.execute("points", lon[~there], lat[~there])
+            told[t, ~there] = np.asarray(guess)
+        return told
+
+
+def fitted(values: Floats, apart: Floats, shape: Shape) -> Variogram | None:
+    """The variogram of values (t, l) at stations so many kilometres apart (l, k); None if there are
+    too few pairs to tell."""
+    from scipy.optimize import least_squares
+
+    one, other = np.triu_indices(len(apart), 1)
+    spread = _spread(values)
+    scaled = np.divide(values, spread, out=np.full_like(values, np.nan), where=spread > 0)
+    differences = (scaled[:, one] - scaled[:, other]) ** 2
+    common = np.isfinite(differences).sum(axis=0)
+    used = common > 0
+    if used.sum() < FEW_PAIRS:
+        return None
+    halves = np.nansum(differences[:, used], axis=0) / common[used] / 2
+    far = apart[one, other][used]
+    level, usual = max(float(np.median(halves)), TINY), max(float(np.median(far)), TINY)
+    rise = level if shape == "exponential" else level / usual
+    start = np.log([0.1 * level, rise, usual])[: 2 if shape == "linear" else 3]
+
+    def made(logs: Floats) -> Variogram:
+        return Variogram(shape, *(float(part) for part in np.exp(logs)))
+
+    def off(logs: Floats) -> Floats:
+        # relative to the variogram, as Cressie (1985) has it: near pairs matter most
+        told: Floats = np.sqrt(common[used]) * (halves / (made(logs).at(far) + TINY) - 1)
+        return told
+
+    return made(least_squares(off, start, bounds=(start - WIDE, start + WIDE)).x)
+
+
+def _spread(values: Floats) -> Floats:
+    """The standard deviation over stations at each moment, (t, 1); zero where it cannot be told."""
+    known = np.isfinite(values)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    mean = np.nansum(values, axis=1, keepdims=True) / count
+    off = np.where(known, values - mean, 0.0)
+    spread: Floats = np.sqrt((off**2).sum(axis=1, keepdims=True) / count)
+    return spread
+
+
+def _kilometres(cube: xr.DataArray) -> Floats:
+    return great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+
+
+def _ordinary_kriging() -> Any:
+    try:
+        from pykrige.ok import OrdinaryKriging
+    except ImportError as bad:
+        raise MissingExtraError("The method 'kriging'", "PyKrige", "baselines") from bad
+    return OrdinaryKriging

@@ -1,0 +1,90 @@
+"""The rival 'kriging': pooled variograms, PyKrige's weights."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from cdsa.cube import make_cube
+from cdsa.distances import great_circle
+from cdsa.errors import ConfigError
+from cdsa.method import make_method
+from cdsa.method.kriging import Kriging, fitted
+from cdsa.scoring import score
+
+LENGTH = 30.0
+"""Kilometres in which the field's variogram rises to 63%."""
+
+
+def field(steps: int = 60, stations: int = 30, noise: float = 0.0, seed: int = 0) -> xr.DataArray:
+    """A Gaussian random field with an exponential variogram, drawn anew at every moment."""
+    rng = np.random.default_rng(seed)
+    lat, lon = 40 + rng.random(stations), 116 + rng.random(stations)
+    covariance = np.exp(-great_circle(lat, lon) / LENGTH)
+    root = np.linalg.cholesky(covariance + 1e-9 * np.eye(stations))
+    values = 10 + 3 * rng.normal(size=(steps, stations)) @ root.T
+    values += noise * rng.normal(size=values.shape)
+    times = np.datetime64("2020-01-01") + np.arange(steps).astype("timedelta64[h]")
+    names = [f"S{n:02}" for n in range(stations)]
+    return make_cube(values[..., None], times, names, ["x"], lat=lat, lon=lon)
+
+
+def test_the_variogram_of_a_field_is_found():
+    cube = field(steps=400)
+    apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+    found = fitted(cube.to_numpy()[:, :, 0], apart, "exponential")
+    assert found.length == pytest.approx(LENGTH, rel=0.4) and found.nugget < 0.1 * found.rise
+
+
+@pytest.mark.parametrize("shape", ["exponential", "linear"])
+def test_it_beats_the_mean_and_idw_on_a_random_field(shape):
+    cube, hide = field(), "random:0.2"
+    kriging = score(f"kriging:{shape}", cube, hide).errors.overall()["mae"]
+    assert kriging < 0.8 * score("mean", cube, hide).errors.overall()["mae"]
+    if shape == "exponential":  # which the field has
+        assert kriging < score("idw", cube, hide).errors.overall()["mae"]
+
+
+def test_it_gives_back_its_data_points():
+    cube = field(stations=12)
+    there = cube.isel(location=0)
+    twin = there.assign_coords(location="twin").expand_dims("location", axis=1)
+    both = xr.concat([cube, twin * np.nan], "location")
+    filled = Kriging().fit(cube).fill(both.transpose(*cube.dims))
+    np.testing.assert_allclose(filled.sel(location="twin"), there, rtol=0.02)
+
+
+def test_its_weights_are_those_of_the_equations():
+    cube = field(steps=5, stations=6)
+    cube[2, 1] = np.nan
+    told = float(Kriging().fit(cube).fill(cube)[2, 1, 0])
+    lat, lon = cube["lat"].to_numpy(), cube["lon"].to_numpy()
+    apart = great_circle(lat, lon)
+    v = fitted(cube.to_numpy()[:, :, 0], apart, "exponential")
+
+    def gamma(d):
+        return np.where(d > 0, v.nugget + v.rise * (1 - np.exp(-d / v.length)), 0.0)
+
+    there = [0, 2, 3, 4, 5]
+    left = np.ones((6, 6))
+    left[:5, :5], left[5, 5] = gamma(apart[np.ix_(there, there)]), 0.0
+    right = np.append(gamma(apart[there, 1]), 1.0)
+    weights = np.linalg.solve(left, right)[:5]
+    assert weights.sum() == pytest.approx(1)
+    assert told == pytest.approx(float(weights @ cube.to_numpy()[2, there, 0]), rel=1e-3)
+
+
+def test_moments_with_few_stations_are_left_to_means():
+    cube = field(stations=6)
+    cube[7, 2:] = np.nan
+    cube[8, 3:] = np.nan
+    filled = make_method("kriging")[1].fit(cube).fill(cube)
+    means = cube.mean("time")
+    np.testing.assert_allclose(filled[7, 2:, 0], means[2:, 0])
+    assert not np.allclose(Kriging(fewest=3).fit(cube).fill(cube)[8, 3:, 0], means[3:, 0])
+
+
+def test_settings_that_cannot_be_are_refused():
+    with pytest.raises(ConfigError, match="did you mean 'linear'"):
+        make_method("kriging:linea")
+    with pytest.raises(ConfigError, match="fewest must be at least 2"):
+        Kriging(fewest=1)

@@ -146,6 +146,15 @@ REGISTRY: dict[str, MethodInfo] = {
             task="fill, forecast",
         ),
         MethodInfo(
+            name="ar",
+            summary="auto-regression of each series, smoothed from both sides",
+            module="cdsa.method.autoregressive:AutoRegressive",
+            task="fill, forecast",
+            extra="baselines",
+            package="statsmodels",
+            paper="Box & Jenkins, 1970",
+        ),
+        MethodInfo(
             name="idw",
             summary="mean of the other stations, near ones counting more",
             module="cdsa.method.nearby:Idw",

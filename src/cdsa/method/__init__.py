@@ -188,6 +188,12 @@ REGISTRY: dict[str, MethodInfo] = {
             paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
         ),
         MethodInfo(
+            name="mf",
+            summary="a few courses over time, of which each series is a mixture",
+            module="cdsa.method.factors:MatrixFactors",
+            paper="Koren et al., Computer 2009; Yu et al., NIPS 2016",
+        ),
+        MethodInfo(
             name="cdsa",
             summary="attention that knows places, times and gaps; any stations; intervals",
             module="cdsa.method.default:Cdsa",

@@ -15,14 +15,15 @@ LENGTH = 30.0
 """Kilometres in which the field's variogram rises to 63%."""
 
 
-def field(steps: int = 60, stations: int = 30, noise: float = 0.0, seed: int = 0) -> xr.DataArray:
+def field(
+    steps: int = 60, stations: int = 30, length: float = LENGTH, seed: int = 0
+) -> xr.DataArray:
     """A Gaussian random field with an exponential variogram, drawn anew at every moment."""
     rng = np.random.default_rng(seed)
     lat, lon = 40 + rng.random(stations), 116 + rng.random(stations)
-    covariance = np.exp(-great_circle(lat, lon) / LENGTH)
+    covariance = np.exp(-great_circle(lat, lon) / length)
     root = np.linalg.cholesky(covariance + 1e-9 * np.eye(stations))
     values = 10 + 3 * rng.normal(size=(steps, stations)) @ root.T
-    values += noise * rng.normal(size=values.shape)
     times = np.datetime64("2020-01-01") + np.arange(steps).astype("timedelta64[h]")
     names = [f"S{n:02}" for n in range(stations)]
     return make_cube(values[..., None], times, names, ["x"], lat=lat, lon=lon)

@@ -194,6 +194,13 @@ REGISTRY: dict[str, MethodInfo] = {
             paper="Koren et al., Computer 2009; Yu et al., NIPS 2016",
         ),
         MethodInfo(
+            name="st-mvl",
+            summary="four views from near and far in space and time, blended",
+            module="cdsa.method.stmvl:StMvl",
+            needs=PLACES,
+            paper="Yi et al., IJCAI 2016",
+        ),
+        MethodInfo(
             name="cdsa",
             summary="attention that knows places, times and gaps; any stations; intervals",
             module="cdsa.method.default:Cdsa",

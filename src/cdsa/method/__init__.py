@@ -209,6 +209,13 @@ REGISTRY: dict[str, MethodInfo] = {
             trains=True,
         ),
         MethodInfo(
+            name="brits",
+            summary="a recurrent network that reads and fills in both directions",
+            module="cdsa.method.brits:Brits",
+            paper="Cao et al., NeurIPS 2018",
+            trains=True,
+        ),
+        MethodInfo(
             name="cdsa-paper",
             summary="the paper's network: attention over time, location and measurement",
             module="cdsa.method.paper:CdsaPaper",

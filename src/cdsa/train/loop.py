@@ -140,6 +140,15 @@ class Taught(Protocol):
         ...
 
 
+@runtime_checkable
+class OwnLesson(Protocol):
+    """A network that learns by a loss of its own, from what is visible."""
+
+    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
+        """The loss of a batch of windows."""
+        ...
+
+
 def train(
     model: nn.Module,
     windows: Windows,
@@ -308,6 +317,8 @@ def lesson_loss(
     if isinstance(model, Taught):
         answer = model.teach(window.values, window.observed)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
+    if isinstance(model, OwnLesson):
+        return model.lesson(window.values, window.observed)
     if config.jitter:
         window = jittered(window, config.jitter, source, task.together)
     shown = asked = window.observed

@@ -1,0 +1,157 @@
+"""BRITS: a recurrent network reads the window forwards and backwards and fills it as it goes.
+
+Cao, Wang, Li, Zhou, Li & Li, "BRITS: bidirectional recurrent imputation for time series", NeurIPS
+2018. At every step each series is told from the state (history), then from the other series at this
+step (features), and both are mixed; what is filled goes on into the state, which decays the longer
+nothing was seen. It learns from what is visible: all three estimates of every observed cell, and
+that the two directions agree.
+
+Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
+times measurements, flattened.
+
+Letters: b window of the batch, t time, s series, h hidden channels.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cdsa.errors import ConfigError, unknown
+from cdsa.method.neural import Neural
+from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.train.loop import TrainConfig
+
+AGREEMENT = 0.1
+"""Weight of the disagreement of the two directions, as in the authors' code."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BritsConfig:
+    """Widths of the network."""
+
+    situated: ClassVar[bool] = False
+
+    hidden: int = 64
+    """Channels of the state."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "hidden")
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network for windows of these sizes."""
+        return BritsNetwork(self, sizes)
+
+
+class Reading(NamedTuple):
+    """What one direction made of a window."""
+
+    filled: Tensor
+    """The mixed estimate of every cell, (b, t, s)."""
+
+    error: Tensor
+    """Mean absolute error of the three estimates on observed cells, summed over the three."""
+
+
+class Direction(nn.Module):
+    """One direction: `forward(values, observed) -> Reading`, both (b, t, s)."""
+
+    def __init__(self, series: int, hidden: int) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(2 * series, hidden)
+        self.history = nn.Linear(hidden, series)
+        self.features = nn.Linear(series, series)
+        self.state_decay = nn.Linear(series, hidden)
+        self.value_decay = nn.Parameter(torch.zeros(series))
+        self.value_decay_shift = nn.Parameter(torch.zeros(series))
+        self.balance = nn.Linear(2 * series, series)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Reading:
+        seen = observed.to(values.dtype)
+        since = steps_since(seen)
+        others = 1 - torch.eye(values.shape[-1], dtype=values.dtype, device=values.device)
+        h = values.new_zeros(len(values), self.cell.hidden_size)
+        c = torch.zeros_like(h)
+        guesses, error = [], values.new_zeros(())
+        for t in range(values.shape[1]):
+            x, m, d = values[:, t], seen[:, t], since[:, t]
+            h = h * torch.exp(-torch.relu(self.state_decay(d)))
+            past = self.history(h)
+            whole = torch.where(observed[:, t], x, past)
+            # a series is not told from itself
+            weight = self.features.weight * others
+            beside = nn.functional.linear(whole, weight, self.features.bias)
+            decay = torch.exp(-torch.relu(self.value_decay * d + self.value_decay_shift))
+            share = self.balance(torch.cat([decay, m], dim=-1)).sigmoid()
+            mixed = share * beside + (1 - share) * past
+            for estimate in (past, beside, mixed):
+                error = error + ((estimate - x).abs() * m).sum()
+            h, c = self.cell(torch.cat([torch.where(observed[:, t], x, mixed), m], dim=-1), (h, c))
+            guesses.append(mixed)
+        return Reading(torch.stack(guesses, dim=1), error / seen.sum().clamp(min=1))
+
+
+class BritsNetwork(nn.Module):
+    """Both directions: `forward(values, observed) -> (b, t, l, m)`."""
+
+    def __init__(self, config: BritsConfig, sizes: Sizes) -> None:
+        super().__init__()
+        series = sizes.locations * sizes.measurements
+        self.forwards = Direction(series, config.hidden)
+        self.backwards = Direction(series, config.hidden)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        one, other = self._read(values, observed)
+        return ((one.filled + other.filled) / 2).view_as(values)
+
+    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
+        """What it learns by: see `OwnLesson`."""
+        one, other = self._read(values, observed)
+        apart = (one.filled - other.filled).abs().mean()
+        return one.error + other.error + AGREEMENT * apart
+
+    def _read(self, values: Tensor, observed: Tensor) -> tuple[Reading, Reading]:
+        x, seen = values.flatten(2), observed.flatten(2)
+        turned = self.backwards(x.flip(1), seen.flip(1))
+        return self.forwards(x, seen), turned._replace(filled=turned.filled.flip(1))
+
+
+def steps_since(seen: Tensor) -> Tensor:
+    """Steps since a series was last seen before each step, (b, t, s); zero at the first."""
+    since = [torch.zeros_like(seen[:, 0])]
+    for t in range(1, seen.shape[1]):
+        since.append(1 + (1 - seen[:, t - 1]) * since[-1])
+    return torch.stack(since, dim=1)
+
+
+def training() -> TrainConfig:
+    """How it is trained: the authors' rate, on what is visible."""
+    return TrainConfig(minutes=5, batch=16, rate=1e-3, learn_from="visible", hide="mixed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brits(Neural):
+    """A recurrent network in both directions."""
+
+    name: ClassVar[str] = "brits"
+
+    model: BritsConfig = BritsConfig()
+    train: TrainConfig = field(default_factory=training)
+    steps: int = 36
+
+    def by_preset(self, name: str) -> "Brits":
+        """The settings of this name."""
+        if name not in PRESETS:
+            raise ConfigError(unknown("preset", name, PRESETS))
+        return replace(PRESETS[name], run=self.run)
+
+
+PRESETS = {
+    "small": Brits(
+        model=BritsConfig(hidden=8),
+        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        steps=12,
+        stride=6,
+    ),
+}

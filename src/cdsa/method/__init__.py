@@ -216,6 +216,23 @@ REGISTRY: dict[str, MethodInfo] = {
             trains=True,
         ),
         MethodInfo(
+            name="fc-lstm",
+            summary="an encoder and a decoder over all series, without a graph",
+            module="cdsa.method.fclstm:FcLstm",
+            task="forecast",
+            paper="Sutskever et al., NIPS 2014",
+            trains=True,
+        ),
+        MethodInfo(
+            name="dcrnn",
+            summary="a recurrent network that diffuses along the graph of stations",
+            module="cdsa.method.dcrnn:Dcrnn",
+            task="forecast",
+            needs=PLACES,
+            paper="Li et al., ICLR 2018",
+            trains=True,
+        ),
+        MethodInfo(
             name="cdsa-paper",
             summary="the paper's network: attention over time, location and measurement",
             module="cdsa.method.paper:CdsaPaper",

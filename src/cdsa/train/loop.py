@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
+from cdsa.models.surroundings import Surroundings
 from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
 from cdsa.train.jitter import jittered
 from cdsa.train.loss import Loss, loss_of
@@ -135,7 +136,7 @@ class Taught(Protocol):
 
     horizon: int
 
-    def teach(self, values: Tensor, observed: Tensor) -> Tensor:
+    def teach(self, values: Tensor, observed: Tensor, *around: Surroundings) -> Tensor:
         """The guess of every step from the true values before it."""
         ...
 
@@ -315,7 +316,8 @@ def lesson_loss(
 ) -> Tensor:
     """The loss of one batch: a part of what was measured is shown, a part is asked for."""
     if isinstance(model, Taught):
-        answer = model.teach(window.values, window.observed)
+        around = () if window.around is None else (window.around,)
+        answer = model.teach(window.values, window.observed, *around)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     if isinstance(model, OwnLesson):
         return model.lesson(window.values, window.observed)

@@ -1,0 +1,106 @@
+"""Encoder and decoder, step by step: what recurrent forecasters share.
+
+The encoder reads the past; the decoder starts from its state and tells one step after the other,
+each from the one before: from its own guess when it is used, and now and then from the truth while
+it learns, less and less often (scheduled sampling, Bengio et al., NIPS 2015).
+
+Letters: b window of the batch, t time, l location, m measurement, f inputs of a location.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from cdsa.errors import ConfigError
+from cdsa.models.surroundings import Surroundings
+
+State = tuple[Tensor, ...]
+LESSON = 977
+"""Beside the number of the lesson, what its dice are cast from."""
+
+
+class Cell(Protocol):
+    """One step of a recurrent network over all locations."""
+
+    width: int
+    """Channels of what it tells of a location."""
+
+    def start(self, like: Tensor) -> State:
+        """The state before the first step, for inputs like these (b, l, f)."""
+        ...
+
+    def __call__(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
+        """What it tells of each location, (b, l, width), and the next state; `graph` is whatever
+        the network made of the surroundings."""
+        ...
+
+
+class SequenceToSequence(nn.Module):
+    """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
+    (b, t, l, m); the steps before are as they were seen. What is observed within the horizon is
+    used in the place of a guess."""
+
+    def __init__(
+        self,
+        make: Callable[[int], Cell],
+        graph_of: Callable[[Surroundings | None, Tensor], Tensor],
+        measurements: int,
+        clocks: int,
+        horizon: int,
+        fading: float,
+    ) -> None:
+        super().__init__()
+        if horizon < 1:
+            raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
+        self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
+        inputs = 2 * measurements + clocks
+        self.encode, self.decode = make(inputs), make(inputs)
+        self.tell = nn.Linear(self.encode.width, measurements)
+        self.lessons: Tensor
+        self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
+
+    def forward(
+        self, values: Tensor, observed: Tensor, around: Surroundings | None = None
+    ) -> Tensor:
+        return self._run(torch.where(observed, values, 0.0), observed, around, truth=1.0)
+
+    def teach(self, values: Tensor, observed: Tensor, around: Surroundings | None = None) -> Tensor:
+        """The same with the truth as what a step starts from, now and then."""
+        told = self._run(values, observed, around, truth=self.truth_share())
+        self.lessons += 1
+        return told
+
+    def truth_share(self) -> float:
+        """How often the decoder starts from the truth: nearly always at first, then ever less."""
+        if not self.fading:
+            return 0.0
+        return self.fading / (self.fading + math.exp(min(self.lessons.item() / self.fading, 700)))
+
+    def _run(
+        self, values: Tensor, observed: Tensor, around: Surroundings | None, *, truth: float
+    ) -> Tensor:
+        clock = values.new_zeros(*values.shape[:2], 0) if around is None else around.clock
+        past = values.shape[1] - self.horizon
+        graph = self.graph_of(around, values)
+        dice = torch.Generator().manual_seed(LESSON + int(self.lessons))
+        state, told = self.encode.start(values[:, 0]), [values[:, :past]]
+        for t in range(past):
+            x = self._inputs(values[:, t], observed[:, t], clock[:, t])
+            _, state = self.encode(x, state, graph)
+        guess, known = torch.zeros_like(values[:, 0]), torch.zeros_like(observed[:, 0])
+        for t in range(past, values.shape[1]):
+            x = self._inputs(guess, known, clock[:, t])
+            out, state = self.decode(x, state, graph)
+            answer = cast(Tensor, self.tell(out))  # (b, l, m)
+            told.append(answer.unsqueeze(1))
+            guess, known = answer, torch.ones_like(known)
+            if torch.rand((), generator=dice) < truth:
+                guess = torch.where(observed[:, t], values[:, t], answer)
+        return torch.cat(told, dim=1)
+
+    def _inputs(self, values: Tensor, known: Tensor, clock: Tensor) -> Tensor:
+        everywhere = clock.unsqueeze(1).expand(-1, values.shape[1], -1)
+        return torch.cat([values, known.to(values.dtype), everywhere], dim=-1)

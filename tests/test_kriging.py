@@ -10,7 +10,7 @@ from cdsa.method.resemblance import possible
 from cdsa.method.usual import ROUGHEST, roughness
 from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, Kriging
+from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging
 from cdsa.models.surroundings import Surroundings, easy_answer
 
 STEPS, PLACES, KINDS = 6, 5, 2
@@ -53,7 +53,7 @@ def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_ob
     for t in range(STEPS):
         for m in range(KINDS):
             there = easy.told[0, t, :, m]
-            noise = 0.02 + told.roughness[m] * easy.strays[0, t, there, m]
+            noise = NUGGET + told.roughness[m] * easy.strays[0, t, there, m]
             inverse = torch.linalg.inv(kernel[m][there][:, there] + noise.diag()).detach()
             y = easy.line[0, t, there, m]
             mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)

@@ -52,7 +52,6 @@ def training() -> TrainConfig:
         second_moment=0.98,
         clip=1.0,
         average=0.99,
-        jitter=0.1,
         hide="natural",
         learn_from="both",
         validate_every=100,

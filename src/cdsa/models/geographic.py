@@ -28,8 +28,9 @@ TOLD = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and
 the next observation are, the usual value, whether that is known, and what kriging says: of the
 lines, and of how unusual they are."""
-EASY = 3
-"""Easy answers: the straight line, and the two of kriging."""
+MIX = (-2.0, 0.0, 0.0)
+"""The first shares, before a softmax, of the easy answers: the straight line, which kriging knows
+of, and the two of kriging."""
 BOLD = -2.0
 """How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
 UNSEEN = -3.0
@@ -139,7 +140,7 @@ class Geographic(nn.Module):
         super().__init__()
         self.nearby = Kriging(sizes.measurements, alike=False)
         self.unusual = Kriging(sizes.measurements, alike=True)
-        self.mix = nn.Parameter(torch.zeros(sizes.measurements, EASY))
+        self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
         self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
         self.embed = nn.Linear(TOLD + clock, config.channels)
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)

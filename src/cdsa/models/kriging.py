@@ -22,7 +22,9 @@ SLOPE = 0.12
 """First slope of the kernel's logarithm, per unit of distance."""
 ALIKE = 0.3
 """First share of resemblance in the kernel."""
-NUGGET = 0.02
+OWN = 0.05
+"""First share of what a station has of its own and no neighbour knows of; its line does."""
+NUGGET = 0.005
 """First noise of an observation, in variances of the measurement."""
 LEAST_NUGGET = 2e-3
 """So that a moment's equations can be solved in single precision."""
@@ -43,6 +45,7 @@ class Kriging(nn.Module):
         self.slope = nn.Parameter(torch.full((measurements,), math.log(math.expm1(SLOPE))))
         self.nugget = nn.Parameter(torch.full((measurements,), math.log(NUGGET - LEAST_NUGGET)))
         self.drift = nn.Parameter(torch.zeros(measurements))
+        self.own = nn.Parameter(torch.full((measurements,), math.log(OWN / (1 - OWN))))
         self.alike = None
         if alike:
             self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
@@ -67,14 +70,16 @@ class Kriging(nn.Module):
         return LEAST_NUGGET + nugget + drift * around.roughness * easy.strays
 
     def kernel(self, around: Surroundings) -> Tensor:
-        """How much places have in common, (b, m, l, k), where b may be one. Without coordinates all
-        places are equally near."""
+        """How much places have in common, (b, m, l, k), where b may be one: most with themselves.
+        Without coordinates all places are equally near."""
         slope = F.softplus(self.slope[around.kinds]).unflatten(0, (-1, 1, 1))
         likeness = around.likeness if around.likeness.ndim == 3 else around.likeness.unsqueeze(0)
         apart = torch.zeros_like(likeness[0]) if around.distance is None else around.distance
-        near: Tensor = (-slope * apart).exp().unsqueeze(0)
-        if self.alike is None:
-            return near
-        share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
-        mixed: Tensor = share * likeness.unsqueeze(1) + (1 - share) * near
-        return mixed
+        kernel: Tensor = (-slope * apart).exp().unsqueeze(0)
+        if self.alike is not None:
+            share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+            kernel = share * likeness.unsqueeze(1) + (1 - share) * kernel
+        own = self.own[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+        alone = torch.eye(len(apart), dtype=own.dtype, device=own.device)
+        told: Tensor = (1 - own) * kernel + own * alone
+        return told

@@ -72,6 +72,10 @@ def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     xr.testing.assert_identical(result.drop_vars(()).coords.to_dataset(), cube.coords.to_dataset())
 
 
+def test_is_called_by_its_name_wherever_it_is_scored(name):
+    assert make_method(make_method(name)[1])[0] == name
+
+
 def test_is_a_filler(name):
     assert isinstance(made(name).fit(small()), Filler)
 

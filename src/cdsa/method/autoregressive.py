@@ -45,6 +45,11 @@ class AutoRegressive:
         if self.most < 1:
             raise ConfigError(f"most must be at least 1, but found {self.most}")
 
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return "ar"
+
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         _state_space()  # says what to install before any work
         return guarded(cube, self._learn)

@@ -21,6 +21,8 @@ from cdsa.method.guard import GuardedFiller, guarded
 from cdsa.method.matrix import Matrix, learn_matrix
 
 Bools = NDArray[np.bool_]
+TRIES = 4
+"""Rounds with which a number of courses is tried."""
 HIDDEN = 0.1
 """Share of the cells that the number of courses is chosen on."""
 
@@ -53,6 +55,11 @@ class MatrixFactors:
                 f"{self.ridge:g}, {self.ties:g} and {self.rounds}"
             )
 
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return "mf"
+
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         return guarded(cube, lambda plain: learn_matrix(plain, lambda columns: Factors(self)))
 
@@ -68,7 +75,8 @@ class Factors:
     def fit(self, rows: Matrix) -> "Factors":
         """Find the mixtures; of as many courses as give hidden cells back best."""
         known = np.isfinite(rows)
-        self.mixtures = self._mixtures(np.nan_to_num(rows), known, self.choose(rows))
+        rank, rounds = self.choose(rows), self.method.rounds
+        self.mixtures = self._mixtures(np.nan_to_num(rows), known, rank, rounds)
         return self
 
     def transform(self, rows: Matrix) -> Matrix:
@@ -90,15 +98,15 @@ class Factors:
             return possible[0]
         errors = {}
         for rank in possible:
-            self.mixtures = self._mixtures(np.nan_to_num(shown), np.isfinite(shown), rank)
+            self.mixtures = self._mixtures(np.nan_to_num(shown), np.isfinite(shown), rank, TRIES)
             errors[rank] = float(np.abs(self.transform(shown)[asked] - rows[asked]).mean())
         return min(errors, key=lambda rank: errors[rank])
 
-    def _mixtures(self, values: Matrix, known: Bools, rank: int) -> Matrix:
+    def _mixtures(self, values: Matrix, known: Bools, rank: int, rounds: int) -> Matrix:
         rng = np.random.default_rng([self.method.seed, rank])
         v: Matrix = rng.normal(size=(values.shape[1], rank)) / np.sqrt(rank)
         own = self.method.ridge * np.eye(rank)
-        for _ in range(self.method.rounds):
+        for _ in range(rounds):
             u = self._courses(values, known, v)
             both = np.einsum("ts, tr, tq -> srq", known, u, u, optimize=True) + own
             v = np.linalg.solve(both, (values.T @ u)[..., None])[..., 0]

@@ -55,6 +55,11 @@ class StMvl:
                 f"but found {self.smoothing:g}, {self.window} and {self.power:g}"
             )
 
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return "st-mvl"
+
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         refuse_nowhere(cube, "st-mvl")
         return guarded(cube, self._learn)

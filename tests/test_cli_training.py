@@ -285,14 +285,18 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(table, tmp_pa
 
 
 def test_the_wish_to_stop_leaves_the_second_ctrl_c_alone():
-    with progress.interruptible() as stop:
-        assert not stop()
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.05)
-        assert stop()
-        with pytest.raises(KeyboardInterrupt):
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored behind nohup
+    try:
+        with progress.interruptible() as stop:
+            assert not stop()
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(1)
+            time.sleep(0.05)
+            assert stop()
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1)
+    finally:
+        signal.signal(signal.SIGINT, inherited)
 
 
 def test_the_seeds_of_a_score_are_those_of_its_networks():

@@ -11,7 +11,6 @@ from cdsa.errors import ConfigError
 from cdsa.models.axes import Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster
 from cdsa.train.hiding import Task, hide_cells, random_source
-from cdsa.train.jitter import jittered
 from cdsa.train.loop import TrainConfig, exam_error, lesson_loss, question, train
 from cdsa.train.loss import LOSSES, loss_of
 from cdsa.train.optim import rate_at
@@ -164,22 +163,6 @@ def test_changing_validation_cells_changes_no_weight_before_they_are_looked_at(s
         train(model, learnt, nothing, CONFIG, seed=0)
         trained.append(weights(model))
     assert same(*trained)
-
-
-def test_jitter_stretches_and_shifts_whole_series_and_leaves_directions_alone(windows):
-    window = windows.take(torch.arange(4))
-    both = jittered(window, 0.5, random_source(1))
-    for b in range(4):
-        for m in range(window.values.shape[-1]):
-            seen = window.observed[b, ..., m]
-            before, after = (w.values[b, ..., m][seen] for w in (window, both))
-            fit = np.polyfit(before.numpy(), after.numpy(), 1)
-            np.testing.assert_allclose(np.polyval(fit, before), after, atol=1e-4)
-            assert fit[0] > 0 and abs(fit[0] - 1) > 1e-3 and abs(fit[1]) > 1e-3
-    assert (both.values[~window.observed] == 0).all()
-    assert torch.equal(both.truth[window.observed], both.values[window.observed])
-    paired = jittered(window, 0.5, random_source(1), torch.zeros(2, dtype=torch.long))
-    assert torch.equal(paired.values, window.values)
 
 
 def test_hidden_cells_are_asked_for_and_not_shown(windows):

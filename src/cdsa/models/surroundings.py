@@ -33,8 +33,7 @@ class Surroundings(NamedTuple):
     (b, l, k)."""
 
     roughness: Tensor
-    """How far a series strays from one step to the next: its mean squared difference; (m,) or
-    (b, 1, 1, m)."""
+    """How far a series strays from one step to the next: its mean squared difference, (m,)."""
 
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from cdsa.errors import ConfigError, unknown
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
-from cdsa.train.jitter import jittered
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at
 from cdsa.train.run import Report, Watch
@@ -78,10 +77,6 @@ class TrainConfig:
     most: float = 0.9
     """Largest share of a window that is hidden."""
 
-    jitter: float = 0.0
-    """How much windows are stretched and shifted while it learns, in standard deviations, so that
-    it learns from more than what happened."""
-
     validation: float = 0.1
     """Share of the cells of some windows that is never trained on, to know when to stop."""
 
@@ -117,8 +112,6 @@ class TrainConfig:
                 raise ConfigError(
                     f"{name} is a share between 0 and 1, but found {getattr(self, name):g}"
                 )
-        if not 0 <= self.jitter <= 1:
-            raise ConfigError(f"jitter lies between 0 and 1, but found {self.jitter:g}")
         if self.patience < 0:
             raise ConfigError(f"patience must not be negative, but found {self.patience}")
 
@@ -321,8 +314,6 @@ def lesson_loss(
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     if isinstance(model, OwnLesson):
         return model.lesson(window.values, window.observed)
-    if config.jitter:
-        window = jittered(window, config.jitter, source, task.together)
     shown = asked = window.observed
     if config.learn_from != "visible":
         hidden = hide_cells(

@@ -18,7 +18,6 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.train.loop import TrainConfig
@@ -140,14 +139,8 @@ class Brits(Neural):
     train: TrainConfig = field(default_factory=training)
     steps: int = 36
 
-    def by_preset(self, name: str) -> "Brits":
-        """The settings of this name."""
-        if name not in PRESETS:
-            raise ConfigError(unknown("preset", name, PRESETS))
-        return replace(PRESETS[name], run=self.run)
 
-
-PRESETS = {
+Brits.PRESETS = {
     "small": Brits(
         model=BritsConfig(hidden=8),
         train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError, unknown
+from cdsa.errors import ConfigError
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.seq2seq import SequenceToSequence, State
@@ -91,14 +91,8 @@ class FcLstm(Neural):
     horizon: int = 12
     stride: int | None = 1
 
-    def by_preset(self, name: str) -> "FcLstm":
-        """The settings of this name."""
-        if name not in PRESETS:
-            raise ConfigError(unknown("preset", name, PRESETS))
-        return replace(PRESETS[name], run=self.run)
 
-
-PRESETS = {
+FcLstm.PRESETS = {
     "small": FcLstm(
         model=FcLstmConfig(hidden=8, layers=1, fading=10.0),
         train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -74,6 +74,8 @@ class Neural:
     """The name it is registered under."""
 
     SMALLEST_WINDOW: ClassVar[int] = 1
+    PRESETS: ClassVar[dict[str, Any]] = {}
+    """Settings by name."""
 
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -109,6 +111,13 @@ class Neural:
     def label(self) -> str:
         """The name in tables."""
         return self.name
+
+    def by_preset(self, name: str) -> Self:
+        """The settings of this name, for the same run."""
+        if name not in self.PRESETS:
+            raise ConfigError(unknown("preset", name, self.PRESETS))
+        found: Self = replace(self.PRESETS[name], run=self.run)
+        return found
 
     def fit(self, cube: xr.DataArray) -> "NeuralFiller":
         """Learn from the measured cells of `cube`."""

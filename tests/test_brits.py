@@ -1,14 +1,10 @@
-"""The rival 'brits': its equations, and that it learns from other series in long gaps."""
+"""The rival 'brits': its equations."""
 
-from dataclasses import replace
-
-import numpy as np
 import torch
 
-from cdsa.cube import make_cube
-from cdsa.method.brits import Brits, BritsConfig, Direction, steps_since
+from cdsa.method.brits import BritsConfig, Direction
 from cdsa.models.axes import Sizes
-from cdsa.scoring import score
+from cdsa.models.recurrence import steps_since
 
 
 def test_steps_since_a_series_was_last_seen():
@@ -46,15 +42,3 @@ def test_the_two_directions_are_each_others_mirror():
     values = torch.where(observed, torch.randn(2, 6, 2, 2), 0.0)
     turned = model(values.flip(1), observed.flip(1)).flip(1)
     torch.testing.assert_close(model(values, observed), turned)
-
-
-def test_it_beats_the_straight_line_in_long_gaps_of_series_that_go_together():
-    rng = np.random.default_rng(0)
-    common = np.convolve(rng.normal(size=700), np.ones(3) / 2, "valid")[:600, None]
-    values = common * np.array([1.0, -1.0, 0.7, 1.3]) + 0.1 * rng.normal(size=(600, 4))
-    times = np.datetime64("2020-01-01") + np.arange(600).astype("timedelta64[h]")
-    cube = make_cube(values[..., None], times, list("ABCD"), ["x"])
-    method = replace(Brits(), steps=24, stride=6, model=BritsConfig(hidden=16))
-    method = replace(method, train=replace(method.train, minutes=None, epochs=12, rate=5e-3))
-    ours, line = (score(m, cube, "bursts:0.2").errors.overall()["mae"] for m in (method, "linear"))
-    assert ours < 0.7 * line

@@ -7,7 +7,7 @@ import xarray as xr
 import cdsa
 from cdsa.cube import describe, has_places
 from cdsa.errors import ConfigError
-from cdsa.method import PLACES, REGISTRY, Filler, Method, make_method
+from cdsa.method import GRAPH, PLACES, REGISTRY, Filler, Method, make_method
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
@@ -61,7 +61,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     cube = SHAPES[shape]()
-    if REGISTRY[name].needs == PLACES and not has_places(cube):
+    if REGISTRY[name].needs in (PLACES, GRAPH) and not has_places(cube):
         with pytest.raises(ConfigError, match="no coordinates"):
             filled(name, cube)
         return

@@ -97,7 +97,6 @@ def test_rates_trials_and_protocols_are_the_papers():
     [
         (["kdd-2015"], "did you mean 'kdd2015'"),
         (["kdd2015", "--methods", "meen"], "did you mean 'mean'"),
-        (["kdd2015", "--methods", "iin"], "stands in the paper's table, but is not built"),
         (["kdd2015", "--data", "/nowhere"], "--data must be a folder"),
         (["metr-la", "--methods", "linear"], "linear is not"),
         (["kdd2015", "--methods", "cdsa-paper-forecast"], "cdsa-paper-forecast is not"),

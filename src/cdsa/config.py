@@ -109,13 +109,27 @@ def from_plain(kind: type[T], plain: object, where: str = "") -> T:
         if dataclasses.is_dataclass(kinds[name]):
             values[name] = from_plain(kinds[name], value, where)
         elif get_origin(kinds[name]) is tuple and isinstance(value, list):
-            for part in value:
-                _check(name, part, get_args(kinds[name])[0], where)
-            values[name] = tuple(value)
+            values[name] = _tuple(name, value, get_args(kinds[name]), where)
         else:
             _check(name, value, kinds[name], where)
             values[name] = value
     return kind(**values)
+
+
+def _tuple(name: str, value: list[object], kinds: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    """A tuple back from a list: of many of one kind, or of one of each."""
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    if len(kinds) != len(value):
+        raise ConfigError(f"setting '{name}' cannot be {json.dumps(value)}{where}")
+    parts: list[object] = []
+    for part, kind in zip(value, kinds, strict=True):
+        if get_origin(kind) is tuple and isinstance(part, list):
+            part = _tuple(name, part, get_args(kind), where)
+        else:
+            _check(name, part, kind, where)
+        parts.append(part)
+    return tuple(parts)
 
 
 def _check(name: str, value: object, kind: Any, where: str) -> None:

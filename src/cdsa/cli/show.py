@@ -345,11 +345,15 @@ def _print_one_by_one(
 
 
 def print_methods(infos: Sequence[MethodInfo]) -> None:
-    """The methods, one line each."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("method", "task", "needs", "extra", "what it does"):
-        table.add_column(name, no_wrap=name == "method")
+    """The methods: what each is for and needs, what it does, and where it was published."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
     for info in infos:
-        extra = info.extra + ("" if info.installed else " (not installed)")
-        table.add_row(info.name, info.task, info.needs or "-", extra or "-", info.summary)
+        first = [info.task]
+        first += [f"needs {info.needs}"] if info.needs else []
+        first += [f"extra {info.extra}"] if info.extra else []
+        lines = ["; ".join(first) + ("" if info.installed else " (not installed)"), info.summary]
+        lines += [f"[dim]{escape(info.paper)}[/]"] if info.paper else []
+        table.add_row(f"[bold]{info.name}[/]", "\n".join(lines))
     out.print(table)

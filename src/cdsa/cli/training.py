@@ -29,6 +29,15 @@ OPTIONS: Options = {
         str | None,
         _option("--preset", help="Settings by name: paper, paper-nyc, small ...", metavar="NAME"),
     ),
+    "graph": (
+        Path | None,
+        _option(
+            "--graph",
+            help="Who hears of whom, for networks on a graph: a table with from, to and, if you "
+            "like, weight.",
+            metavar="FILE",
+        ),
+    ),
     "minutes": (float | None, _option("--minutes", help="Time to learn for.", metavar="N")),
     "epochs": (int | None, _option("--epochs", help="Passes over the data.", metavar="N")),
     "set": (
@@ -103,6 +112,12 @@ def make_trained(
         method = method.foreseeing(ahead)
     if known:
         method = method.knowing(known)
+    if "graph" in training:
+        from cdsa.sources.graph import read_graph
+
+        if not hasattr(method, "on_graph"):
+            raise ConfigError(f"'{name}' makes no use of a graph (--graph)")
+        method = method.on_graph(read_graph(cast("Path", training["graph"])))
     method = override(method, cast("list[str]", training.get("set", [])))
     if ahead and method.horizon < ahead:
         raise ConfigError(f"{ahead} steps are to be foreseen, but horizon={method.horizon} was set")

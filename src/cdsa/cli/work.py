@@ -19,7 +19,7 @@ from cdsa.cube import has_places
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
-from cdsa.method import PLACES, Filler, Method, info_of, make_method
+from cdsa.method import GRAPH, PLACES, Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
 from cdsa.method.nearby import ByPlace
 from cdsa.metrics import KEYS
@@ -351,7 +351,8 @@ def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) ->
     if not info.trains:
         return make_method(name)[1]
     foresees = ahead if "forecast" in info.task else 0
-    return make_trained(name, {**training, "seed": seed}, ahead=foresees, run=run)
+    own = {key: value for key, value in training.items() if key != "graph" or info.needs == GRAPH}
+    return make_trained(name, {**own, "seed": seed}, ahead=foresees, run=run)
 
 
 def read_by(by: str) -> str:

@@ -16,7 +16,7 @@ import xarray as xr
 
 from cdsa.errors import ConfigError, unknown
 
-PLACES = "coordinates"
+PLACES, GRAPH = "coordinates", "coordinates or a graph"
 """What a method may need of a cube."""
 
 
@@ -212,7 +212,23 @@ REGISTRY: dict[str, MethodInfo] = {
             name="brits",
             summary="a recurrent network that reads and fills in both directions",
             module="cdsa.method.brits:Brits",
+            task="fill, forecast",
             paper="Cao et al., NeurIPS 2018",
+            trains=True,
+        ),
+        MethodInfo(
+            name="mtsi",
+            summary="a generator of windows, and the noise that makes what was observed",
+            module="cdsa.method.mtsi:Mtsi",
+            task="fill, forecast",
+            paper="Luo et al., NeurIPS 2018",
+            trains=True,
+        ),
+        MethodInfo(
+            name="iin",
+            summary="a recurrent network that reads its own guesses and guesses again",
+            module="cdsa.method.iin:Iin",
+            paper="Zhou & Huang, AAAI workshops 2018",
             trains=True,
         ),
         MethodInfo(
@@ -227,9 +243,27 @@ REGISTRY: dict[str, MethodInfo] = {
             name="dcrnn",
             summary="a recurrent network that diffuses along the graph of stations",
             module="cdsa.method.dcrnn:Dcrnn",
-            task="forecast",
-            needs=PLACES,
+            task="fill, forecast",
+            needs=GRAPH,
             paper="Li et al., ICLR 2018",
+            trains=True,
+        ),
+        MethodInfo(
+            name="dst-gcnn",
+            summary="convolutions over time and along a graph predicted for every step",
+            module="cdsa.method.dstgcnn:DstGcnn",
+            task="forecast",
+            needs=GRAPH,
+            paper="Wang et al., 2018",
+            trains=True,
+        ),
+        MethodInfo(
+            name="gaan",
+            summary="a recurrent network in which stations attend to their neighbours",
+            module="cdsa.method.gaan:Gaan",
+            task="forecast",
+            needs=GRAPH,
+            paper="Zhang et al., UAI 2018",
             trains=True,
         ),
         MethodInfo(

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.recurrence import steps_since
 from cdsa.train.loop import TrainConfig
 
 AGREEMENT = 0.1
@@ -114,14 +115,6 @@ class BritsNetwork(nn.Module):
         x, seen = values.flatten(2), observed.flatten(2)
         turned = self.backwards(x.flip(1), seen.flip(1))
         return self.forwards(x, seen), turned._replace(filled=turned.filled.flip(1))
-
-
-def steps_since(seen: Tensor) -> Tensor:
-    """Steps since a series was last seen before each step, (b, t, s); zero at the first."""
-    since = [torch.zeros_like(seen[:, 0])]
-    for t in range(1, seen.shape[1]):
-        since.append(1 + (1 - seen[:, t - 1]) * since[-1])
-    return torch.stack(since, dim=1)
 
 
 def training() -> TrainConfig:

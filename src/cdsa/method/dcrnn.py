@@ -2,33 +2,36 @@
 
 Li, Yu, Shahabi & Liu, "Diffusion convolutional recurrent neural network: data-driven traffic
 forecasting", ICLR 2018. Gated recurrent units in which every matrix product is a diffusion
-convolution: random walks of up to `walks` steps on the graph, each with weights of its own; an
-encoder and a decoder of two layers; scheduled sampling. The graph is a Gaussian kernel of the
-distances between stations, cut off where it is small.
+convolution: random walks of up to `walks` steps on the graph, each with weights of its own. To
+forecast, an encoder and a decoder of two layers with scheduled sampling, as published.
 
 Different from the paper: distances are great circles, not along roads, so that the walks in both
-directions are one; a station that reports nothing is told apart by a flag; the calendar is told
-as sines and cosines.
+directions are one; a cell that was not measured is told apart by a flag; the calendar is told as
+sines and cosines. The paper does not fill. To fill, the window is read in both directions by such
+units, and every cell is told from the two states of its moment, along the graph once more; it
+learns from hidden cells.
 
-Letters: b window of the batch, l and k locations, f inputs of a location, w step of the walk.
+Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
+walk.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self, cast
 
 import torch
-from torch import Tensor, einsum, nn
+from torch import Tensor, nn
 
 from cdsa.errors import ConfigError
-from cdsa.method.neural import Neural
+from cdsa.method.graph import OnGraph
 from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.seq2seq import SequenceToSequence, State
+from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
+from cdsa.models.seq2seq import SequenceToSequence, inputs_of
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
 
-THRESHOLD = 0.1
-"""Weights of the graph below this are none."""
+PAST = 12
+"""Steps that a forecaster looks back on, as published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,84 +57,55 @@ class DcrnnConfig:
             raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
-        """The network that foresees so many steps."""
+        """The network that foresees so many steps or, of none, that fills."""
+        if not horizon:
+            return DiffusionFiller(self, sizes.measurements, clocks)
         return SequenceToSequence(
-            lambda inputs: DiffusionCell(self, inputs),
-            walks_of(self.walks),
-            sizes.measurements,
-            clocks,
-            horizon,
-            self.fading,
+            self.cell, self.walks_around, sizes.measurements, clocks, horizon, self.fading
         )
 
+    def cell(self, inputs: int) -> GraphCell:
+        """Recurrent units over the graph."""
+        return GraphCell(self.convolution, inputs, self.hidden, self.layers)
 
-def graph_of(distance: Tensor) -> Tensor:
-    """A Gaussian kernel of distances, cut off where it is small, (l, k)."""
-    apart = distance[distance > 0]
-    spread = apart.std() if apart.numel() > 1 else torch.ones_like(distance[0, 0])
-    weight = torch.exp(-((distance / spread.clamp(min=1e-6)) ** 2))
-    return torch.where(weight >= THRESHOLD, weight, 0.0)
+    def convolution(self, inputs: int, out: int) -> DiffusionConvolution:
+        """What stands in the place of a matrix product."""
+        return DiffusionConvolution(self.walks, inputs, out)
 
-
-def walks_of(most: int) -> Callable[[Surroundings | None, Tensor], Tensor]:
-    """What makes the walks of up to so many steps, (w, l, k), of surroundings."""
-
-    def walks(around: Surroundings | None, like: Tensor) -> Tensor:
-        if around is None or around.distance is None:
-            raise ConfigError(
-                "'dcrnn' needs the graph of the stations, but these have no coordinates. Give them "
-                "in columns lat and lon or with --locations, or use another method"
-            )
-        weight = graph_of(around.distance.to(like))
-        step = weight / weight.sum(dim=1, keepdim=True)
-        found = [torch.eye(len(step), dtype=step.dtype, device=step.device)]
-        for _ in range(most):
-            found.append(found[-1] @ step)
-        return torch.stack(found)
-
-    return walks
+    def walks_around(self, around: Surroundings | None, like: Tensor) -> Tensor:
+        """The walks on the graph of the stations that lie around."""
+        return walks_on(graph_around(around, like, "dcrnn"), self.walks)
 
 
-class DiffusionConvolution(nn.Module):
-    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k)."""
+class DiffusionFiller(nn.Module):
+    """Fills a window: `forward(values, observed, around) -> guess`, (b, t, l, m)."""
 
-    def __init__(self, walks: int, inputs: int, out: int) -> None:
+    def __init__(self, config: DcrnnConfig, measurements: int, clocks: int) -> None:
         super().__init__()
-        self.mix = nn.Linear((walks + 1) * inputs, out)
+        inputs = 2 * measurements + clocks
+        self.walks_around = config.walks_around
+        self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
+        self.tell = config.convolution(2 * config.hidden, measurements)
 
-    def forward(self, x: Tensor, walks: Tensor) -> Tensor:
-        told: Tensor = self.mix(einsum("wlk, bkf -> blwf", walks, x).flatten(2))
-        return told
+    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        walks = self.walks_around(around, values)
+        steps = [
+            inputs_of(values[:, t], observed[:, t], around.clock[:, t])
+            for t in range(values.shape[1])
+        ]
+        before = self._read(self.forwards, steps, walks)
+        after = self._read(self.backwards, steps[::-1], walks).flip(1)
+        both = torch.cat([before, after], dim=-1)
+        told: Tensor = self.tell(both.flatten(0, 1), walks)
+        return cast(Tensor, told.unflatten(0, both.shape[:2]))
 
-
-class DiffusionCell(nn.Module):
-    """Gated recurrent units of several layers, each with diffusion convolutions."""
-
-    def __init__(self, config: DcrnnConfig, inputs: int) -> None:
-        super().__init__()
-        self.width, self.layers = config.hidden, config.layers
-        sizes = [inputs, *[config.hidden] * (config.layers - 1)]
-        self.gates = nn.ModuleList(
-            DiffusionConvolution(config.walks, size + config.hidden, 2 * config.hidden)
-            for size in sizes
-        )
-        self.fresh = nn.ModuleList(
-            DiffusionConvolution(config.walks, size + config.hidden, config.hidden)
-            for size in sizes
-        )
-
-    def start(self, like: Tensor) -> State:
-        """Nothing is known at first."""
-        return tuple(like.new_zeros(*like.shape[:2], self.width) for _ in range(self.layers))
-
-    def forward(self, x: Tensor, state: State, walks: Tensor) -> tuple[Tensor, State]:
-        after = []
-        for gate, fresh, h in zip(self.gates, self.fresh, state, strict=True):
-            reset, update = gate(torch.cat([x, h], dim=-1), walks).sigmoid().chunk(2, dim=-1)
-            new = fresh(torch.cat([x, reset * h], dim=-1), walks).tanh()
-            x = update * h + (1 - update) * new
-            after.append(x)
-        return x, tuple(after)
+    def _read(self, cell: GraphCell, steps: Sequence[Tensor], walks: Tensor) -> Tensor:
+        """The state after each step, (b, t, l, f)."""
+        state, told = cell.start(steps[0]), []
+        for x in steps:
+            out, state = cell(x, state, walks)
+            told.append(out)
+        return torch.stack(told, dim=1)
 
 
 def training() -> TrainConfig:
@@ -140,24 +114,24 @@ def training() -> TrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dcrnn(Neural):
+class Dcrnn(OnGraph):
     """A recurrent network that diffuses along the graph of stations."""
 
     name: ClassVar[str] = "dcrnn"
 
     model: DcrnnConfig = DcrnnConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = 12
-    horizon: int = 12
-    stride: int | None = 1
+
+    def foreseeing(self, steps: int) -> Self:
+        """The same for so many steps ahead, looking back on as many as published, or as many."""
+        return replace(self, horizon=steps, steps=max(steps, PAST), stride=1)
 
 
 Dcrnn.PRESETS = {
     "small": Dcrnn(
         model=DcrnnConfig(hidden=8, layers=1, fading=10.0),
         train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=6,
-        horizon=6,
-        stride=3,
+        steps=12,
+        stride=6,
     ),
 }

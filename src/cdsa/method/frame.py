@@ -62,8 +62,13 @@ class Frame:
     places: NDArray[np.float64]
     """Their latitude and longitude, NaN if they have none; (l, 2)."""
 
+    links: NDArray[np.float64] | None = None
+    """How much each station hears of the others, where a graph was given; (l, k)."""
+
     @classmethod
-    def learn(cls, scaled: xr.DataArray, length: int = 1) -> "Frame":
+    def learn(
+        cls, scaled: xr.DataArray, length: int = 1, links: NDArray[np.float64] | None = None
+    ) -> "Frame":
         """The frame of what a network learns from, in windows of this length: scaled values, NaN
         where there is none.
 
@@ -92,6 +97,7 @@ class Frame:
             measured=np.isfinite(values).any(axis=(0, 2)),
             locations=scaled["location"].to_numpy(),
             places=places,
+            links=links,
         )
 
     @property
@@ -131,6 +137,10 @@ class Frame:
         likeness = np.zeros((len(names), len(names)))
         total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
+        links = None
+        if self.links is not None:  # a station that the graph has not is by itself
+            links = np.zeros_like(likeness)
+            links[np.ix_(known, known)] = self.links[np.ix_(rows, rows)]
         places = _places(scaled)
         if not has_places(scaled):
             places[known] = self.places[rows]
@@ -154,6 +164,7 @@ class Frame:
             measured=known | lacking.any(axis=1),
             locations=names,
             places=places,
+            links=links,
         )
 
     def fresh(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
@@ -198,6 +209,7 @@ class Frame:
             likeness=torch.as_tensor(self.likeness, dtype=torch.float32),
             roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
+            links=None if self.links is None else torch.as_tensor(self.links, dtype=torch.float32),
             apart=learning,
         )
 

@@ -77,6 +77,9 @@ class Neural:
     PRESETS: ClassVar[dict[str, Any]] = {}
     """Settings by name."""
 
+    KNOWING: ClassVar[bool] = True
+    """Whether it makes use of what is known in advance, if it is told where and when it is."""
+
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     steps: int = 36
@@ -142,11 +145,15 @@ class Neural:
 
     def knowing(self, names: Sequence[str]) -> Self:
         """The same with these measurements known in advance."""
-        if not self.model.situated:
+        if not (self.model.situated and self.KNOWING):
             raise ConfigError(
                 f"'{self.name}' makes no use of what is known in advance (--known). Use cdsa"
             )
         return replace(self, known=tuple(names))
+
+    def links(self, names: NDArray[np.str_]) -> NDArray[np.float64] | None:
+        """How much each station (l) hears of another (k), where a graph was given."""
+        return None
 
     def _lengths(self, there: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""
@@ -315,7 +322,8 @@ def _learn(method: Neural, own: xr.DataArray, past: int, ahead: int) -> Network:
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
     if method.model.situated:
-        frame, kinds = Frame.learn(seen, length), np.arange(len(names))
+        links = method.links(plain["location"].to_numpy())
+        frame, kinds = Frame.learn(seen, length, links), np.arange(len(names))
         where = frame.where(seen, kinds, learning=True)
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))

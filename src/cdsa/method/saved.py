@@ -55,6 +55,8 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
         tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
         tensors[BESIDE + "roughness"] = torch.from_numpy(frame.roughness)
+        if frame.links is not None:
+            tensors[BESIDE + "links"] = torch.from_numpy(frame.links)
         tensors[BESIDE + "measured"] = torch.from_numpy(frame.measured)
         tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
     if calibration is not None:
@@ -213,6 +215,7 @@ def _frame(tensors: dict[str, torch.Tensor], told: dict[str, Any] | None) -> Fra
         measured=measured,
         locations=np.array(told["locations"]),
         places=places,
+        links=tensors[BESIDE + "links"].numpy() if BESIDE + "links" in tensors else None,
     )
 
 

@@ -88,11 +88,11 @@ class SequenceToSequence(nn.Module):
         dice = torch.Generator().manual_seed(LESSON + int(self.lessons))
         state, told = self.encode.start(values[:, 0]), [values[:, :past]]
         for t in range(past):
-            x = self._inputs(values[:, t], observed[:, t], clock[:, t])
+            x = inputs_of(values[:, t], observed[:, t], clock[:, t])
             _, state = self.encode(x, state, graph)
         guess, known = torch.zeros_like(values[:, 0]), torch.zeros_like(observed[:, 0])
         for t in range(past, values.shape[1]):
-            x = self._inputs(guess, known, clock[:, t])
+            x = inputs_of(guess, known, clock[:, t])
             out, state = self.decode(x, state, graph)
             answer = cast(Tensor, self.tell(out))  # (b, l, m)
             told.append(answer.unsqueeze(1))
@@ -101,6 +101,9 @@ class SequenceToSequence(nn.Module):
                 guess = torch.where(observed[:, t], values[:, t], answer)
         return torch.cat(told, dim=1)
 
-    def _inputs(self, values: Tensor, known: Tensor, clock: Tensor) -> Tensor:
-        everywhere = clock.unsqueeze(1).expand(-1, values.shape[1], -1)
-        return torch.cat([values, known.to(values.dtype), everywhere], dim=-1)
+
+def inputs_of(values: Tensor, known: Tensor, clock: Tensor) -> Tensor:
+    """What a step is told of each location, (b, l, f): its values, which of them are known, and the
+    time."""
+    everywhere = clock.unsqueeze(1).expand(-1, values.shape[1], -1)
+    return torch.cat([values, known.to(values.dtype), everywhere], dim=-1)

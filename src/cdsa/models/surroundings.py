@@ -38,6 +38,9 @@ class Surroundings(NamedTuple):
     kinds: Tensor
     """The number each measurement has among those that the weights know; (m,)."""
 
+    links: Tensor | None = None
+    """How much each location (l) hears of another (k), where a graph was given; (l, k)."""
+
     def without(self, lost: Tensor) -> "Surroundings":
         """The same with nothing known of some locations, (b, l), but where they are."""
         both = lost.unsqueeze(2) | lost.unsqueeze(1)
@@ -65,6 +68,7 @@ class Whereabouts:
     likeness: Tensor
     roughness: Tensor
     kinds: Tensor
+    links: Tensor | None
     apart: bool
     """Whether the sums contain the cube's own values: then what is usual is told from outside each
     window, and never from what may be hidden in it."""
@@ -89,6 +93,7 @@ class Whereabouts:
             self.likeness,
             self.roughness,
             self.kinds,
+            self.links,
         )
 
     def to(self, device: torch.device) -> "Whereabouts":
@@ -102,6 +107,7 @@ class Whereabouts:
             likeness=self.likeness.to(device),
             roughness=self.roughness.to(device),
             kinds=self.kinds.to(device),
+            links=None if self.links is None else self.links.to(device),
             apart=self.apart,
         )
 

@@ -29,6 +29,9 @@ VISIBLE_WEIGHT = 1 / 3
 """Of the visible cells where both they and the hidden ones are learnt from."""
 PAST_GAPS = 0.3
 """Share of a forecaster's windows in which cells before the horizon are hidden too."""
+AS_GOOD = 1.02
+"""The last weights of a run that never stops early are kept unless others did better by more: the
+slow steps at its end gain more on what nobody looked at than a few cells can tell."""
 TO_FILL = Task()
 ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
 
@@ -179,7 +182,7 @@ def train(
         run.learn(windows, chosen, epoch, steps)
         place.seconds = time.perf_counter() - clock
         if place.step % config.validate_every == 0 or run.over(steps):
-            run.look(exam)
+            run.look(exam, last=run.over(steps))
         watch(run.report(epoch, steps))
         stopped = stop() and not run.finished(steps)
         if store and (stopped or time.perf_counter() - saved > store.every):
@@ -249,15 +252,17 @@ class _Run:
                 f"Lower the learning rate, as in --set train.rate={config.rate / 10:g}"
             )
 
-    def look(self, exam: Windows) -> None:
-        """Look at the validation cells, and keep the weights if they never did better."""
+    def look(self, exam: Windows, *, last: bool = False) -> None:
+        """Look at the validation cells, and keep the weights if they never did better, or are the
+        `last` and as good."""
         place = self.place
         now = _copied(self.model)
         self.model.load_state_dict(self.kept.get("average", now))
         error = exam_error(self.model, exam, self.config, self.task) if len(exam) else place.loss
         place.validation, place.last_loss = error, place.loss
         place.loss_sum, place.loss_count = 0.0, 0
-        if place.best is None or error < place.best:
+        enough = AS_GOOD if last and not self.config.patience else 1.0
+        if place.best is None or error < enough * place.best:
             place.best, place.best_step, place.idle = error, place.step, 0
             self.kept["best"] = _copied(self.model)
         else:

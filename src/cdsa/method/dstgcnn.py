@@ -1,0 +1,168 @@
+"""DST-GCNN: convolutions over time and along a graph that is predicted for every step.
+
+Wang, Lai, Jin, Min & Wang, "Dynamic spatio-temporal graph-based CNNs for traffic prediction", 2018.
+Two streams: one predicts the graph of every step from what the stations show, for traffic changes
+who affects whom; the other is a stack of convolutions, each along that graph and then over time,
+and tells all steps ahead at once.
+
+Different from the paper: the weight of an edge is told by a small network from the features of the
+two stations and of the moments before, on the edges of a static graph of great-circle distances,
+and learnt with the rest; the paper has graphs made from the measured traffic to learn this stream
+from. Convolutions over time look back only and are gated (Dauphin et al., 2017); a cell that was
+not measured is told apart by a flag, and starts from the last value that was.
+
+Letters: b window of the batch, t time, l and k locations, m measurement, f channels of a cell,
+w step of a walk.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, einsum, nn
+from torch.nn import functional as F
+
+from cdsa.errors import ConfigError
+from cdsa.method.graph import OnGraph
+from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.graphs import graph_around
+from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.train.loop import TrainConfig
+
+PAST = 12
+"""Steps looked back on, as published."""
+REACH = 3
+"""Steps that a convolution over time looks at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DstGcnnConfig:
+    """Widths of the network."""
+
+    situated: ClassVar[bool] = True
+
+    channels: int = 48
+    """Of a cell between layers."""
+
+    layers: int = 3
+    walks: int = 2
+    """Steps along the graph that a convolution looks at."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "channels", "layers", "walks")
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network that foresees so many steps."""
+        if horizon < 1:
+            raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
+        return DynamicGraphNetwork(self, sizes.measurements, clocks, horizon)
+
+
+class PredictedGraph(nn.Module):
+    """The graph of every step, told from features (b, t, l, f): (b, t, l, k), rows of one."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.before = TimeConvolution(channels, channels)
+        self.asks, self.offers = nn.Linear(channels, 8), nn.Linear(channels, 8)
+
+    def forward(self, x: Tensor, graph: Tensor) -> Tensor:
+        x = self.before(x)
+        scores = einsum("btld, btkd -> btlk", self.asks(x), self.offers(x))
+        # at first nearly the static graph, and edges never where it has none
+        return (scores + graph.log()).softmax(dim=-1)
+
+
+class TimeConvolution(nn.Module):
+    """Features (b, t, l, f) -> (b, t, l, out), each step from itself and those before, gated."""
+
+    def __init__(self, inputs: int, out: int) -> None:
+        super().__init__()
+        self.mix = nn.Linear(REACH * inputs, 2 * out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padded = F.pad(x, (0, 0, 0, 0, REACH - 1, 0))
+        near = [padded[:, back : back + x.shape[1]] for back in range(REACH)]
+        return F.glu(self.mix(torch.cat(near, dim=-1)), dim=-1)
+
+
+class SpaceTimeLayer(nn.Module):
+    """Along the graph of each step, then over time, added to what was there."""
+
+    def __init__(self, channels: int, walks: int) -> None:
+        super().__init__()
+        self.walks = walks
+        self.along = nn.Linear((walks + 1) * channels, channels)
+        self.over = TimeConvolution(channels, channels)
+        self.norm = nn.LayerNorm(channels)
+
+    def forward(self, x: Tensor, graphs: Tensor) -> Tensor:
+        walked = [self.norm(x)]
+        for _ in range(self.walks):
+            walked.append(einsum("btlk, btkf -> btlf", graphs, walked[-1]))
+        told: Tensor = x + self.over(F.relu(self.along(torch.cat(walked, dim=-1))))
+        return told
+
+
+class DynamicGraphNetwork(nn.Module):
+    """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
+    (b, t, l, m); the steps before are as they were seen. What is known ahead is not looked at."""
+
+    def __init__(self, config: DstGcnnConfig, measurements: int, clocks: int, horizon: int) -> None:
+        super().__init__()
+        self.horizon = horizon
+        self.embed = nn.Linear(3 * measurements + clocks, config.channels)
+        self.graphs = PredictedGraph(config.channels)
+        self.layers = nn.ModuleList(
+            SpaceTimeLayer(config.channels, config.walks) for _ in range(config.layers)
+        )
+        self.tell = nn.Sequential(
+            nn.LayerNorm(config.channels),
+            nn.Linear(config.channels, 2 * config.channels),
+            nn.ReLU(),
+            nn.Linear(2 * config.channels, horizon * measurements),
+        )
+
+    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        past = values.shape[1] - self.horizon
+        values, observed = values[:, :past], observed[:, :past]
+        values = torch.where(observed, values, 0.0)
+        line = easy_answer(values, observed).line
+        clock = around.clock[:, :past].unsqueeze(2).expand(-1, -1, values.shape[2], -1)
+        x = self.embed(torch.cat([values, observed.to(values.dtype), line, clock], dim=-1))
+        graphs = self.graphs(x, graph_around(around, values, "dst-gcnn"))
+        for layer in self.layers:
+            x = layer(x, graphs)
+        ahead = self.tell(x[:, -1]).unflatten(-1, (self.horizon, -1))  # (b, l, t, m)
+        told = einsum("bltm -> btlm", ahead) + line[:, -1:]  # as a difference from the last value
+        return torch.cat([values, told], dim=1)
+
+
+def training() -> TrainConfig:
+    """How it is trained."""
+    return TrainConfig(minutes=5, batch=32, rate=2e-3, learn_from="hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DstGcnn(OnGraph):
+    """Convolutions over time and along a predicted graph."""
+
+    name: ClassVar[str] = "dst-gcnn"
+    KNOWING: ClassVar[bool] = False
+
+    model: DstGcnnConfig = DstGcnnConfig()
+    train: TrainConfig = field(default_factory=training)
+    steps: int = PAST
+    horizon: int = PAST
+    stride: int | None = 1
+
+
+DstGcnn.PRESETS = {
+    "small": DstGcnn(
+        model=DstGcnnConfig(channels=8, layers=2),
+        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        steps=6,
+        horizon=6,
+        stride=3,
+    ),
+}

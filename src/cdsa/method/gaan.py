@@ -1,0 +1,144 @@
+"""GaAN: a recurrent network in which stations attend to their neighbours, head by head gated.
+
+Zhang, Shi, Xie, Ma, King & Yeung, "GaAN: gated attention networks for learning on large and
+spatiotemporal graphs", UAI 2018. A location aggregates its neighbours by attention of several
+heads; a gate of its own, told from itself and from the maximum and the mean of its neighbours, says
+how much each head counts. These aggregators stand in the place of the matrix products of gated
+recurrent units, in an encoder and a decoder with scheduled sampling.
+
+Different from the paper: neighbours are those of a graph of great-circle distances (`graphs.py`),
+all of them instead of a sample, with no edge features; inputs and state go through one aggregator
+instead of two that are added; a cell that was not measured is told apart by a flag.
+
+Letters: b window of the batch, l and k locations, f inputs of a location, h head, d and e channels
+of a head.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, einsum, nn
+from torch.nn import functional as F
+
+from cdsa.errors import ConfigError
+from cdsa.method.graph import OnGraph
+from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.graphs import GraphCell, graph_around
+from cdsa.models.seq2seq import SequenceToSequence
+from cdsa.models.surroundings import Surroundings
+from cdsa.train.loop import TrainConfig
+
+PAST = 12
+"""Steps looked back on, as published."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaanConfig:
+    """Widths of the network."""
+
+    situated: ClassVar[bool] = True
+
+    hidden: int = 64
+    """Channels of a location's state."""
+
+    layers: int = 2
+    heads: int = 4
+    d: int = 16
+    """Channels of a head's queries, keys and values."""
+
+    gate: int = 32
+    """Channels of what the gates are told of the neighbours."""
+
+    fading: float = 2000.0
+    """Lessons in which the share of true values that the decoder starts from falls by half or so;
+    0 for none."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "hidden", "layers", "heads", "d", "gate")
+        if self.fading < 0:
+            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network that foresees so many steps."""
+        return SequenceToSequence(
+            lambda inputs: GraphCell(self.aggregator, inputs, self.hidden, self.layers),
+            neighbours_around,
+            sizes.measurements,
+            clocks,
+            horizon,
+            self.fading,
+        )
+
+    def aggregator(self, inputs: int, out: int) -> "GatedAttention":
+        """What stands in the place of a matrix product."""
+        return GatedAttention(self, inputs, out)
+
+
+def neighbours_around(around: Surroundings | None, like: Tensor) -> Tensor:
+    """True for stations that are next to each other, and for each with itself, (l, k)."""
+    return graph_around(around, like, "gaan") > 0
+
+
+class GatedAttention(nn.Module):
+    """Inputs of all locations (b, l, f) -> (b, l, out), from each one's neighbours (l, k)."""
+
+    def __init__(self, config: GaanConfig, inputs: int, out: int) -> None:
+        super().__init__()
+        self.heads = config.heads
+        wide = config.heads * config.d
+        self.query = nn.Linear(inputs, wide, bias=False)
+        self.key = nn.Linear(inputs, wide, bias=False)
+        self.value = nn.Linear(inputs, wide)
+        self.around = nn.Linear(inputs, config.gate)
+        self.gate = nn.Linear(2 * inputs + config.gate, config.heads)
+        self.out = nn.Linear(inputs + wide, out)
+
+    def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:
+        parts = (self.query, self.key, self.value)
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)) for part in parts)  # (b, l, h, d)
+        scores = einsum("blhd, bkhd -> bhlk", q, k) / math.sqrt(q.shape[-1])
+        shares = scores.masked_fill(~neighbours, -torch.inf).softmax(dim=-1)
+        heads = einsum("bhlk, bkhe -> blhe", shares, F.leaky_relu(v, 0.1))
+        gated = self.gates(x, neighbours).unsqueeze(-1) * heads
+        told: Tensor = self.out(torch.cat([x, gated.flatten(2)], dim=-1))
+        return told
+
+    def gates(self, x: Tensor, neighbours: Tensor) -> Tensor:
+        """How much each head counts at each location, (b, l, h), between 0 and 1."""
+        apart = ~neighbours.unsqueeze(-1)
+        most = self.around(x).unsqueeze(1).masked_fill(apart, -torch.inf).amax(dim=2)
+        beside = neighbours.to(x.dtype)
+        mean = einsum("lk, bkf -> blf", beside / beside.sum(dim=1, keepdim=True), x)
+        gates: Tensor = self.gate(torch.cat([x, most, mean], dim=-1)).sigmoid()
+        return gates
+
+
+def training() -> TrainConfig:
+    """How it is trained."""
+    return TrainConfig(minutes=5, batch=32, rate=1e-3, learn_from="hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaan(OnGraph):
+    """Stations attend to their neighbours, in a recurrent network."""
+
+    name: ClassVar[str] = "gaan"
+
+    model: GaanConfig = GaanConfig()
+    train: TrainConfig = field(default_factory=training)
+    steps: int = PAST
+    horizon: int = PAST
+    stride: int | None = 1
+
+
+Gaan.PRESETS = {
+    "small": Gaan(
+        model=GaanConfig(hidden=8, layers=1, heads=2, d=4, gate=4, fading=10.0),
+        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        steps=6,
+        horizon=6,
+        stride=3,
+    ),
+}

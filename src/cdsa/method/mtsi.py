@@ -1,0 +1,221 @@
+"""MTSI: a generator learns what windows look like; a gap is filled from the window it makes that
+looks most like what was observed.
+
+Luo, Cai, Zhang, Xu & Yuan, "Multivariate time series imputation with generative adversarial
+networks", NeurIPS 2018. The units of generator and critic (GRUI) let their state decay the longer
+nothing was seen. Both are trained against each other by the Wasserstein distance, the critic's
+weights cut off; the generator first learns for a while to follow true windows. To fill, noise is
+searched for each window from which the generator makes what was observed (a masked squared error)
+and what the critic takes for true.
+
+Different from the paper: generated windows are shown to the critic with the gaps of true ones,
+for the gaps alone would tell them apart; every window starts the search from the same noise, so
+that its guess does not depend on which others it is filled with. Series are stations times
+measurements, flattened. To forecast, the steps ahead are filled like any gap.
+
+Letters: b window of the batch, t time, s series, h hidden channels, z noise.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from cdsa.errors import ConfigError
+from cdsa.method.neural import Neural
+from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.recurrence import steps_since
+from cdsa.train.loop import TrainConfig
+
+NOISE, LESSON = 5, 733
+"""What the dice of the search, and of lessons, are cast from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MtsiConfig:
+    """Widths of both networks, and how they are trained and searched."""
+
+    situated: ClassVar[bool] = False
+
+    hidden: int = 96
+    """Channels of the state."""
+
+    noise: int = 128
+    """Numbers that a window is made from."""
+
+    following: int = 400
+    """Lessons in which the generator learns to follow true windows, before it has a critic."""
+
+    critics: int = 5
+    """Lessons of the critic for each of the generator."""
+
+    cut: float = 0.1
+    """The critic's largest weight."""
+
+    search: int = 100
+    """Steps of the search for the noise of a window."""
+
+    search_rate: float = 0.1
+    trust: float = 0.02
+    """Weight of the critic's opinion, for the generator and in the search."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "hidden", "noise", "critics", "search")
+        for name in ("following", "cut", "search_rate", "trust"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, but found {getattr(self, name):g}")
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network for windows of these sizes."""
+        return AdversarialNetwork(self, sizes)
+
+
+class DecayingUnit(nn.Module):
+    """Gated recurrent units whose state decays with the steps since anything was seen (GRUI)."""
+
+    def __init__(self, series: int, hidden: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(series, hidden)
+        self.decay = nn.Linear(series, hidden)
+
+    def forward(self, x: Tensor, since: Tensor, h: Tensor) -> Tensor:
+        told: Tensor = self.cell(x, h * torch.exp(-torch.relu(self.decay(since))))
+        return told
+
+
+class Generator(nn.Module):
+    """Noise (b, z) -> a whole window (b, t, s), each step from the one before."""
+
+    def __init__(self, config: MtsiConfig, series: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(config.noise, series)
+        self.state = nn.Linear(config.noise, config.hidden)
+        self.unit = DecayingUnit(series, config.hidden)
+        self.tell = nn.Linear(config.hidden, series)
+
+    def forward(self, noise: Tensor, steps: int) -> Tensor:
+        x, h, told = self.first(noise), self.state(noise).tanh(), []
+        for _ in range(steps):
+            h = self.unit(x, torch.ones_like(x), h)  # of what is made, nothing is missing
+            x = self.tell(h)
+            told.append(x)
+        return torch.stack(told, dim=1)
+
+    def follow(self, noise: Tensor, values: Tensor, seen: Tensor) -> Tensor:
+        """The same with every step made from the true one before, where that was seen."""
+        x, h, told = self.first(noise), self.state(noise).tanh(), []
+        for t in range(values.shape[1]):
+            h = self.unit(x, torch.ones_like(x), h)
+            x = self.tell(h)
+            told.append(x)
+            x = torch.where(seen[:, t] > 0, values[:, t], x)
+        return torch.stack(told, dim=1)
+
+
+class Critic(nn.Module):
+    """How true a window looks, (b,), from its values and which of them were seen, (b, t, s)."""
+
+    def __init__(self, series: int, hidden: int) -> None:
+        super().__init__()
+        self.unit = DecayingUnit(series, hidden)
+        self.tell = nn.Linear(hidden, 1)
+
+    def forward(self, values: Tensor, seen: Tensor) -> Tensor:
+        since = steps_since(seen)
+        h = values.new_zeros(len(values), self.unit.cell.hidden_size)
+        for t in range(values.shape[1]):
+            h = self.unit(values[:, t] * seen[:, t], since[:, t], h)
+        told: Tensor = self.tell(h).flatten()
+        return told
+
+
+class AdversarialNetwork(nn.Module):
+    """Generator and critic: `forward(values, observed) -> (b, t, l, m)` searches the noise."""
+
+    def __init__(self, config: MtsiConfig, sizes: Sizes) -> None:
+        super().__init__()
+        series = sizes.locations * sizes.measurements
+        self.config = config
+        self.generator = Generator(config, series)
+        self.critic = Critic(series, config.hidden)
+        self.lessons: Tensor
+        self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
+        noise = self._noise(1, NOISE).to(values).repeat(len(values), 1).requires_grad_()
+        optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
+        count = seen.sum(dim=(1, 2)).clamp(min=1)
+        with torch.enable_grad():
+            for _ in range(self.config.search):
+                made = self.generator(noise, x.shape[1])
+                off = (((made - x) ** 2) * seen).sum(dim=(1, 2)) / count
+                everywhere = torch.ones_like(seen)
+                loss = off.sum() - self.config.trust * self.critic(made, everywhere).sum()
+                optimiser.zero_grad()
+                loss.backward(inputs=[noise])
+                optimiser.step()
+        with torch.no_grad():
+            return cast(Tensor, self.generator(noise, x.shape[1])).view_as(values)
+
+    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
+        """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time."""
+        x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
+        number = int(self.lessons)
+        self.lessons += 1
+        noise = self._noise(len(x), LESSON + number).to(values)
+        alone = self.config.following - number
+        if alone <= 0 and -alone % (self.config.critics + 1) < self.config.critics:
+            self._cut()
+            made = self.generator(noise, x.shape[1]).detach()
+            return cast(Tensor, self.critic(made, seen).mean() - self.critic(x, seen).mean())
+        off = (self.generator.follow(noise, x, seen) - x) ** 2
+        loss = (off * seen).sum() / seen.sum().clamp(min=1)
+        if alone <= 0:
+            self.critic.requires_grad_(False)
+            made = self.generator(noise, x.shape[1])
+            loss = loss - self.config.trust * self.critic(made, seen).mean()
+            self.critic.requires_grad_(True)
+        return loss
+
+    def _noise(self, windows: int, seed: int) -> Tensor:
+        dice = torch.Generator().manual_seed(seed)
+        return torch.randn(windows, self.config.noise, generator=dice)
+
+    @torch.no_grad()
+    def _cut(self) -> None:
+        for part in self.critic.parameters():
+            part.clamp_(-self.config.cut, self.config.cut)
+
+
+def training() -> TrainConfig:
+    """How it is trained; looks at the validation cells search noise, which takes long."""
+    return TrainConfig(
+        minutes=5,
+        batch=32,
+        rate=1e-3,
+        schedule="constant",
+        learn_from="visible",
+        validate_every=300,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mtsi(Neural):
+    """A generator of windows, and the noise that makes what was observed."""
+
+    name: ClassVar[str] = "mtsi"
+
+    model: MtsiConfig = MtsiConfig()
+    train: TrainConfig = field(default_factory=training)
+
+
+Mtsi.PRESETS = {
+    "small": Mtsi(
+        model=MtsiConfig(hidden=8, noise=8, following=5, critics=2, search=5),
+        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        steps=12,
+        stride=6,
+    ),
+}

@@ -1,0 +1,92 @@
+"""Stations as a graph: who is next to whom, and recurrent units that look along it.
+
+The graph is the one that was given, or a Gaussian kernel of the distances between stations, cut off
+where it is small (Shuman et al., 2013), as Li et al. (ICLR 2018) make theirs.
+
+Letters: b window of the batch, l and k locations, f inputs of a location, w step of a walk.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, einsum, nn
+
+from cdsa.errors import ConfigError
+from cdsa.models.seq2seq import State
+from cdsa.models.surroundings import Surroundings
+
+THRESHOLD = 0.1
+"""Weights of the graph below this are none."""
+
+
+def graph_of(distance: Tensor) -> Tensor:
+    """A Gaussian kernel of distances, cut off where it is small, (l, k)."""
+    apart = distance[distance > 0]
+    spread = apart.std() if apart.numel() > 1 else torch.ones_like(distance[0, 0])
+    weight = torch.exp(-((distance / spread.clamp(min=1e-6)) ** 2))
+    return torch.where(weight >= THRESHOLD, weight, 0.0)
+
+
+def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor:
+    """The graph of the stations that lie around, (l, k), each next to itself; a method of this
+    `name` needs it."""
+    if around is not None and around.links is not None:
+        links = around.links.to(like)
+        return links + torch.eye(len(links), dtype=links.dtype, device=links.device)
+    if around is None or around.distance is None:
+        raise ConfigError(
+            f"'{name}' needs the graph of the stations, but these have no coordinates. Give them "
+            "in columns lat and lon or with --locations, or a graph of your own with --graph"
+        )
+    return graph_of(around.distance.to(like))
+
+
+def walks_on(graph: Tensor, most: int) -> Tensor:
+    """Where random walks of none and up to so many steps end, (w, l, k)."""
+    step = graph / graph.sum(dim=1, keepdim=True)
+    found = [torch.eye(len(step), dtype=step.dtype, device=step.device)]
+    for _ in range(most):
+        found.append(found[-1] @ step)
+    return torch.stack(found)
+
+
+class DiffusionConvolution(nn.Module):
+    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k)."""
+
+    def __init__(self, walks: int, inputs: int, out: int) -> None:
+        super().__init__()
+        self.mix = nn.Linear((walks + 1) * inputs, out)
+
+    def forward(self, x: Tensor, walks: Tensor) -> Tensor:
+        told: Tensor = self.mix(einsum("wlk, bkf -> blwf", walks, x).flatten(2))
+        return told
+
+
+class GraphCell(nn.Module):
+    """Gated recurrent units of several layers in which every matrix product looks along the graph.
+
+    `look(inputs, out)` makes what stands in the place of a product: called with inputs (b, l, f)
+    and the graph, it tells (b, l, out).
+    """
+
+    def __init__(
+        self, look: Callable[[int, int], nn.Module], inputs: int, hidden: int, layers: int
+    ) -> None:
+        super().__init__()
+        self.width, self.layers = hidden, layers
+        sizes = [inputs, *[hidden] * (layers - 1)]
+        self.gates = nn.ModuleList(look(size + hidden, 2 * hidden) for size in sizes)
+        self.fresh = nn.ModuleList(look(size + hidden, hidden) for size in sizes)
+
+    def start(self, like: Tensor) -> State:
+        """Nothing is known at first."""
+        return tuple(like.new_zeros(*like.shape[:2], self.width) for _ in range(self.layers))
+
+    def forward(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
+        after = []
+        for gate, fresh, h in zip(self.gates, self.fresh, state, strict=True):
+            reset, update = gate(torch.cat([x, h], dim=-1), graph).sigmoid().chunk(2, dim=-1)
+            new = fresh(torch.cat([x, reset * h], dim=-1), graph).tanh()
+            x = update * h + (1 - update) * new
+            after.append(x)
+        return x, tuple(after)

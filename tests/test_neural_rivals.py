@@ -1,0 +1,144 @@
+"""Neural rivals that fill: 'mtsi' and 'iin' by their parts; each learns from other series."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from cdsa.cube import make_cube
+from cdsa.method.brits import Brits, BritsConfig
+from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
+from cdsa.method.iin import Iin, IinConfig, nearness, next_to, window_mean
+from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
+from cdsa.models.axes import Sizes
+from cdsa.models.surroundings import Surroundings
+from cdsa.scoring import score
+
+SIZES = Sizes(6, 3, 2)
+
+
+def around(distance: torch.Tensor | None = None) -> Surroundings:
+    return Surroundings(
+        clock=torch.zeros(2, 6, 0),
+        usual=torch.zeros(2, *SIZES),
+        distance=distance,
+        likeness=torch.eye(3),
+        roughness=torch.ones(2),
+        kinds=torch.arange(2),
+    )
+
+
+def test_the_state_decays_the_longer_nothing_was_seen():
+    torch.manual_seed(0)
+    unit, h = DecayingUnit(3, 4), torch.ones(1, 4)
+    with torch.no_grad():
+        unit.decay.weight.fill_(0.5)
+        unit.decay.bias.zero_()
+        for part in unit.cell.parameters():
+            part.zero_()  # then a unit keeps half of its state
+    lag = torch.tensor([[1.0, 2.0, 3.0]])
+    torch.testing.assert_close(unit(torch.zeros(1, 3), lag, h), h * np.exp(-3.0) / 2)
+
+
+def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off():
+    torch.manual_seed(0)
+    config = MtsiConfig(hidden=4, noise=3, following=1, critics=2, search=2, cut=0.05)
+    model = config.build(SIZES, 0, 0)
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    learning = []
+    for _ in range(4):
+        model.zero_grad()
+        model.lesson(values, seen).backward()
+        learning.append(
+            "".join(
+                name
+                for name, part in (("g", model.generator), ("c", model.critic))
+                if any(p.grad is not None for p in part.parameters())
+            )
+        )
+    assert learning == ["g", "c", "c", "g"]
+    assert max(part.abs().max() for part in model.critic.parameters()) <= 0.05
+
+
+def test_the_search_comes_nearer_to_what_was_observed():
+    torch.manual_seed(0)
+    few, many = (MtsiConfig(hidden=8, noise=8, search=search, trust=0.0) for search in (1, 60))
+    model, values = few.build(SIZES, 0, 0), torch.randn(2, *SIZES)
+    seen = torch.rand(values.shape) < 0.6
+    off = []
+    for config in (few, many):
+        model.config = config
+        off.append(((model(values, seen) - values)[seen] ** 2).mean())
+    assert off[1] < 0.95 * off[0]
+
+
+def test_a_window_is_filled_the_same_whatever_others_are_filled_with_it():
+    torch.manual_seed(0)
+    model = MtsiConfig(hidden=8, noise=8, search=10).build(SIZES, 0, 0)
+    values, seen = torch.randn(3, *SIZES), torch.ones(3, *SIZES, dtype=torch.bool)
+    torch.testing.assert_close(model(values, seen)[1:2], model(values[1:2], seen[1:2]))
+
+
+def test_terms_of_time_and_space():
+    whole = torch.tensor([1.0, 2.0, 4.0])[None, :, None, None]
+    assert next_to(whole).flatten().tolist() == [1.5, 2.5, 3.0]
+    seen = torch.tensor([1.0, 0.0, 1.0])[None, :, None, None]
+    assert window_mean(whole, seen).item() == 2.5 and window_mean(whole, 0 * seen).item() == 0
+    values = torch.zeros(2, *SIZES)
+    everyone = nearness(values, around())
+    torch.testing.assert_close(everyone, (1 - torch.eye(3)) / 2)
+    at = torch.tensor([0.0, 1.0, 50.0])
+    near = nearness(values, around((at[:, None] - at).abs()))
+    assert near[0, 1] == 1 and near[2].sum() == 0
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_guesses_are_read_again(rounds):
+    torch.manual_seed(0)
+    model = IinConfig(hidden=4, layers=1, rounds=rounds).build(SIZES, 0, 0)
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    seen[:, 2, 0] = False
+    other = torch.where(seen, values, 99.0)
+    shown = [torch.where(seen, v, 0.0) for v in (values, other)]
+    assert torch.equal(*(model(v, seen, around()) for v in shown))
+    model.rounds = 4
+    again = torch.allclose(model(values, seen, around()), _once(model, values, seen))
+    assert not again
+
+
+def _once(model, values, seen):
+    model.rounds = 1
+    return model(values, seen, around())
+
+
+def together(steps=600):
+    """Four series that go together, which a straight line knows nothing of."""
+    rng = np.random.default_rng(0)
+    common = np.convolve(rng.normal(size=steps + 100), np.ones(3) / 2, "valid")[:steps, None]
+    values = common * np.array([1.0, 0.8, 0.7, 1.3]) + 0.1 * rng.normal(size=(steps, 4))
+    times = np.datetime64("2020-01-01") + np.arange(steps).astype("timedelta64[h]")
+    at = np.arange(4) / 10
+    return make_cube(values[..., None], times, list("ABCD"), ["x"], lat=at, lon=at)
+
+
+@pytest.mark.parametrize(
+    ("method", "epochs", "rate"),
+    [
+        (Brits(model=BritsConfig(hidden=16)), 12, 5e-3),
+        (Iin(model=IinConfig(hidden=16, layers=1, rounds=2)), 25, 1e-2),
+        (Dcrnn(model=DcrnnConfig(hidden=16, layers=1, walks=1)), 25, 1e-2),
+        (
+            Mtsi(model=MtsiConfig(hidden=64, noise=48, following=150, critics=1, search=40)),
+            30,
+            5e-3,
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_each_beats_the_straight_line_in_long_gaps_of_series_that_go_together(method, epochs, rate):
+    cube = together()
+    train = replace(method.train, minutes=None, epochs=epochs, rate=rate, validate_every=100)
+    method = replace(method, steps=12, stride=3, train=train)
+    ours, line = (score(m, cube, "bursts:0.2").errors.overall()["mae"] for m in (method, "linear"))
+    assert ours < 0.8 * line

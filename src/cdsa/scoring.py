@@ -166,8 +166,8 @@ class Choice:
 
     best: str
     filler: Filler
-    trials: Mapping[str, Trial]
-    """All of them, by name."""
+    networks: Mapping[str, Filler]
+    """What networks learnt that were tried, by name."""
 
 
 def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
@@ -199,21 +199,22 @@ def choose(
     """
     hidden = hidden_cells(cube, hide, seed=seed)
     named = dict(make_method(method) for method in methods)
-    tried: dict[str, Trial] = {}
+    scores: list[Score] = []
+    networks: dict[str, Filler] = {}
     for name, method in named.items():
         progress(name)
-        tried[name] = try_method(method, cube, hidden, seed=seed)
-    scores = tuple(
-        replace(trial.score, method=name, hide=_name_of(hide)) for name, trial in tried.items()
-    )
-    best = best_method(scores)
-    trial = tried[best]
-    filler = trial.filler
+        trial = try_method(method, cube, hidden, seed=seed)
+        scores.append(replace(trial.score, method=name, hide=_name_of(hide)))
+        if best_method(scores) == name:  # of the others, neither fillers nor cubes are kept
+            best, kept = name, trial
+        if hasattr(trial.filler, "network"):
+            networks[name] = trial.filler
+    filler = kept.filler
     if getattr(filler, "network", None) is None:
         again = named[best].fit(cube)
         told = isinstance(again, IntervalFiller)
-        filler = again if told else BoundedFiller.learn(again, trial.filled, cube, trial.visible)
-    return Choice(scores, best, filler, tried)
+        filler = again if told else BoundedFiller.learn(again, kept.filled, cube, kept.visible)
+    return Choice(tuple(scores), best, filler, networks)
 
 
 def hidden_cells(

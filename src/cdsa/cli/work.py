@@ -135,7 +135,7 @@ def chosen(
         return Chosen(filler, best, score_of_best, told)
     if auto and best != label:  # a neighbour's mean is no way to fill a short gap
         names = tuple(str(name) for name in learnt_from["location"].to_numpy())
-        own = choice.trials[label].filler
+        own = choice.networks[label]
         filler = ByPlace(own, filler, names)  # type: ignore[arg-type]
         best = f"{label}, {best} at places"
     return Chosen(filler, best, None, told, score_of_best)

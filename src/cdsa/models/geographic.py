@@ -10,7 +10,7 @@ q quantile.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +28,10 @@ TOLD = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and
 the next observation are, the usual value, whether that is known, and what kriging says: of the
 lines, and of how unusual they are."""
-MIX = (-2.0, 0.0, 0.0)
-"""The first shares, before a softmax, of the easy answers: the straight line, which kriging knows
-of, and the two of kriging."""
+MIX = (3.0, 0.0, 0.0)
+"""The first shares, before a softmax, of the easy answers: the straight line and the two of
+kriging. A network that starts from kriging fits the time it learns from better, and others worse;
+one that starts from the line soon learns where not to trust it."""
 BOLD = -2.0
 """How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
 UNSEEN = -3.0
@@ -130,11 +131,28 @@ def present(observed: Tensor) -> Tensor:
     return there | ~there.any(dim=1, keepdim=True)
 
 
+class Answers(NamedTuple):
+    """What is easily said of each cell, of which a network tells the difference."""
+
+    values: Tensor
+    """(b, t, l, m, 3): in the order of `MIX`."""
+
+    there: Tensor
+    """Whether it can be said at all."""
+
+    nowhere: Tensor
+    """True in a series that nothing is known of, (b, t, l, m)."""
+
+    def mixed(self, weight: Tensor) -> Tensor:
+        """One of all that are there, by weights before a softmax; (b, t, l, m)."""
+        return (weight.masked_fill(~self.there, -torch.inf).softmax(dim=-1) * self.values).sum(-1)
+
+
 class Geographic(nn.Module):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
     guess and its quantiles. Both are told as differences from the easy answers: a mix of the
-    straight line and of what kriging says. Where nothing was ever measured the difference counts
-    for less, as much as it is learnt to be of use."""
+    straight line and of what kriging says, of every cell its own. Where nothing was ever measured
+    the difference counts for less, as much as it is learnt to be of use."""
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
@@ -146,27 +164,32 @@ class Geographic(nn.Module):
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.channels)
+        self.sway = nn.Linear(config.channels, len(MIX))
         self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.answer[-1])
         with torch.no_grad():  # at first the easy answers, and quantiles close around them
             last.weight.mul_(0.3)
             last.bias.fill_(FIRST_STEP)
             last.bias[[0, 1 + MIDDLE]] = 0.0
+            self.sway.weight.mul_(0.1)
+            self.sway.bias.zero_()
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        x, easy, nowhere = self._embedded(values, observed, around)
+        x, answers = self._embedded(values, observed, around)
         for block in self.blocks:
             x = block(x, observed, around)
-        guess, raw = self.answer(self.norm(x)).split([1, len(QUANTILES)], dim=-1)
+        x = self.norm(x)
+        guess, raw = self.answer(x).split([1, len(QUANTILES)], dim=-1)
         quantiles = in_order(raw)
+        easy = answers.mixed(self.mix[around.kinds] + self.sway(x))
         middle = quantiles[..., MIDDLE : MIDDLE + 1]
-        bold = torch.where(nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
+        bold = torch.where(answers.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
         told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
         return told + easy.unsqueeze(-1)
 
     def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
         """The maps of every layer, before observed cells are given more weight."""
-        x, _, _ = self._embedded(values, observed, around)
+        x, _ = self._embedded(values, observed, around)
         found = []
         for block in self.blocks:
             found.append(cast(Block, block).maps(x, observed, around))
@@ -175,9 +198,8 @@ class Geographic(nn.Module):
 
     def _embedded(
         self, values: Tensor, observed: Tensor, around: Surroundings
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Cells as vectors (b, t, l, m, c), the easy answer, and whether a series is one that
-        nothing is known of."""
+    ) -> tuple[Tensor, "Answers"]:
+        """Cells as vectors (b, t, l, m, c), and the easy answers."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
@@ -191,6 +213,4 @@ class Geographic(nn.Module):
         # the line where there is one, what is nearby, and what is unusual where it is known
         answers = torch.stack([easy.line, nearby, unusual], dim=-1)
         there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
-        weight = self.mix[around.kinds].masked_fill(~there, -torch.inf).softmax(dim=-1)
-        mixed = (weight * answers).sum(-1)
-        return x + self.kind[around.kinds], mixed, ~(easy.told | known)
+        return x + self.kind[around.kinds], Answers(answers, there, ~(easy.told | known))

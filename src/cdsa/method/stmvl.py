@@ -7,10 +7,10 @@ rest on who was alike lately: stations that ran together in a window of seven mo
 of that window at which the network looked alike. A station's own least squares blend them.
 
 Where a block of gaps leaves the local views nothing to look at, they look at what the global ones
-say, as in the paper; the least squares learn from measured cells and never from such. Different
-from the paper: they have a little ridge towards the plain mean of the views, for stations with few
-values, and a station that was not learnt from gets the mean of all blends. Measurements are filled
-one by one.
+say, as in the paper. Different from it: such cells get the plain mean of the views, for the least
+squares know only cells with something near; these have a little ridge towards that mean, for
+stations with few values; a station that was not learnt from gets the mean of all blends.
+Measurements are filled one by one.
 
 Letters: t time, l and k stations, v view.
 """
@@ -69,8 +69,9 @@ class StMvl:
         apart = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
         blends: dict[str, dict[str, Floats]] = {}
         for m, kind in enumerate(plain["measurement"].to_numpy()):
-            views = self.views(values[:, :, m], apart)
-            found = [blended(views[:, l], values[:, l, m]) for l in range(len(names))]  # noqa: E741
+            views, lost = self.views(values[:, :, m], apart)
+            series = np.where(lost, np.nan, values[:, :, m])
+            found = [blended(views[:, l], series[:, l]) for l in range(len(names))]  # noqa: E741
             blends[str(kind)] = {str(name): found[n] for n, name in enumerate(names)}
 
         def guess(cube: xr.DataArray) -> xr.DataArray:
@@ -83,15 +84,16 @@ class StMvl:
                     continue
                 common: Floats = np.mean(list(own.values()), axis=0)
                 weights = [own.get(str(name), common) for name in cube["location"].to_numpy()]
-                views = self.views(cube.to_numpy()[:, :, m].astype(np.float64), apart)
-                told[:, :, m] = np.einsum("tlv, lv -> tl", views, np.stack(weights))
+                views, lost = self.views(cube.to_numpy()[:, :, m].astype(np.float64), apart)
+                blend = np.einsum("tlv, lv -> tl", views, np.stack(weights))
+                told[:, :, m] = np.where(lost, views[..., :VIEWS].mean(axis=-1), blend)
             return told
 
         return guess
 
-    def views(self, values: Floats, apart: Floats) -> Floats:
+    def views(self, values: Floats, apart: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """What the four views and a constant say of every cell from all cells but itself, (t, l,
-        v); NaN where a view sees nothing."""
+        v), NaN where none sees anything; and where not all four see something near, (t, l)."""
         middle, spread = _middle(values)
         scaled = (values - middle) / spread
         far, slow = nearby(scaled, apart, self.power), smooth(scaled, self.smoothing)
@@ -99,7 +101,7 @@ class StMvl:
         first = np.where(np.isfinite(far) & np.isfinite(slow), (far + slow) / 2, first)
         local = [alike_stations(scaled, self.window), alike_moments(scaled, self.window)]
         # in a block of gaps nothing is near: there the global views stand in for what is missing
-        lost = np.isnan(scaled) & np.isnan(local).any(axis=0)
+        lost = np.isnan([far, *local]).any(axis=0)
         if lost.any():
             whole = np.where(np.isfinite(scaled), scaled, first)
             again = [alike_stations(whole, self.window), alike_moments(whole, self.window)]
@@ -114,7 +116,7 @@ class StMvl:
             where=count > 0,
         )
         views = np.where(np.isfinite(views), views, mean) * spread + middle
-        return np.concatenate([views, np.ones_like(views[..., :1])], axis=-1)
+        return np.concatenate([views, np.ones_like(views[..., :1])], axis=-1), lost
 
 
 def nearby(values: Floats, apart: Floats, power: float) -> Floats:

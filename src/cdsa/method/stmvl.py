@@ -101,7 +101,7 @@ class StMvl:
         first = np.where(np.isfinite(far) & np.isfinite(slow), (far + slow) / 2, first)
         local = [alike_stations(scaled, self.window), alike_moments(scaled, self.window)]
         # in a block of gaps nothing is near: there the global views stand in for what is missing
-        lost = np.isnan([far, *local]).any(axis=0)
+        lost = np.isnan(far) | np.isnan(local[0]) | np.isnan(local[1])
         if lost.any():
             whole = np.where(np.isfinite(scaled), scaled, first)
             again = [alike_stations(whole, self.window), alike_moments(whole, self.window)]

@@ -53,7 +53,7 @@ class MtsiConfig:
     cut: float = 0.1
     """The critic's largest weight."""
 
-    search: int = 100
+    search: int = 60
     """Steps of the search for the noise of a window."""
 
     search_rate: float = 0.1

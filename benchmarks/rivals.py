@@ -1,0 +1,103 @@
+"""What every method takes of memory and time, on cubes as large as those of the paper.
+
+    python benchmarks/rivals.py [--record results/rivals.jsonl] [--methods a,b]
+
+Each method runs in a process of its own; networks learn for a few seconds, which is enough to see
+what a step of training and filling take. Forecasters foresee twelve steps.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from cdsa.cube import make_cube
+from cdsa.filling import forecast
+from cdsa.method import REGISTRY, info_of, make_method
+from cdsa.results import Value, append_results, provenance
+
+SHAPES = {"8759x36x1": (8_759, 36, 1), "9000x11x11": (9_000, 11, 11)}
+"""As large as KDD-2015's PM2.5, and as KDD-2018."""
+MOST_MIB = 3 * 1024
+MINUTES, AHEAD = 0.1, 12
+
+
+def made_up(steps: int, stations: int, measurements: int) -> xr.DataArray:
+    """Series that go together, with a fifth missing, in bursts and single cells."""
+    rng = np.random.default_rng(0)
+    common = np.cumsum(rng.normal(size=(steps, 1, 1)), axis=0) / 10
+    values = common + rng.normal(size=(1, stations, measurements))
+    values = values + 0.3 * rng.normal(size=(steps, stations, measurements))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    for start in rng.integers(0, steps - 48, steps // 100):
+        values[start : start + 48, rng.integers(stations)] = np.nan
+    times = np.datetime64("2020-01-01") + np.arange(steps).astype("timedelta64[h]")
+    return make_cube(
+        values,
+        times,
+        [f"S{n:02}" for n in range(stations)],
+        [f"m{n:02}" for n in range(measurements)],
+        lat=40 + rng.random(stations),
+        lon=116 + rng.random(stations),
+    )
+
+
+def one(name: str, shape: str) -> dict[str, Value]:
+    """Memory and time of one method, in this process."""
+    cube, info = made_up(*SHAPES[shape]), info_of(name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start = time.perf_counter()
+    ahead = 0 if "fill" in info.task else AHEAD
+    method: Any = make_method(name, ahead=ahead)[1]
+    if info.trains:
+        method = replace(method, train=replace(method.train, minutes=MINUTES, epochs=None))
+    if ahead:
+        forecast(cube, ahead, method)
+    else:
+        method.fit(cube).fill(cube)
+    return {
+        "method": name,
+        "shape": shape,
+        "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "before_mib": before,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=list(REGISTRY))
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(one(*given.child)))
+        return
+    found: list[dict[str, Value]] = []
+    for shape in SHAPES:
+        for name in given.methods:
+            command = [sys.executable, __file__, "--child", name, shape]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"{name} on {shape} failed: {done.stderr.strip()}")
+            told = json.loads(done.stdout.splitlines()[-1])
+            mark = "" if told["mib"] <= MOST_MIB else "  too much"
+            print(f"{shape}  {name:20} {told['mib']:6.0f} MiB {told['seconds']:6.1f} s{mark}")
+            found.append(told)
+    if given.record:
+        origin = provenance("python benchmarks/rivals.py")
+        append_results(given.record, [{"benchmark": "rivals", **told, **origin} for told in found])
+
+
+if __name__ == "__main__":
+    main()

@@ -169,7 +169,7 @@ def stitch(
         if guess.ndim > total.ndim + 1:
             total = torch.zeros(steps + 1, *guess.shape[2:], dtype=torch.float64)
         flat = torch.where(at < 0, steps, at).flatten().cpu()  # empty steps go behind the end
-        weight = _taper(at.shape[1]) if tapered else torch.ones(at.shape[1], dtype=torch.float64)
+        weight = taper(at.shape[1]) if tapered else torch.ones(at.shape[1], dtype=torch.float64)
         told = guess.detach().cpu().to(torch.float64)
         told = told * weight.unflatten(0, (-1, *[1] * (told.ndim - 2)))
         total.index_add_(0, flat, told.flatten(0, 1))
@@ -182,6 +182,7 @@ def stitch(
     return xr.DataArray(data, dims=(*like.dims, "quantile"), coords=like.coords)
 
 
-def _taper(steps: int) -> Tensor:
+def taper(steps: int) -> Tensor:
+    """How much each step of a window counts where windows overlap."""
     number = torch.arange(steps, dtype=torch.float64)
     return torch.minimum(number + 1, steps - number)

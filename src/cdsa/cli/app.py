@@ -3,6 +3,7 @@
 import typer
 
 from cdsa.cli.data import data
+from cdsa.cli.explaining import explain
 from cdsa.cli.filling import fill, forecast, train
 from cdsa.cli.looking import complexity, info, methods
 from cdsa.cli.paper import reproduce, tables
@@ -16,7 +17,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, info, fill, forecast, score, train, methods, complexity, reproduce, tables):
+for command in (
+    *(demo, info, fill, forecast, score, train, explain),
+    *(methods, complexity, reproduce, tables),
+):
     app.command()(command)
 app.add_typer(data, name="data")
 

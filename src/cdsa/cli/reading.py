@@ -111,6 +111,16 @@ def _settled(given: Reading) -> Reading:
 
 reads_a_file = takes("reading", OPTIONS, DEFAULTS, _settled)
 """Gives a command every reading option; it receives those that were given as `reading`."""
+_OF_A_CELL = {
+    name: (str | None, _option(f"--{name}-column", help=f"Column of {what}.", metavar="COLUMN"))
+    for name, what in (
+        ("time", "the time stamps"),
+        ("location", "the station names"),
+        ("measurement", "the measurement's name, in a long table"),
+    )
+}
+reads_a_file_for_a_cell = takes("reading", OPTIONS | _OF_A_CELL, DEFAULTS, _settled)
+"""The same for a command whose --time, --location and --measurement name a cell."""
 
 
 def _texts(value: object) -> list[str]:

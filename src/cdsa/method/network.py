@@ -85,7 +85,7 @@ class Network:
             return self
         if not self.frame.needs(cube):
             cube = cube.isel(time=slice(0, 1))
-        own = self._own(to_components(cube))
+        own = self.own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
         if frame.unit is None and not frame.measured.all():
@@ -110,7 +110,7 @@ class Network:
     def answers(self, cube: xr.DataArray, levels: Sequence[float]) -> xr.DataArray:
         """The same as one cube with the axis `quantile` behind the others, the guess first. Windows
         overlap and stream through the network; only their results are kept."""
-        own = self._own(cube)
+        own = self.own(cube)
         if not own.sizes["measurement"]:
             return xr.full_like(cube, np.nan).expand_dims({"quantile": 1 + len(levels)}, axis=-1)
         told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
@@ -125,7 +125,7 @@ class Network:
         """What each of these steps and those behind it will be, told from the steps before: for
         every step ahead a cube over all origins with the guess, and one for each quantile; in the
         order of the network's own axes. The network must be placed for the cube."""
-        own = self._own(cube)
+        own = self.own(cube)
         windows = self._cut(own, origins - self.past, self.length)
         known = np.isin(base_names(own["measurement"].to_numpy()), self.known)
         windows = replace(
@@ -146,7 +146,7 @@ class Network:
             for h in range(self.ahead)
         ]
 
-    def _own(self, cube: xr.DataArray) -> xr.DataArray:
+    def own(self, cube: xr.DataArray) -> xr.DataArray:
         """The cube as the network wants it: of the stations it was trained on, or of any."""
         if self.frame is None:
             return cube.reindex(location=self.locations, measurement=self.measurements)
@@ -171,7 +171,7 @@ class Network:
 
     def refuse_absurd(self, cube: xr.DataArray) -> None:
         """Refuse values that are so far from all that was learnt from that nothing can be told."""
-        own = self._own(to_components(cube))
+        own = self.own(to_components(cube))
         far = np.abs(self.scaler.part(own).normalise(own).to_numpy()) > ABSURD
         if far.any():
             t, l, m = np.argwhere(far)[0]  # noqa: E741
@@ -221,16 +221,21 @@ class Network:
         between = at_levels(quantiles, torch.tensor(levels))
         return torch.cat([guess.unsqueeze(-1), between], dim=-1)
 
+    def windows(self, own: xr.DataArray) -> Windows:
+        """The windows that a cube is filled by, which is as the network wants it."""
+        there = own.sizes["time"]
+        # a network that fits any size needs no empty steps behind a short cube
+        short = self.frame is not None and not self.ahead
+        length = min(self.length, there) if short else self.length
+        return self._cut(own, self._starts(there, length), length)
+
     @torch.no_grad()
     def _pieces(
         self, own: xr.DataArray, levels: Sequence[float]
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Answers and the steps they are for."""
-        there, answered = own.sizes["time"], slice(self.past if self.ahead else 0, None)
-        # a network that fits any size needs no empty steps behind a short cube
-        short = self.frame is not None and not self.ahead
-        length = min(self.length, there) if short else self.length
-        windows = self._cut(own, self._starts(there, length), length)
+        answered = slice(self.past if self.ahead else 0, None)
+        windows = self.windows(own)
         for window in windows.batches(self._at_once(windows)):
             yield self.reply(window, levels)[:, answered], window.steps[:, answered]
 

@@ -37,6 +37,7 @@ from cdsa.method.guard import (
 )
 from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.network import Axes, Network, pick_device, refuse_too_many
+from cdsa.method.reasons import Reasons, explain, find_cell
 from cdsa.models.axes import Sizes
 from cdsa.results import Value
 from cdsa.scale import Scaler
@@ -269,6 +270,14 @@ class NeuralFiller(Guard):
             plain = to_components(nothing)
             cubes.append(self.kept(nothing, guess.reindex_like(plain)))
         return cubes
+
+    def explain(self, cube: xr.DataArray, time: object, location: str, measurement: str) -> Reasons:
+        """Where the value that this cell of the cube is filled with comes from."""
+        self.axes.refuse(cube, stations=False, measurements=False)
+        cell = find_cell(cube, time, location, measurement)
+        if self.network is None:
+            raise ConfigError("there was too little to learn from: every value is a mean")
+        return explain(self, self.network.placed(cube), cube, cell)
 
     def acquainted(self, cube: xr.DataArray) -> Self:
         """The same, with all that can be known of the stations of this cube."""

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from cdsa.errors import ConfigError, unknown
 from cdsa.models.attention import CrossDimensionalAttention
 from cdsa.models.axes import AXES, AttentionConfig, Axis, Maps, Sight, Sizes, refuse_below_one
+from cdsa.models.reasons import one_cell, rolled_back, to_sum
 from cdsa.models.stack import Stack, feed_forward
 from cdsa.models.streams import Streams
 
@@ -170,6 +171,19 @@ class Imputer(nn.Module):
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         x = self.encode(self.embed(values, observed))
         return cast(Tensor, self.reconstruct(x)[..., 0])
+
+    @torch.no_grad()
+    def reasons(self, values: Tensor, observed: Tensor, cell: tuple[int, int, int]) -> Tensor:
+        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
+        l, m), which sum to one, or to none if nothing was observed."""
+        if isinstance(self.encode, Streams):
+            raise ConfigError(
+                "reasons are told by maps between cells, which the independent manner has not. "
+                "Train in another: decomposed, shared or joint"
+            )
+        looks = self.encode.looks(self.embed(values, observed))
+        share = rolled_back(looks, one_cell(values, cell))
+        return to_sum(share * observed, torch.ones(()))
 
     def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""

@@ -10,7 +10,7 @@ q quantile.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from cdsa.models.axes import AttentionConfig, Maps, Sizes, refuse_below_one
 from cdsa.models.kriging import Kriging
 from cdsa.models.priors import Leanings
 from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
+from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back, to_sum
 from cdsa.models.stack import feed_forward
 from cdsa.models.surroundings import Surroundings, easy_answer
 
@@ -112,6 +113,13 @@ class Block(nn.Module):
         there = present(observed).unflatten(1, (1, -1, 1, 1))
         return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid() * there)
 
+    def look(self, x: Tensor, observed: Tensor, around: Surroundings) -> Look:
+        """How its attention looks around."""
+        weight, priors = self.weight(observed), self.leanings(x.shape[1], around)
+        told: dict[str, Any] = {"priors": priors, "present": present(observed)}
+        added = self.attention(self.norm(x), weight=weight, **told)
+        return Look(self.attention.maps(self.norm(x), **told), kept_of(x, added), weight)
+
     def maps(self, x: Tensor, observed: Tensor, around: Surroundings) -> Maps:
         """The maps of its attention, before observed cells are given more weight."""
         return self.attention.maps(
@@ -186,6 +194,44 @@ class Geographic(nn.Module):
         bold = torch.where(answers.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
         told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
         return told + easy.unsqueeze(-1)
+
+    def reasons(
+        self, values: Tensor, observed: Tensor, around: Surroundings, cell: tuple[int, int, int]
+    ) -> Tensor:
+        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
+        l, m), which sum to one, or to none if nothing was observed.
+
+        The guess is an easy answer and a difference. An easy answer is linear in what was observed:
+        its weights say where it comes from. So do the maps of the difference, rolled back; cells
+        that were not observed knew their easy answers. The two parts count by their size.
+        """
+        values = torch.where(observed, values, 0.0).requires_grad_()
+        with torch.enable_grad():
+            x, answers = self._embedded(values, observed, around)
+            start = x.detach()
+            with torch.no_grad():
+                looks = []
+                for block in self.blocks:
+                    looks.append(cast(Block, block).look(start, observed, around))
+                    start = block(start, observed, around)
+                told = self.norm(start)
+                mix = self.mix[around.kinds] + self.sway(told)
+                difference = self.answer(told)[(0, *cell, 0)].abs()
+                if answers.nowhere[(0, *cell)]:
+                    difference = difference * self.bold[around.kinds[cell[2]]].sigmoid()
+            easy = answers.mixed(mix)
+            asked = one_cell(easy, cell)
+            with torch.no_grad():
+                share = rolled_back(looks, asked)
+                unseen = share * ~observed
+            direct = torch.autograd.grad((easy * asked).sum(), values, retain_graph=True)[0]
+            through = torch.autograd.grad((easy * unseen).sum(), values)[0].abs()
+        with torch.no_grad():
+            size = (direct * values).abs().sum()
+            easily = size / (size + difference).clamp(min=1e-12)
+            network = to_sum(share * observed + to_sum(through, unseen.sum()), torch.ones(()))
+            direct = to_sum(direct.abs(), torch.ones(()))
+            return to_sum(easily * direct + (1 - easily) * network, torch.ones(()))
 
     def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
         """The maps of every layer, before observed cells are given more weight."""

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from torch import Tensor, nn
 
 from cdsa.models.axes import Maps
+from cdsa.models.reasons import Look, kept_of
 
 Make = Callable[[], nn.Module]
 
@@ -46,6 +47,10 @@ class Block(nn.Module):
         if memory is not None:
             x = self.across_norm(x + self.across(x, memory))
         return cast(Tensor, self.feed_forward_norm(x + self.feed_forward(x)))
+
+    def look(self, x: Tensor) -> Look:
+        """How its attention looks around."""
+        return Look(self.attention.maps(x), kept_of(x, self.attention(x)))
 
     def maps(self, x: Tensor, memory: Tensor | None = None) -> list[Maps]:
         """The maps of its attention and, with a memory, of its attention at that."""
@@ -88,6 +93,16 @@ class Stack(nn.Module):
             found += cast(Block, block).maps(x, memory)
             x = block(x, memory)
         return found if self.last is None else [*found, self.last.maps(x)]
+
+    def looks(self, x: Tensor) -> list[Look]:
+        """How every layer looks around, without a memory."""
+        found: list[Look] = []
+        for block in self.blocks:
+            found.append(cast(Block, block).look(x))
+            x = block(x)
+        if self.last is not None:  # nothing is carried through
+            found.append(Look(self.last.maps(x), x.new_zeros(x.shape[:-1])))
+        return found
 
 
 def feed_forward(width: int, hidden: int, out: int | None = None) -> nn.Sequential:

@@ -1,0 +1,111 @@
+"""The command that says where a value comes from: explain."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdsa.cli.options import File, Json
+from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
+
+if TYPE_CHECKING:
+    from cdsa.method.reasons import Reasons
+    from cdsa.results import Value
+
+
+@reads_a_file_for_a_cell
+def explain(
+    file: File,
+    *,
+    reading: Reading,
+    model: Annotated[
+        Path, typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR")
+    ],
+    moment: Annotated[
+        str, typer.Option("--time", help="When, as 2024-03-01T12:00.", metavar="TIME")
+    ],
+    place: Annotated[str, typer.Option("--location", help="Which station.", metavar="NAME")],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--measurement", help="Which measurement; not needed if there is one.", metavar="NAME"
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", help="How many cells to name.", min=1)] = 10,
+    json: Json = False,
+) -> None:
+    """Say which measured cells a filled value comes from, and how much from each."""
+    from cdsa.cli import show
+    from cdsa.cube import unit_of
+    from cdsa.errors import ConfigError
+    from cdsa.method.saved import load_filler
+    from cdsa.sources.files import open_source
+
+    with show.busy(f"reading {file.name}"):
+        source = open_source(file, **reading)
+    show.print_notes(source, show.err if json else show.out)
+    names = [str(name) for name in source.cube["measurement"].to_numpy()]
+    if kind is None and len(names) > 1:
+        raise ConfigError(f"name one of the measurements with --measurement: {', '.join(names)}")
+    with show.busy(f"loading {model}"):
+        filler = load_filler(model)
+    reasons = filler.explain(source.cube, moment, place, kind or names[0])
+    if json:
+        show.print_json(_records(reasons, top))
+        return
+    _print(reasons, top, unit_of(source.cube)[reasons.cell.measurement])
+
+
+def _records(reasons: "Reasons", top: int) -> "list[dict[str, Value]]":
+    about: dict[str, Value] = {
+        "of_time": str(reasons.cell.time),
+        "of_location": reasons.cell.location,
+        "of_measurement": reasons.cell.measurement,
+        "of_value": reasons.value,
+    }
+    return [
+        {
+            "time": str(reason.cell.time),
+            "location": reason.cell.location,
+            "measurement": reason.cell.measurement,
+            "value": reason.value,
+            "share": reason.share,
+            **about,
+        }
+        for reason in reasons.top(top)
+    ]
+
+
+def _print(reasons: "Reasons", top: int, unit: str) -> None:
+    """The value, where it comes from by axis, and its foremost cells."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from cdsa.cli import show
+
+    cell, told = reasons.cell, reasons.top(top)
+    when = str(cell.time.astype("datetime64[s]")).replace("T", " ")
+    show.out.print(
+        f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], {when}: "
+        f"filled with [bold]{show.number(reasons.value, 4)}[/] {escape(unit)}"
+    )
+    if not told:
+        show.say("nothing was measured around it: this is what is usual")
+        return
+    split = ", ".join(f"{name} {share:.0%}" for name, share in reasons.by_axis().items())
+    show.say(f"comes from: {split}")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("share", "time", "station", "measurement", "value"):
+        table.add_column(name, justify="right" if name in ("share", "value") else "left")
+    for reason in told:
+        table.add_row(
+            f"{reason.share:.1%}",
+            str(reason.cell.time.astype("datetime64[s]")).replace("T", " "),
+            escape(reason.cell.location),
+            escape(reason.cell.measurement),
+            show.number(reason.value, 4),
+        )
+    show.out.print(table)
+    rest = 1 - sum(reason.share for reason in told)
+    if rest > 0.005:
+        show.say(f"the rest, {rest:.1%}, comes from other cells (--top for more)")

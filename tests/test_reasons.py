@@ -1,0 +1,198 @@
+"""Reasons: shares of measured cells that a network's own maps say a value comes from."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.errors import ConfigError
+from cdsa.method import make_method
+from cdsa.models.axes import AXES, Sizes
+from cdsa.models.geographic import GeographicConfig
+from cdsa.models.maps import whole_map
+from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back
+from cdsa.models.surroundings import Surroundings
+from conftest import network
+from test_tables import panel
+
+NETWORKS = ["cdsa", "cdsa-paper", "cdsa-paper:shared", "cdsa-paper:joint"]
+SIZES = Sizes(6, 4, 2)
+
+
+def trained(name, cube, **changes):
+    method = make_method(f"{name}@small" if "@" not in name else name)[1]
+    return replace(method, **changes).fit(cube)
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return network(steps=60, stations=4, measurements=3, missing=0.3)
+
+
+def a_gap(cube, number=0):
+    t, l, m = np.argwhere(np.isnan(cube.to_numpy()))[number]  # noqa: E741
+    axes = (cube["time"], cube["location"], cube["measurement"])
+    return tuple(axis.to_numpy()[at] for axis, at in zip(axes, (t, l, m), strict=True))
+
+
+def random_look(weighted: bool) -> Look:
+    torch.manual_seed(0)
+    maps = {axis: torch.rand(1, 3, n, n).softmax(-1) for axis, n in zip(AXES, SIZES, strict=True)}
+    weight = torch.rand(1, *SIZES, 3) + 0.1 if weighted else None
+    return Look(maps, torch.rand(1, *SIZES), weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_layer_hands_back_what_its_whole_map_says(weighted):
+    look, cell = random_look(weighted), (2, 1, 1)
+    row = whole_map(look.maps)[0, :, 2, 1, 1]  # (h, s, k, n)
+    if look.weight is not None:
+        row = row * torch.einsum("sknh -> hskn", look.weight[0])
+        row = row / row.flatten(1).sum(dim=1).unflatten(0, (-1, 1, 1, 1))
+    torch.testing.assert_close(look.back(one_cell(look.kept, cell))[0], row.mean(dim=0))
+    joint = Look({"cells": whole_map(look.maps)}, look.kept)
+    plain = look._replace(weight=None)
+    share = torch.rand(1, *SIZES)
+    torch.testing.assert_close(joint.back(share), plain.back(share))
+
+
+def test_nothing_gets_lost_on_the_way_back():
+    looks = [random_look(True), random_look(False), random_look(True)]
+    assert rolled_back(looks, one_cell(looks[0].kept, (0, 3, 0))).sum() == pytest.approx(1)
+    before, added = torch.ones(1, 1, 1, 1, 4), torch.zeros(1, 1, 1, 1, 4)
+    assert kept_of(before, added).item() == 1 and kept_of(before, before).item() == 0.5
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_shares_are_of_measured_cells_and_sum_to_one(name, cube):
+    filler = trained(name, cube)
+    for number in (0, 40, 100):
+        cell = a_gap(cube, number)
+        reasons = filler.explain(cube, *cell)
+        shares = reasons.shares
+        assert shares.sum().item() == pytest.approx(1, abs=1e-5) and (shares >= 0).all()
+        assert (shares.where(reasons.values.isnull(), 0) == 0).all()
+        told = [reason.share for reason in reasons.top(5)]
+        assert told == sorted(told, reverse=True) and told[0] == shares.max().item()
+        filled = filler.fill(cube).sel(time=cell[0], location=cell[1], measurement=cell[2])
+        assert reasons.value == pytest.approx(filled.item(), rel=1e-6)
+
+
+def test_before_it_has_learnt_the_default_network_tells_of_the_line():
+    values = torch.arange(6.0).unflatten(0, (1, 6, 1, 1)) + 1
+    observed = torch.tensor([0, 1, 0, 0, 0, 1]).bool().unflatten(0, (1, 6, 1, 1))
+    torch.manual_seed(0)
+    model = GeographicConfig(channels=8, heads=2, layers=1).build(Sizes(6, 1, 1), 0, 0)
+    with torch.no_grad():  # a difference of nothing
+        model.answer[-1].weight.zero_()
+        model.answer[-1].bias.zero_()
+    around = Surroundings(
+        clock=torch.zeros(1, 6, 0),
+        usual=torch.full((1, 6, 1, 1), torch.nan),
+        distance=torch.zeros(1, 1),
+        likeness=torch.zeros(1, 1),
+        roughness=torch.full((1,), 1e-9),
+        kinds=torch.zeros(1, dtype=torch.long),
+    )
+    shares = model.reasons(values, observed, around, (2, 0, 0)).flatten()
+    torch.testing.assert_close(shares[[1, 5]], torch.tensor([0.75, 0.25]), atol=0.02, rtol=0)
+    assert shares[[0, 2, 3, 4]].abs().max() == 0
+
+
+def test_the_order_of_stations_does_not_matter(cube):
+    filler, cell = trained("cdsa", cube), a_gap(cube, 20)
+    ours = filler.explain(cube, *cell).shares
+    other = filler.explain(cube.isel(location=[2, 0, 3, 1]), *cell).shares
+    np.testing.assert_allclose(other.sel(location=ours["location"]), ours, atol=1e-6)
+
+
+def test_a_direction_is_one_measurement(cube):
+    degrees = (cube * 40 % 360).assign_coords(angle=("measurement", [True, False, False]))
+    filler = trained("cdsa", degrees)
+    for number in range(30):
+        cell = a_gap(degrees, number)
+        reasons = filler.explain(degrees, *cell)
+        assert reasons.shares.sum().item() == pytest.approx(1, abs=1e-5)
+        assert reasons.shares.dims == degrees.dims
+
+
+def test_how_much_comes_from_where(cube):
+    reasons = trained("cdsa", cube).explain(cube, *a_gap(cube, 10))
+    by = reasons.by_axis()
+    own = reasons.shares.sel(location=reasons.cell.location, measurement=reasons.cell.measurement)
+    assert by["own series"] == pytest.approx(own.sum().item())
+    assert by["other places"] <= 1 - by["own series"] + 1e-9
+    assert all(0 <= share <= 1 + 1e-6 for share in by.values())
+
+
+def test_deleting_the_foremost_cells_moves_a_value_more_than_deleting_others():
+    cube = network(steps=300, stations=5, measurements=2, missing=0.2)
+    filler = trained("cdsa", cube)
+    rng, more = np.random.default_rng(0), 0
+    for number in rng.choice(np.isnan(cube.to_numpy()).sum(), 20, replace=False):
+        cell = a_gap(cube, number)
+        reasons = filler.explain(cube, *cell)
+        seen = np.argwhere(reasons.shares.to_numpy() > 0)
+        order = np.argsort(-reasons.shares.to_numpy()[tuple(seen.T)])
+        moved = []
+        for gone in (seen[order[:5]], seen[rng.choice(len(seen), 5, replace=False)]):
+            part = reasons.values.copy()
+            part.to_numpy()[tuple(gone.T)] = np.nan
+            told = filler.fill(part).sel(time=cell[0], location=cell[1], measurement=cell[2])
+            whole = filler.fill(reasons.values)
+            moved.append(abs(told - whole.sel(time=cell[0], location=cell[1], measurement=cell[2])))
+        more += bool(moved[0] > moved[1])
+    assert more >= 16
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"location": "nowhere"}, "nowhere"),
+        ({"measurement": "x"}, "measurement"),
+        ({"time": "2019-01-01"}, "the nearest is"),
+        ({"time": "noon"}, "a time is written as"),
+    ],
+)
+def test_a_cell_that_is_not_there_is_refused(cube, change, words):
+    filler = trained("cdsa", cube)
+    cell = dict(zip(("time", "location", "measurement"), a_gap(cube), strict=True))
+    with pytest.raises(ConfigError, match=words):
+        filler.explain(cube, **(cell | change))
+
+
+def test_a_measured_cell_needs_no_reason(cube):
+    t, l, m = np.argwhere(np.isfinite(cube.to_numpy()))[0]  # noqa: E741
+    cell = (cube["time"].values[t], cube["location"].values[l], cube["measurement"].values[m])
+    with pytest.raises(ConfigError, match="was measured"):
+        trained("cdsa", cube).explain(cube, *cell)
+
+
+def test_the_command_names_the_cells(tmp_path, cube):
+    file, model = tmp_path / "air.csv", tmp_path / "model"
+    panel(cube).to_csv(file, index=False)
+    runner = CliRunner()
+    words = ["train", str(file), "-o", str(model), "--preset", "small"]
+    assert runner.invoke(app, words).exit_code == 0
+    time, location, measurement = (str(part) for part in a_gap(cube, 30))
+    asked = ["--time", time, "--location", location, "--measurement", measurement]
+    words = ["explain", str(file), "--model", str(model), *asked]
+    done = runner.invoke(app, words)
+    assert done.exit_code == 0, done.output
+    for part in (measurement, location, "filled with", "own series", "the rest"):
+        assert part in done.output
+    assert max(map(len, done.output.splitlines())) <= 80
+    told = json.loads(runner.invoke(app, [*words, "--top", "3", "--json"]).stdout)
+    assert len(told) == 3 and told[0]["share"] >= told[1]["share"] and told[0]["value"] is not None
+    done = runner.invoke(app, words[:-2])
+    assert done.exit_code != 0 and "--measurement" in str(done.exception or done.output)
+
+
+@pytest.mark.parametrize("name", ["brits", "cdsa-paper:independent"])
+def test_networks_without_maps_between_cells_say_so(name, cube):
+    with pytest.raises(ConfigError, match="cannot say|the independent manner has not"):
+        trained(name, cube).explain(cube, *a_gap(cube))

@@ -18,6 +18,7 @@ LAYERS = [
     {"method"},
     {"scoring", "inspection"},
     {"filling"},
+    {"pictures"},
     {"experiments"},
     {"cli"},
     {"__main__"},

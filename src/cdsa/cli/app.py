@@ -7,6 +7,7 @@ from cdsa.cli.explaining import explain
 from cdsa.cli.filling import fill, forecast, train
 from cdsa.cli.looking import complexity, info, methods
 from cdsa.cli.paper import reproduce, tables
+from cdsa.cli.plotting import plot
 from cdsa.cli.scoring import demo, score
 
 app = typer.Typer(
@@ -19,7 +20,7 @@ app = typer.Typer(
 )
 for command in (
     *(demo, info, fill, forecast, score, train, explain),
-    *(methods, complexity, reproduce, tables),
+    *(plot, methods, complexity, reproduce, tables),
 ):
     app.command()(command)
 app.add_typer(data, name="data")

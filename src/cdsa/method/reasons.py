@@ -16,6 +16,8 @@ from cdsa.cube import fillable
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.guard import Guard, base_names, to_components
 from cdsa.method.network import Network
+from cdsa.models.axes import AXES, Maps
+from cdsa.models.maps import along
 from cdsa.models.surroundings import Surroundings
 from cdsa.windows import Windows, taper
 
@@ -65,6 +67,10 @@ class Reasons:
 
     values: xr.DataArray
     """What was measured there."""
+
+    maps: dict[str, xr.DataArray]
+    """Of the window that tells most of it, the map of each axis: who looks at whom, averaged over
+    heads and layers; rows sum to one."""
 
     def top(self, most: int = 10) -> list[Reason]:
         """The cells with the largest shares."""
@@ -145,6 +151,7 @@ def explain(
         value=float(filled.to_numpy()[inside]),
         shares=shares_of(network, part, inside),
         values=part,
+        maps=maps_of(network, part, inside),
     )
 
 
@@ -189,6 +196,31 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
         of_kind = np.where(rows >= 0, total[:-1, rows, number], 0.0)
         shares.loc[{"measurement": base}] += of_kind
     return shares
+
+
+def maps_of(
+    network: Network, cube: xr.DataArray, cell: tuple[int, int, int]
+) -> dict[str, xr.DataArray]:
+    """The map of each axis in the window that counts most for a cell, averaged over heads and
+    layers."""
+    own = network.own(to_components(cube))
+    windows = network.windows(own)
+    number, *_ = max(_covering(network, windows, cell[0]), key=lambda found: found[2])
+    window = windows.take(torch.tensor([number], device=network.device))
+    around = () if window.around is None else (window.around,)
+    with torch.no_grad():
+        layers: list[Maps] = network.model.maps(window.values, window.observed, *around)  # type: ignore[operator]
+    steps = window.steps[0].cpu().numpy()
+    labels = {"time": own["time"].to_numpy()[np.maximum(steps, 0)]}
+    labels |= {axis: own[axis].to_numpy() for axis in ("location", "measurement")}
+    found: dict[str, xr.DataArray] = {}
+    for axis in AXES:
+        each = [part[axis] if axis in part else along(part["cells"], axis) for part in layers]
+        mean = torch.stack([one.mean(dim=(0, 1)) for one in each]).mean(dim=0).cpu().double()
+        if mean.ndim == 2 and len(mean) == len(labels[axis]):  # not of a single position
+            names = {axis: labels[axis], "looked_at": labels[axis]}
+            found[axis] = xr.DataArray(mean.numpy(), dims=(axis, "looked_at"), coords=names)
+    return found
 
 
 def _covering(network: Network, windows: Windows, time: int) -> list[tuple[int, int, float]]:

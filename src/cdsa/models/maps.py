@@ -159,6 +159,15 @@ def whole_map(maps: Maps) -> Tensor:
     return einsum(WHOLE_SO_FAR, time, *others)
 
 
+def along(cells: Tensor, axis: Axis) -> Tensor:
+    """What a map between all cells (b, h, t, l, m, s, k, n) comes to along one axis, averaged over
+    the cells that look: (b, h, N, N)."""
+    looks = AXES.index(axis)
+    rest = [number for number in range(3) if number != looks]
+    summed = cells.sum(dim=[5 + number for number in rest])
+    return summed.mean(dim=[2 + number for number in rest])
+
+
 def of_places(q: Tensor, present: Tensor) -> Tensor:
     """Queries of some places alone, scaled as if there were no others."""
     share = present.to(q.dtype).mean(dim=1, keepdim=True)

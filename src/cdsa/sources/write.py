@@ -176,11 +176,18 @@ def _staged(targets: Sequence[Path]) -> Iterator[list[Path]]:
             _remove(part)
 
 
+@contextlib.contextmanager
+def staged_others(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
+    """The same for files that are no tables, whatever their names end with."""
+    for target in targets:
+        check_output(target, overwrite=overwrite)
+    with _staged(targets) as parts:
+        yield parts
+
+
 def staged_text(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
     """Write pages of text, all of them or none."""
-    for target in pages:
-        _check_output(target, overwrite=overwrite)
-    with _staged(list(pages)) as parts:
+    with staged_others(list(pages), overwrite=overwrite) as parts:
         for part, text in zip(parts, pages.values(), strict=True):
             part.write_text(text, encoding="utf-8")
 
@@ -193,7 +200,7 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
             raise OutputError(
                 f"{target} can be written as CSV or Parquet only. Choose another ending"
             )
-        _check_output(target, overwrite=overwrite)
+        check_output(target, overwrite=overwrite)
         if form in ("netcdf", "zarr"):
             engine_of(form)  # says which extra is missing
         if target.is_dir() and form != "zarr":
@@ -202,7 +209,8 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")
 
 
-def _check_output(target: Path, *, overwrite: bool) -> None:
+def check_output(target: Path, *, overwrite: bool) -> None:
+    """Refuse a file that is there already, or has no folder to be in."""
     if target.exists() and not overwrite:
         raise OutputError(
             f"{target} exists already. Choose another name, or replace it with --overwrite"

@@ -1,0 +1,64 @@
+"""Colours, axes to draw into, and files that appear whole or not at all.
+
+Colours are those of Okabe and Ito, told apart by colour-blind readers too; shades run from light to
+dark in one direction, so that they can be read in print.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from cdsa.errors import OutputError
+from cdsa.sources.write import check_output, staged_others
+
+BLACK, ORANGE, SKY, GREEN = "#222222", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, RED, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, "#999999")
+GREY = "#888888"
+SHADES = "Blues"
+FORMATS = (".png", ".svg", ".pdf")
+DOTS = 150
+"""Per inch, of a PNG."""
+
+
+def new_figure(width: float, height: float, *, columns: int = 1, **more: Any) -> Figure:
+    """A figure of this size in inches, with so many axes side by side."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.subplots(1, columns, **more)
+    return figure
+
+
+def plainer(ax: Axes) -> Axes:
+    """Axes with lines on two sides only."""
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def time_axis(ax: Axes) -> None:
+    """Dates along the bottom, no more of them than can be read."""
+    locator = AutoDateLocator(minticks=3, maxticks=8)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def check_picture(path: Path, *, overwrite: bool) -> None:
+    """Refuse what could not be written, before any work is done for it."""
+    if path.suffix.lower() not in FORMATS:
+        raise OutputError(f"a picture is written as {', '.join(FORMATS)}, but found '{path.name}'")
+    check_output(path, overwrite=overwrite)
+
+
+def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
+    """Write a picture, in the format that its name ends with."""
+    check_picture(path, overwrite=overwrite)
+    with staged_others([path], overwrite=overwrite) as (part,):
+        figure.savefig(part, dpi=DOTS, format=path.suffix[1:].lower(), metadata=_plain(path))
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """No date and no name of a program in the file: the same picture is the same file."""
+    key = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}[path.suffix.lower()]
+    return {key: None}

@@ -1,0 +1,68 @@
+"""Where the stations are, and how well each is known. No map server is asked for anything."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from cdsa.cube import fillable, has_places
+from cdsa.errors import ConfigError
+from cdsa.pictures.figures import BLACK, GREY, plainer
+
+MOST_NAMES = 45
+SMALL, LARGE = 35.0, 260.0
+"""Areas of the smallest and the largest dot, in square points."""
+
+
+def draw_places(
+    cube: xr.DataArray, ax: Axes, *, errors: Mapping[str, float] | None = None, unit: str = ""
+) -> Axes:
+    """Stations at their coordinates, the darker the more is missing and, with `errors` by station,
+    the larger the greater its error."""
+    if not has_places(cube):
+        raise ConfigError(
+            "a map needs coordinates, but these stations have none. Give them in columns lat and "
+            "lon or with --locations"
+        )
+    lat, lon = cube["lat"].to_numpy(), cube["lon"].to_numpy()
+    names = [str(name) for name in cube["location"].to_numpy()]
+    kinds = fillable(cube)
+    missing = cube.isel(measurement=kinds if kinds.any() else slice(None)).isnull()
+    share = 100 * missing.mean(("time", "measurement")).to_numpy()
+    sizes = np.full(len(names), 90.0)
+    if errors:
+        known = np.array([errors.get(name, np.nan) for name in names])
+        most = np.nanmax(known) if np.isfinite(known).any() else 1.0
+        sizes = np.nan_to_num(SMALL + (LARGE - SMALL) * known / (most or 1.0), nan=SMALL)
+        for part in (0.25, 0.5, 1.0):  # what sizes mean
+            ax.scatter(
+                [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
+                label=f"{part * most:.3g} {unit}".strip(),
+            )  # fmt: skip
+        ax.legend(
+            title="mean absolute error", frameon=False, fontsize=8, title_fontsize=8,
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0,
+        )  # fmt: skip
+    dots = ax.scatter(
+        lon, lat, s=sizes, c=share, cmap="cividis_r", vmin=0, vmax=max(1.0, float(share.max())),
+        edgecolor=BLACK, linewidth=0.6, zorder=3,
+    )  # fmt: skip
+    if len(names) <= MOST_NAMES:
+        for name, x, y, size in zip(names, lon, lat, sizes, strict=True):
+            ax.annotate(
+                name, (x, y), xytext=(0, 2 + np.sqrt(size) / 2), textcoords="offset points",
+                ha="center", va="bottom", fontsize=7, color=BLACK, zorder=4,
+            )  # fmt: skip
+    middle = np.deg2rad(np.mean(lat))
+    ax.set_aspect(1 / max(0.05, float(np.cos(middle))))
+    ax.margins(0.12)
+    ax.grid(color="#dddddd", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.set_xlabel("longitude")
+    ax.set_ylabel("latitude")
+    assert ax.figure is not None
+    bar = ax.figure.colorbar(dots, ax=ax, shrink=0.6, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.set_label("% missing")
+    return plainer(ax)

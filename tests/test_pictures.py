@@ -1,0 +1,194 @@
+"""Pictures show what is in the data, nothing else, and appear whole or not at all."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.colors import to_hex
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.errors import ConfigError, OutputError
+from cdsa.filling import fill
+from cdsa.inspection import missing_over_time
+from cdsa.method import make_method
+from cdsa.pictures import (
+    draw_attended,
+    draw_axis_map,
+    draw_errors,
+    draw_gaps,
+    draw_places,
+    draw_series,
+    draw_time_measurement,
+)
+from cdsa.pictures.figures import BLUE, COLOURS, RED, new_figure, save_figure
+from cdsa.scoring import score
+from conftest import network
+from test_reasons import a_gap
+from test_tables import panel
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return network(steps=120, stations=4, measurements=2, missing=0.25)
+
+
+@pytest.fixture(scope="module")
+def reasons(cube):
+    return make_method("cdsa@small")[1].fit(cube).explain(cube, *a_gap(cube, 60))
+
+
+def axes(columns=1):
+    figure = new_figure(4, 3, columns=columns)
+    return figure.axes[0] if columns == 1 else figure.axes
+
+
+def test_gaps_are_as_dark_as_their_share(cube):
+    ax = draw_gaps(cube, axes())
+    shown = ax.images[0].get_array()
+    np.testing.assert_allclose(shown, 100 * missing_over_time(cube, "location", 300))
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == [str(name) for name in cube["location"].to_numpy()]
+    assert ax.images[0].get_clim() == (0, 100)  # the same shade means the same in every picture
+
+
+def test_a_series_shows_measured_filled_and_hidden_values_apart(cube):
+    result = fill(cube, "linear")
+    place, kind = str(cube["location"].values[1]), str(cube["measurement"].values[0])
+    truth = network(steps=120, stations=4, measurements=2, missing=0.0)
+    ax = draw_series(result, axes(), location=place, measurement=kind, truth=truth)
+    own = result.sel(location=place, measurement=kind)
+    value, gap = own["value"].to_numpy(), (own["source"] != "observed").to_numpy()
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_array_equal(np.isnan(lines["measured"].get_ydata()), gap)
+    coloured = {to_hex(line.get_color()) for line in ax.lines}
+    assert RED.lower() in coloured
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_color() == RED])
+    assert set(value[gap]) <= set(drawn)
+    dots = lines["hidden truth"]
+    assert dots.get_color() == BLUE and len(dots.get_ydata()) == gap.sum()
+
+
+def test_the_band_is_the_interval_and_nothing_beyond_the_gap(cube):
+    filler = make_method("cdsa@small")[1].fit(cube)
+    result = fill(cube, filler)
+    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[1])
+    ax = draw_series(result, axes(), location=place, measurement=kind, level=0.9)
+    own = result.sel(location=place, measurement=kind)
+    corners = np.concatenate([band.get_paths()[0].vertices[:, 1] for band in ax.collections])
+    gap = (own["source"] == "filled").to_numpy()
+    assert set(np.round(own["lower"].to_numpy()[gap], 6)) <= set(np.round(corners, 6))
+    assert "90% interval" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
+    names = [str(name) for name in cube["location"].to_numpy()]
+    errors = {name: float(number + 1) for number, name in enumerate(names)}
+    ax = draw_places(cube, axes(), errors=errors, unit="ug/m3")
+    dots = ax.collections[-1]
+    np.testing.assert_allclose(
+        np.asarray(dots.get_offsets()), np.stack([cube["lon"], cube["lat"]], axis=1)
+    )
+    assert (np.diff(dots.get_sizes()) > 0).all()
+    assert {text.get_text() for text in ax.texts} == set(names)
+    with pytest.raises(ConfigError, match="needs coordinates"):
+        draw_places(network(steps=20, places=False), axes())
+
+
+def test_errors_are_those_of_the_scores(cube):
+    scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
+    ax = draw_errors(scores, axes())
+    for line, scored in zip(ax.lines, scores, strict=True):
+        assert line.get_label() == scored.method
+        np.testing.assert_allclose(line.get_ydata(), scored.table("gap")["mae"])
+    assert ax.get_ylim()[0] == 0 and len({line.get_color() for line in ax.lines}) == 2
+
+
+def test_maps_of_a_cell_have_rows_of_one_and_its_row_framed(reasons):
+    assert list(reasons.maps) == ["time", "location", "measurement"]
+    for ax, (axis, table) in zip(axes(3), reasons.maps.items(), strict=True):
+        np.testing.assert_allclose(table.sum("looked_at"), 1, atol=1e-5)
+        draw_axis_map(table, ax, row=getattr(reasons.cell, axis))
+        (frame,) = ax.patches
+        assert frame.get_y() + 0.5 == list(table[axis].values).index(getattr(reasons.cell, axis))
+
+
+def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
+    left, right = axes(2)
+    draw_time_measurement(reasons, left)
+    draw_attended(reasons, right)
+    assert 1 <= len(left.patches) <= 6
+    arrows = [text for text in right.texts if getattr(text, "arrow_patch", None) is not None]
+    assert 1 <= len(arrows) <= 6
+    assert {to_hex(line.get_color()).upper() for line in right.lines[:2]} == set(COLOURS[:2])
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_the_same_picture_is_the_same_file(cube, tmp_path, ending):
+    for name in ("a", "b"):
+        figure = new_figure(4, 2)
+        draw_gaps(cube, figure.axes[0])
+        save_figure(figure, tmp_path / f"{name}{ending}")
+    first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("a", "b"))
+    assert len(first) > 1000 and (first == second or ending == ".svg")
+    with pytest.raises(OutputError, match="exists already"):
+        save_figure(new_figure(2, 2), tmp_path / f"a{ending}")
+
+
+def test_what_is_no_picture_is_refused(tmp_path):
+    with pytest.raises(OutputError, match="a picture is written as .png"):
+        save_figure(new_figure(2, 2), tmp_path / "a.gif")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, cube):
+    folder = tmp_path_factory.mktemp("plot")
+    file, model = folder / "air.csv", folder / "model"
+    panel(cube).to_csv(file, index=False)
+    done = CliRunner().invoke(app, ["train", str(file), "-o", str(model), "--preset", "small"])
+    assert done.exit_code == 0
+    return file, model
+
+
+@pytest.mark.parametrize("kind", ["gaps", "series", "map", "errors", "reasons", "attention"])
+def test_the_command_draws_each_kind(kind, files, cube, tmp_path):
+    file, model = files
+    time, location, measurement = (str(part) for part in a_gap(cube, 60))
+    words = ["plot", kind, str(file), "-o", str(tmp_path / "p.png")]
+    if kind in ("series", "reasons", "attention"):
+        words += ["--location", location, "--measurement", measurement, "--model", str(model)]
+    if kind in ("reasons", "attention"):
+        words += ["--time", time]
+    if kind in ("errors", "map"):
+        words += ["--methods", "linear"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sketch"], "sketch"),
+        (["reasons"], "give --model, --time and --location"),
+        (["series"], "--measurement"),
+        (["gaps", "--from", "2031-01-01"], "no step between"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_explained(words, told, files, tmp_path):
+    kind, *more = words
+    line = ["plot", kind, str(files[0]), "-o", str(tmp_path / "p.png"), *more]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code != 0 and told in str(done.exception)
+    assert not (tmp_path / "p.png").exists()
+
+
+def test_a_series_of_one_gap_has_a_band_too():
+    cube = network(steps=30, stations=2, measurements=1, missing=0.0)
+    cube[10, 0, 0] = np.nan
+    result = fill(cube, "linear")
+    value = result["value"]
+    wide = xr.full_like(value, 1.0)
+    result = result.assign(lower=value - wide, upper=value + wide)
+    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
+    ax = draw_series(result, axes(), location=place, measurement=kind)
+    assert any(len(part.get_paths()) for part in ax.collections)

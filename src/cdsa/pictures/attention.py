@@ -116,6 +116,7 @@ def draw_attended(
                         "connectionstyle": "arc3,rad=0.2"},
         )  # fmt: skip
     ax.set_yticks([])
+    ax.set_ylim(-3.2, 3.2)
     time_axis(ax)
     ax.spines["left"].set_visible(False)
     return plainer(ax)

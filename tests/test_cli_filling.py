@@ -92,6 +92,44 @@ def test_places_are_checked_by_hiding_whole_stations(tmp_path, places):
     assert filled.notnull().all()
 
 
+def test_gaps_of_stations_keep_their_own_intervals_where_places_are_added(tmp_path, places):
+    panel(network(steps=400, stations=8)).to_csv(tmp_path / "in.csv", index=False)
+    widths = {}
+    for name, words in (("gaps", ()), ("more", ("--at", places))):
+        run("fill", tmp_path / "in.csv", "-o", tmp_path / f"{name}.csv", "--method", "linear",
+            "--detail", tmp_path / f"{name}-d.csv", *words)  # fmt: skip
+        found = pd.read_csv(tmp_path / f"{name}-d.csv")
+        found = found[~found["location"].isin(["hill", "lake"])]
+        widths[name] = (found["upper"] - found["lower"]).to_numpy()
+    np.testing.assert_allclose(widths["more"], widths["gaps"])
+
+
+def test_what_was_never_negative_and_now_may_be_is_pointed_out(tmp_path):
+    cube = abs(network(steps=300, stations=2, measurements=1) - 10) / 100
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    words = ["fill", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv"), "--method", "linear"]
+    told = " ".join(runner.invoke(app, words).stderr.split())
+    assert "pm25 was never below zero" in told and "--bounds pm25=0:" in told
+    bounded = runner.invoke(app, [*words, "--bounds", "pm25=0:", "--overwrite"]).stderr
+    assert "never below zero" not in bounded
+
+
+def test_forecasts_are_not_chosen_by_trial(table, tmp_path):
+    told = refused("forecast", table, "--steps", 6, "-o", tmp_path / "o.csv", "--method", "auto")
+    assert "'auto' is for fill" in told and "cdsa score --hide last:6" in told
+
+
+def test_python_tells_the_error_to_expect_and_takes_minutes_for_a_score():
+    cube = network(steps=200)
+    result = library.fill(cube, minutes=0.01)
+    assert result.attrs["expected_error"].startswith("pm25 ")
+    assert "expected_error" not in library.fill(cube, "linear").attrs
+    scored = library.score("cdsa", cube, minutes=0.01)
+    assert scored.method == "cdsa" and scored.seconds < 60
+    with pytest.raises(CdsaError, match="minutes are for methods that train"):
+        library.score("linear", cube, minutes=1)
+
+
 def test_places_far_from_all_stations_are_remarked_on(table, tmp_path):
     (tmp_path / "swapped.csv").write_text("name,lat,lon\nhill,20.05,40.05\n")
     words = ("--at", tmp_path / "swapped.csv", "--method", "idw", "--no-check")
@@ -143,7 +181,7 @@ def test_places_that_cannot_be_added_are_answered(table, tmp_path):
     assert "a station 'S1' already" in told
     (tmp_path / "bare.csv").write_text("name,x\nhill,40.05\n")
     told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "bare.csv", *QUICK)
-    assert "columns lat and lon" in told
+    assert "bare.csv must have a column of names and the columns lat and lon" in told
 
 
 def test_forecast_uses_what_is_known_in_advance(tmp_path):

@@ -63,6 +63,17 @@ def test_few_cells_take_the_factor_of_their_measurement_or_of_all(rng):
     assert (alone.factors == 1).all()
 
 
+def test_a_class_with_few_cells_is_taken_with_those_next_to_it(rng):
+    three = Told.joined([
+        told(rng, cells=5, spread=1.0, gap=0), told(rng, spread=2.0, gap=1),
+        told(rng, spread=8.0, gap=3), told(rng, spread=30.0, gap=NEVER),
+    ])  # fmt: skip
+    factors = Calibration.learn(three, ("x",), (False,)).factors[SHARES.index(0.9), 0]
+    assert factors[0] == pytest.approx(2, rel=0.1)  # not what gaps of days need
+    assert factors[4] == pytest.approx(8, rel=0.1)
+    assert 2 < factors[2] < 8 and factors[NEVER] == pytest.approx(30, rel=0.1)
+
+
 def test_intervals_are_as_wide_as_their_factor_says():
     cube = network(steps=3, stations=1, measurements=1, missing=0.0)
     gaps = np.array([0, 1, 1]).reshape(3, 1, 1)

@@ -9,11 +9,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa import defaults
-from cdsa.config import override
 from cdsa.cube import append_times, check_cube
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import Filler, Method, fill_and_ends, make_method
-from cdsa.scoring import candidates, choose
+from cdsa.scoring import Score, candidates, choose, within
 
 logger = logging.getLogger("cdsa")
 WIDEST = 0.99
@@ -33,8 +32,9 @@ def fill(
     `lower` and `upper` where the method can tell them.
 
     The method 'auto' trains the default network, for a minute or more, and takes a simpler method
-    if that is better on cells that were hidden for it; the attribute `method` says which. `minutes`
-    is the time a network may learn for. What has learnt already, such as a network that was loaded,
+    if that is better on cells that were hidden for it; the attributes `method` and `expected_error`
+    say which, and how far it was off there on average. `minutes` is the time a network may learn
+    for. What has learnt already, such as a network that was loaded,
     can stand in the place of a method.
 
     >>> import numpy as np
@@ -50,35 +50,36 @@ def fill(
         if minutes is not None:
             raise ConfigError("minutes are for learning, but this has learnt already")
         return fill_with(method, cube, interval=interval)
-    filler, name = learnt(cube, cast("str | Method", method), minutes)
-    return fill_with(filler, cube, interval=interval).assign_attrs(method=name)
+    filler, name, scored = learnt(cube, cast("str | Method", method), minutes)
+    result = fill_with(filler, cube, interval=interval).assign_attrs(method=name)
+    return result if scored is None else result.assign_attrs(expected_error=_in_words(scored))
 
 
 def learnt(
     cube: xr.DataArray, method: str | Method, minutes: float | None = None
-) -> tuple[Filler, str]:
-    """What a method has learnt from the cube, and its name; 'auto' chooses."""
+) -> tuple[Filler, str, Score | None]:
+    """What a method has learnt from the cube, its name and, if 'auto' has chosen it, its score on
+    the cells that were hidden for the choice."""
     if method == defaults.AUTO:
         network = within(make_method(defaults.NETWORK)[1], minutes)
         try:
             if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
                 choice = choose(candidates(cube, network), cube)
-                return choice.filler, choice.best
+                scored = next(one for one in choice.scores if one.method == choice.best)
+                return choice.filler, choice.best, scored
         except ConfigError as reason:  # too few cells to hide some and learn from others
             logger.warning("no method could be chosen by trial: %s", reason)
         method = defaults.SIMPLER[0]
         minutes = None
     name, made = make_method(method)
-    return within(made, minutes).fit(cube), name
+    return within(made, minutes).fit(cube), name, None
 
 
-def within(method: Method, minutes: float | None) -> Method:
-    """The same method with so many minutes to learn in."""
-    if minutes is None:
-        return method
-    if not hasattr(method, "train"):
-        raise ConfigError("minutes are for methods that train a network, and this one does not")
-    return override(method, ["train.epochs=none", f"train.minutes={minutes}"])
+def _in_words(scored: Score) -> str:
+    """The mean absolute error of each measurement, in its own unit."""
+    errors = scored.table("measurement")["mae"]
+    parts = (f"{name} {error:.4g} {scored.units[str(name)]}" for name, error in errors.items())
+    return ", ".join(part.strip() for part in parts)
 
 
 def fill_with(

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa import defaults
+from cdsa.config import override
 from cdsa.cube import check_cube, has_places, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
@@ -99,13 +100,26 @@ def score(
     *,
     seed: int = 0,
     test: float | None = None,
+    minutes: float | None = None,
 ) -> Score:
     """How well a method gives back measured cells that were hidden from it.
 
     The same `seed` hides the same cells from every method. With `test`, the method learns from the
-    first part of the time only and is asked about the last part, of that share.
+    first part of the time only and is asked about the last part, of that share. `minutes` is the
+    time a network may learn for.
     """
+    if minutes is not None:
+        method = within(make_method(method)[1], minutes)
     return try_method(method, cube, hide, seed=seed, test=test).score
+
+
+def within(method: Method, minutes: float | None) -> Method:
+    """The same method with so many minutes to learn in."""
+    if minutes is None:
+        return method
+    if not hasattr(method, "train"):
+        raise ConfigError("minutes are for methods that train a network, and this one does not")
+    return override(method, ["train.epochs=none", f"train.minutes={minutes}"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import shutil
 import sys
+import textwrap
 
 
 def main() -> None:
@@ -45,5 +47,12 @@ def main() -> None:
 
 
 def _stop(message: str, code: int) -> None:
-    print(f"cdsa: {message}", file=sys.stderr)
+    told = f"cdsa: {message}"
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        told = "\n".join(
+            textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+            for line in told.splitlines()
+        )
+    print(told, file=sys.stderr)
     sys.exit(code)

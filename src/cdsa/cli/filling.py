@@ -109,6 +109,7 @@ def fill(
         work.note_short_windows(filler)
     with show.busy(f"filling with {given}"):
         result = fill_with(filler, source.cube, interval=interval)
+    work.note_below_zero(source.cube, result)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
     records = work.fill_records(result, given, expected, errors, elsewhere)
@@ -140,6 +141,7 @@ def forecast(
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
     from cdsa.cli import networks, progress, show, work
+    from cdsa.errors import ConfigError
     from cdsa.filling import check_share, forecast_with, split_known
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
@@ -148,6 +150,11 @@ def forecast(
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.FORECAST)
+    if given == defaults.AUTO:
+        raise ConfigError(
+            "'auto' is for fill. To see what foresees best: cdsa score --hide "
+            f"last:{steps} --methods {defaults.FORECAST},last,climatology,ar"
+        )
     check_share(interval)
     in_advance = read_names(known)
     if model is None:
@@ -170,6 +177,8 @@ def forecast(
             filler = made.fit(past)
             errors = work.forecast_errors(filler, made, past, steps)
         work.note_short_windows(filler)
+    if not errors:
+        show.note("the table is too short to keep a part of it for an exam: no error can be told")
     with show.busy(f"foreseeing with {given}"):
         result = forecast_with(filler, past, steps, future=future, interval=interval)
     with show.busy("writing"):

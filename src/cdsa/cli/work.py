@@ -15,7 +15,7 @@ from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cli.progress import Bar, logged, say_training, training
 from cdsa.cli.training import Training, make_trained
-from cdsa.cube import has_places
+from cdsa.cube import bounds_of, has_places
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
@@ -117,7 +117,7 @@ def chosen(
                 f"filling with {name}"
             )
     wanted = defaults.NETWORK if auto else name
-    network = info_of(wanted).trains
+    network, at_stations = info_of(wanted).trains, None
     with training(options, active=network) as run:
         made = make_trained(wanted, options if network else {}, run=run)
         label = str(getattr(made, "label", wanted))
@@ -128,6 +128,9 @@ def chosen(
             rivals: list[str | Method] = candidates(learnt_from, made)
             rivals = [made, defaults.NEARBY] if more else rivals
             choice = choose(rivals if auto else [made], learnt_from, hidden)
+            if more and not network:  # what holds for a place does not for a gap, and it is quick
+                gaps = cells_to_check_on(learnt_from)
+                at_stations = None if gaps is None else choose([made], learnt_from, gaps)
     scores = {scored.method: scored for scored in choice.scores}
     filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
     told = tuple(_reasons(scores, choice, at_places=more))
@@ -138,6 +141,10 @@ def chosen(
         own = choice.networks[label]
         filler = ByPlace(own, filler, names)  # type: ignore[arg-type]
         best = f"{label}, {best} at places"
+    if at_stations is not None:
+        names = tuple(str(name) for name in learnt_from["location"].to_numpy())
+        filler = ByPlace(at_stations.filler, filler, names)  # type: ignore[arg-type]
+        return Chosen(filler, best, at_stations.scores[0], told, score_of_best)
     return Chosen(filler, best, None, told, score_of_best)
 
 
@@ -152,8 +159,9 @@ def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) ->
     best = scores[choice.best]
     where = " for places without a sensor" if at_places else ""
     yield (
-        f"chose {choice.best}{where}: error {show.number(errors[choice.best])} {best.unit} on "
-        f"{show.several(best.hidden, 'cell')} hidden for the choice ({others})"
+        f"chose {choice.best}{where}: error {show.number(errors[choice.best])}"
+        f"{best.unit and ' ' + best.unit} on {show.several(best.hidden, 'cell')} hidden for the "
+        f"choice ({others})"
     )
     if choice.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
@@ -273,6 +281,19 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
     }
     nothing: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
     return [error | common for error in filler.errors or nothing]
+
+
+def note_below_zero(cube: xr.DataArray, result: xr.Dataset) -> None:
+    """Say so if a measurement that was never negative has guesses or lower ends below zero."""
+    low = bounds_of(cube)[0]
+    told = result["lower"] if "lower" in result else result["value"]
+    for m, name in enumerate(cube["measurement"].to_numpy()):
+        least = float(cube[:, :, m].min())
+        if not np.isfinite(low[m]) and least >= 0 and float(told[:, :, m].min()) < 0:
+            show.note(
+                f"{name} was never below zero, but guesses or lower ends are. If it cannot be: "
+                f"--bounds {name}=0:"
+            )
 
 
 def usable_methods(cube: xr.DataArray) -> list[str]:

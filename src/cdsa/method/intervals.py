@@ -123,8 +123,10 @@ class Calibration:
     ) -> "Calibration":
         """Factors with which the intervals of each level hold their share of what is true.
 
-        A class with few cells takes the factor of its measurement, a measurement with few cells
-        that of all; without enough cells anywhere intervals stay as the network tells them.
+        A class with few cells is taken together with those next to it, shorter and longer; places
+        that were never measured and have few take the factor of their measurement, a measurement
+        with few cells that of all. Without enough anywhere intervals stay as the network tells
+        them.
         """
         factors = np.ones((len(SHARES), len(measurements), NEVER + 1))
         turning = np.array(angles)[told.measurement]
@@ -135,9 +137,8 @@ class Calibration:
                 mine = told.measurement == m
                 own = _share_of(scores[mine], level, fallback=180 * level if angle else common)
                 for gap in range(NEVER + 1):
-                    factors[row, m, gap] = _share_of(
-                        scores[mine & (told.gap == gap)], level, fallback=own
-                    )
+                    cells = mine & _classes_around(told.gap, gap, mine & ~np.isnan(scores))
+                    factors[row, m, gap] = _share_of(scores[cells], level, fallback=own)
         return cls(factors, measurements, angles, windows)
 
     def interval(
@@ -176,6 +177,19 @@ class Calibration:
         share = float(np.clip((level - low) / (high - low), 0.0, 1.0))
         between: Floats = (1 - share) * self.factors[upper - 1] + share * self.factors[upper]
         return between
+
+
+def _classes_around(
+    gaps: NDArray[np.int64], gap: int, known: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The cells of a class of gap lengths, with as many classes next to it as it takes to have
+    enough that are known."""
+    near: NDArray[np.bool_] = gaps == gap
+    for reach in range(1, len(CLASSES)):
+        if gap == NEVER or (near & known).sum() >= ENOUGH:
+            break
+        near = (np.abs(gaps - gap) <= reach) & (gaps != NEVER)
+    return near
 
 
 def _share_of(scores: Floats, level: float, *, fallback: float) -> float:

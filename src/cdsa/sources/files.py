@@ -80,7 +80,8 @@ class Source:
     def at(self, places: pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each of these places, a table of names, lat and lon:
         virtual sensors, to be filled."""
-        found = read_places(_table_of_places(places), ReadOptions())
+        what = "the table of places" if isinstance(places, pd.DataFrame) else Path(places).name
+        found = read_places(_table_of_places(places), ReadOptions(), what)
         cube = append_places(self.cube, found.names, found.lat, found.lon)
         content = self.content.with_more_places(cube)
         return replace(self, content=content, cube=cube, rows=None)

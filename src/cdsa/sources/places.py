@@ -22,26 +22,26 @@ class Places:
     lon: NDArray[np.float64]
 
 
-def read_places(table: pd.DataFrame, options: ReadOptions) -> Places:
+def read_places(
+    table: pd.DataFrame, options: ReadOptions, what: str = "the locations table"
+) -> Places:
     """The places of a table with a column of names and the columns lat and lon."""
     columns = [str(column) for column in table.columns]
     key = named(columns, LOCATION) or columns[0]
     lat, lon = named(columns, LAT), named(columns, LON)
     if lat is None or lon is None:
         raise TableError(
-            "a locations table has a column of station names and the columns lat and lon, but "
-            f"found {', '.join(columns)}"
+            f"{what} must have a column of names and the columns lat and lon, but has "
+            f"{', '.join(columns)}"
         )
 
     def where(row: int) -> str:
-        return f"row {row + 1} of the locations table"
+        return f"row {row + 1} of {what}"
 
     codes, texts, _ = read_labels(table[key], where)
     if len(texts) < len(codes):
         twice = texts[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
-        raise TableError(
-            f"each station stands once in the locations table, but '{twice}' does twice"
-        )
+        raise TableError(f"each place stands once in {what}, but '{twice}' does twice")
     comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
     plain = replace(options, missing=(), decimal="," if comma else ".")
     found = (read_numbers(table[column], plain, where) for column in (lat, lon))

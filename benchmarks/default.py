@@ -44,6 +44,7 @@ from cdsa.models.axes import Sizes
 from cdsa.models.geographic import GeographicConfig
 from cdsa.models.surroundings import Surroundings
 from cdsa.results import Value, append_results, provenance
+from cdsa.splits import stretches
 from cdsa.train.loss import loss_of
 
 Records = list[dict[str, Value]]
@@ -216,9 +217,10 @@ def minutes_of(method: Cdsa, minutes: float, seed: int) -> Cdsa:
 
 
 def kriged(train: xr.DataArray, test: xr.DataArray, late: xr.DataArray) -> xr.DataArray:
-    """Kriging of the months that are asked for."""
-    filled = make_method("kriging")[1].fit(train).fill(test.isel(time=late.to_numpy()))
-    return filled.reindex_like(test)
+    """Kriging of the months that are asked for, one by one."""
+    filler = make_method("kriging")[1].fit(train)
+    months = [filler.fill(test.isel(time=part)) for part in stretches(late.to_numpy())]
+    return xr.concat(months, "time").reindex_like(test)
 
 
 def stations(given: argparse.Namespace) -> Records:

@@ -19,6 +19,7 @@ LAYERS = [
     {"scoring", "inspection"},
     {"filling"},
     {"pictures"},
+    {"reporting"},
     {"experiments"},
     {"cli"},
     {"__main__"},

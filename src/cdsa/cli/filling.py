@@ -54,6 +54,12 @@ def fill(
         ),
     ] = None,
     detail: Detail = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Also write a page about it all, to be opened offline.", metavar="HTML"
+        ),
+    ] = None,
     interval: Interval = defaults.INTERVAL,
     check: Annotated[
         bool,
@@ -76,6 +82,7 @@ def fill(
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
+    work.refuse_report(report, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.METHOD)
     check_share(interval)
     if model is None:
@@ -93,6 +100,7 @@ def fill(
         work.note_far_places(learnt_from, source.cube)
     filler: Filler
     expected = elsewhere = None
+    choice: work.Chosen | None = None
     errors: list[dict[str, Value]] = []
     if model is not None:
         filler = _load(model, training, source.cube)
@@ -112,6 +120,11 @@ def fill(
     work.note_below_zero(source.cube, result)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
+        if report is not None:
+            scores, told = (choice.scores, choice.told) if choice else ((), ())
+            about = (file.name, source.cube, result, given, scores, errors, told, filler)
+            work.write_report(report, *about, overwrite=overwrite)
+            outputs.append(report)
     records = work.fill_records(result, given, expected, errors, elsewhere)
     if json:
         show.print_json(records)

@@ -88,8 +88,10 @@ def demo(
     ] = None,
     record: Record = None,
 ) -> None:
-    """The whole way on example data: look, score all methods, fill, write. Takes two minutes."""
+    """The whole way on example data: look, score all methods, fill, write a table and a report.
+    Takes two minutes."""
     from dataclasses import replace
+    from importlib.util import find_spec
 
     from cdsa.cli import show, work
     from cdsa.filling import fill_with
@@ -118,8 +120,11 @@ def demo(
     result = fill_with(choice.filler, source.cube)
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
+    outputs, report = [output, detail], folder / "report.html"
+    if find_spec("matplotlib") is not None:
+        about = ("nyc-weather", source.cube, result, best, choice.scores, (), (), choice.filler)
+        work.write_report(report, *about, overwrite=True)
+        outputs.append(report)
     chosen = next(scored for scored in scores if scored.method == best)
-    show.print_filled(
-        source, result, work.fill_records(result, best, chosen), chosen, [output, detail]
-    )
+    show.print_filled(source, result, work.fill_records(result, best, chosen), chosen, outputs)
     sys.stdout.flush()

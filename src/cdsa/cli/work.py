@@ -88,6 +88,9 @@ class Chosen:
     elsewhere: Score | None = None
     """How it did where whole stations were hidden, if there are places without a sensor."""
 
+    scores: tuple[Score, ...] = ()
+    """Of all methods that were tried on cells hidden at stations."""
+
     @property
     def errors(self) -> list[dict[str, Value]]:
         """The errors of a network's own exam, if there are any."""
@@ -135,7 +138,7 @@ def chosen(
     filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
     told = tuple(_reasons(scores, choice, at_places=more))
     if not more:
-        return Chosen(filler, best, score_of_best, told)
+        return Chosen(filler, best, score_of_best, told, scores=choice.scores)
     if auto and best != label:  # a neighbour's mean is no way to fill a short gap
         names = tuple(str(name) for name in learnt_from["location"].to_numpy())
         own = choice.networks[label]
@@ -144,7 +147,7 @@ def chosen(
     if at_stations is not None:
         names = tuple(str(name) for name in learnt_from["location"].to_numpy())
         filler = ByPlace(at_stations.filler, filler, names)  # type: ignore[arg-type]
-        return Chosen(filler, best, at_stations.scores[0], told, score_of_best)
+        return Chosen(filler, best, at_stations.scores[0], told, score_of_best, at_stations.scores)
     return Chosen(filler, best, None, told, score_of_best)
 
 
@@ -281,6 +284,55 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
     }
     nothing: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
     return [error | common for error in filler.errors or nothing]
+
+
+def write_report(
+    path: Path,
+    name: str,
+    cube: xr.DataArray,
+    result: xr.Dataset,
+    method: str,
+    scores: Sequence[Score],
+    errors: Sequence[Mapping[str, Value]],
+    told: Sequence[str],
+    filler: Filler,
+    *,
+    overwrite: bool,
+) -> None:
+    """The report of a fill, as one page."""
+    from cdsa.config import to_plain
+    from cdsa.reporting import Story
+    from cdsa.reporting import write_report as write
+
+    own = filler.own if isinstance(filler, ByPlace) else filler
+    made = getattr(own, "method", None)
+    story = Story(
+        name=name,
+        cube=cube,
+        result=result,
+        method=method,
+        scores=scores,
+        errors=errors,
+        told=told,
+        settings={} if made is None else to_plain(made),
+        command=command_line(),
+    )
+    write(story, path, overwrite=overwrite)
+
+
+def refuse_report(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a report that could not be written, before any work is done for it."""
+    from importlib.util import find_spec
+
+    from cdsa.sources.write import check_output
+
+    if path is None:
+        return
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"a report is a page: --report report.html, but found '{path}'")
+    if find_spec("matplotlib") is None:
+        raise ConfigError("a report has pictures, which need matplotlib: pip install 'cdsa[plot]'")
+    check_output(path, overwrite=overwrite)
 
 
 def note_below_zero(cube: xr.DataArray, result: xr.Dataset) -> None:

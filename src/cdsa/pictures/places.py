@@ -38,10 +38,11 @@ def draw_places(
         for part in (0.25, 0.5, 1.0):  # what sizes mean
             ax.scatter(
                 [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
-                label=f"{part * most:.3g} {unit}".strip(),
+                label=f"{part * most:.2g}",
             )  # fmt: skip
+        what = f"mean absolute error ({unit})" if unit else "mean absolute error"
         ax.legend(
-            title="mean absolute error", frameon=False, fontsize=8, title_fontsize=8,
+            title=what, frameon=False, fontsize=8, title_fontsize=8, alignment="left",
             loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0,
         )  # fmt: skip
     dots = ax.scatter(

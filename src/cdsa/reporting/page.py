@@ -1,0 +1,369 @@
+"""One page that tells a fill from end to end: what was there, what was done, how good it is.
+
+It needs nothing but itself: pictures, data, styles and the script of the time line are in the file,
+and a policy in its head forbids it to load anything else.
+"""
+
+import base64
+import html
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from cdsa.cube import has_places, unit_of
+from cdsa.gaps import run_lengths
+from cdsa.inspection import Inspection, inspect_cube
+from cdsa.metrics import spreads
+from cdsa.pictures import draw_errors, draw_gaps, draw_places
+from cdsa.pictures.figures import new_figure
+from cdsa.reporting.timeline import packed_series
+from cdsa.results import Value, now
+from cdsa.scoring import Score
+from cdsa.sources.write import staged_text
+
+WORST = 15
+DOTS = 110
+"""Per inch, of pictures in a report."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Story:
+    """All that a report tells."""
+
+    name: str
+    """Of the file that was filled."""
+
+    cube: xr.DataArray
+    """As it was read."""
+
+    result: xr.Dataset
+    """As it was filled."""
+
+    method: str
+    scores: Sequence[Score] = ()
+    """How methods did on the same hidden cells; the one that filled is among them."""
+
+    errors: Sequence[Mapping[str, Value]] = ()
+    """Errors of a network's own exam, where no cells were hidden for it."""
+
+    told: Sequence[str] = ()
+    """What was said of the choice."""
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    command: str = ""
+
+    @property
+    def own(self) -> Score | None:
+        """The score of the method that filled."""
+        return next((one for one in self.scores if one.method == self.method), None)
+
+
+def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
+    """Write the report; it appears whole or not at all."""
+    staged_text({path: render(story)}, overwrite=overwrite)
+
+
+def render(story: Story) -> str:
+    """The page."""
+    looked = inspect_cube(story.cube)
+    parts = [
+        _head(story, looked),
+        _contents(story, looked),
+        _missing(story),
+        _filled(story),
+        _expected(story),
+        _timeline(),
+        _worst(story),
+        _settings(story),
+    ]
+    data = json.dumps(packed_series(story.result), separators=(",", ":")).replace("<", "\\u003c")
+    return PAGE.format(
+        policy=POLICY,
+        title=html.escape(f"{story.name}, filled"),
+        style=_resource("style.css"),
+        body="\n".join(parts),
+        data=data,
+        script=_resource("timeline.js"),
+    )
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+<script type="application/json" id="series-data">{data}</script>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _head(story: Story, looked: Inspection) -> str:
+    gaps = int((story.result["source"] == "filled").sum())
+    cells = story.cube.size
+    facts = [
+        (f"{looked.steps:,}", f"steps of {looked.step}"),
+        (f"{len(looked.locations):,}", "stations"),
+        (f"{len(looked.measurements):,}", "measurements"),
+        (f"{gaps:,}", f"cells filled, {gaps / cells:.1%} of all"),
+        (story.method, "method"),
+    ]
+    boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
+    span = f"{looked.first:%Y-%m-%d %H:%M} to {looked.last:%Y-%m-%d %H:%M}"
+    return (
+        f"<h1>{html.escape(story.name)}, filled</h1>\n<p class=soft>{span}</p>\n"
+        f"<div class=facts>{boxes}</div>"
+    )
+
+
+def _contents(story: Story, looked: Inspection) -> str:
+    table = looked.measurements
+    rows = [
+        [
+            str(name),
+            str(row["unit"]),
+            f"{int(row['missing']):,}",
+            f"{row['share']:.1%}",
+            f"{int(row['gaps']):,}",
+            f"{int(row['longest']):,}",
+        ]
+        for name, row in table.iterrows()
+    ]
+    head = ["measurement", "unit", "missing", "share", "gaps", "longest gap (steps)"]
+    return _section("What was in the file", _table(head, rows, numbers=range(2, 6)))
+
+
+def _missing(story: Story) -> str:
+    stations = min(40, max(4, story.cube.sizes["location"]))
+    figure = new_figure(9, 1.2 + 0.22 * stations)
+    draw_gaps(story.cube, figure.axes[0])
+    shown = [_picture(figure, "When and where it is missing: the darker, the more of it.")]
+    if has_places(story.cube):
+        errors, unit = None, ""
+        if story.own is not None:
+            table = story.own.table("location")
+            errors = {str(name): float(table.loc[name, "mae"]) for name in table.index}
+            unit = story.own.unit
+        figure = new_figure(7, 5)
+        draw_places(story.cube, figure.axes[0], errors=errors, unit=unit)
+        words = "The stations, what each is missing, and its error."
+        shown.append(_picture(figure, words, narrow=True))
+    return _section("What was missing", *shown)
+
+
+def _filled(story: Story) -> str:
+    source = story.result["source"]
+    rows = []
+    for name in story.cube["measurement"].to_numpy():
+        one = source.sel(measurement=name)
+        kinds = ("observed", "filled", "unfillable")
+        counts = [f"{int((one == kind).sum()):,}" for kind in kinds]
+        rows.append([str(name), *counts, story.method])
+    head = ["measurement", "measured", "filled", "cannot be filled", "by"]
+    words = [f"<p>{html.escape(line)}</p>" for line in story.told]
+    return _section("What was filled, and by what", *words, _table(head, rows, numbers=(1, 2, 3)))
+
+
+def _expected(story: Story) -> str:
+    own = story.own
+    if own is None:
+        if not story.errors:
+            return _section(
+                "What error to expect", "<p>No cells were hidden to measure an error on.</p>"
+            )
+        rows = [
+            [str(one["measurement"]), _number(one.get("mae")), str(one.get("unit", "")),
+             f"{one.get('cells', 0):,}"]
+            for one in story.errors
+        ]  # fmt: skip
+        head = ["measurement", "mean absolute error", "unit", "cells"]
+        note = "<p class=soft>On cells that were kept from the network while it learnt.</p>"
+        return _section("What error to expect", note, _table(head, rows, numbers=(1, 3)))
+    note = (
+        f"<p class=soft>On {own.hidden:,} measured cells that were hidden from every method, in "
+        f"gaps of up to {own.longest:,} steps.</p>"
+    )
+    shown = [note, _by(own, "measurement"), _by(own, "gap")]
+    figure = new_figure(6.5, 3.6)
+    draw_errors(story.scores, figure.axes[0])
+    shown.append(_picture(figure, "Errors by the length of the gap.", narrow=True))
+    return _section("What error to expect", *shown)
+
+
+def _by(own: Score, key: str) -> str:
+    table = own.table(key)
+    rows = []
+    for name, row in table.iterrows():
+        unit = own.units.get(str(name), "") if key == "measurement" else own.unit
+        inside = f"{row['coverage']:.0%}" if np.isfinite(row["coverage"]) else "-"
+        figures = [_number(row["mae"]), _number(row["rmse"]), unit, inside]
+        rows.append([str(name), *figures, f"{int(row['cells']):,}"])
+    head = [
+        "measurement" if key == "measurement" else "steps of the gap",
+        *("mean absolute error", "root mean square", "unit", "in 90% interval", "cells"),
+    ]
+    return _table(head, rows, numbers=(1, 2, 4, 5))
+
+
+def _timeline() -> str:
+    return _section(
+        "Every series",
+        "<div class=bar><label>Station <select id=station></select></label>"
+        "<label>Measurement <select id=measurement></select></label>"
+        '<button id=nearer type=button aria-label="zoom in">+</button>'
+        '<button id=further type=button aria-label="zoom out">−</button>'
+        "<button id=whole type=button>all</button></div>",
+        '<canvas id=timeline tabindex=0 role=img aria-label="time line; arrows move it, plus and '
+        'minus zoom, 0 shows all"></canvas>',
+        "<p id=here class=soft aria-live=polite></p>",
+        "<p class=soft><span class=key>measured</span> &nbsp; "
+        '<span class="key filled">filled</span> &nbsp; <span class="key band">interval</span></p>',
+    )
+
+
+def worst_cells(story: Story) -> pd.DataFrame:
+    """Filled cells to check by hand: those with the widest intervals for their measurement or, if
+    there are none, in the longest gaps."""
+    result, cube = story.result, story.cube
+    filled = (result["source"] == "filled").to_numpy()
+    runs = run_lengths(cube.isnull().to_numpy())
+    doubt = runs.astype(np.float64)
+    if "lower" in result:
+        doubt = (result["upper"] - result["lower"]).to_numpy() / spreads(cube)
+    flat = np.where(filled & np.isfinite(doubt), doubt, -np.inf).ravel()
+    order = np.argsort(-flat, kind="stable")
+    found: list[dict[str, object]] = []
+    seen: set[tuple[int, int, int]] = set()
+    for number in order:
+        if len(found) == WORST or not np.isfinite(flat[number]):
+            break
+        t, l, m = (int(at) for at in np.unravel_index(number, filled.shape))  # noqa: E741
+        gap = (_first_of(cube, t, l, m), l, m)
+        if gap in seen:  # one cell of a gap says it for all of them
+            continue
+        seen.add(gap)
+        found.append(
+            {
+                "step": t,
+                "time": pd.Timestamp(cube["time"].to_numpy()[t]),
+                "location": str(cube["location"].to_numpy()[l]),
+                "measurement": str(cube["measurement"].to_numpy()[m]),
+                "value": float(result["value"].to_numpy()[t, l, m]),
+                **{
+                    end: float(result[end].to_numpy()[t, l, m]) if end in result else np.nan
+                    for end in ("lower", "upper")
+                },
+                "gap": int(runs[t, l, m]),
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def _first_of(cube: xr.DataArray, t: int, l: int, m: int) -> int:  # noqa: E741
+    """The first step of the gap that a cell lies in."""
+    series = cube.to_numpy()[: t + 1, l, m]
+    known = np.flatnonzero(np.isfinite(series))
+    return int(known[-1]) + 1 if len(known) else 0
+
+
+def _worst(story: Story) -> str:
+    worst = worst_cells(story)
+    if worst.empty:
+        return _section("Cells to check by hand", "<p>Nothing was filled.</p>")
+    units = unit_of(story.cube)
+    rows = []
+    for row in worst.itertuples():
+        interval = (
+            f"{_number(row.lower)} to {_number(row.upper)}" if np.isfinite(row.lower) else "-"
+        )
+        button = (
+            f'<button type=button data-step="{row.step}" '
+            f'data-location="{html.escape(row.location, quote=True)}" '
+            f'data-measurement="{html.escape(row.measurement, quote=True)}">show</button>'
+        )
+        cells = [f"{row.time:%Y-%m-%d %H:%M}", row.location, row.measurement, _number(row.value)]
+        cells += [interval, units[row.measurement], f"{row.gap:,}"]
+        rows.append([*(html.escape(cell) for cell in cells), button])
+    head = ["time", "station", "measurement", "filled with", "interval", "unit", "gap (steps)", ""]
+    why = (
+        "the widest intervals for their measurement"
+        if "lower" in story.result
+        else "the longest gaps"
+    )
+    return _section(
+        "Cells to check by hand",
+        f"<p class=soft>One cell of each of the {len(rows)} gaps with {why}.</p>",
+        _table(head, rows, numbers=(3, 6), escaped=True),
+    )
+
+
+def _settings(story: Story) -> str:
+    settings = json.dumps(story.settings, indent=1, ensure_ascii=False, default=str)
+    words = f"cdsa {version('cdsa')}, {now()}"
+    command = f"<pre>{html.escape(story.command)}</pre>" if story.command else ""
+    own = f"<pre>{html.escape(settings)}</pre>" if story.settings else ""
+    return _section("Settings", f"<p class=soft>{html.escape(words)}</p>", command, own)
+
+
+def _section(title: str, *parts: str) -> str:
+    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def _table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Sequence[int] | range = (),
+    escaped: bool = False,
+) -> str:
+    def line(cells: Sequence[str], tag: str, *, plain: bool) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if number in numbers else ''}>"
+            f"{cell if plain else html.escape(cell)}</{tag}>"
+            for number, cell in enumerate(cells)
+        )
+
+    body = "\n".join(f"<tr>{line(row, 'td', plain=escaped)}</tr>" for row in rows)
+    return (
+        f"<div class=wide><table><thead><tr>{line(head, 'th', plain=False)}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _picture(figure: Figure, words: str, *, narrow: bool = False) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None})
+    data = base64.b64encode(file.getvalue()).decode()
+    kind = " class=narrow" if narrow else ""
+    told = html.escape(words, quote=True)
+    return (
+        f'<figure{kind}><img alt="{told}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{html.escape(words)}</figcaption></figure>"
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) and np.isfinite(value) else "-"
+
+
+def _resource(name: str) -> str:
+    return (files("cdsa") / "reporting" / name).read_text(encoding="utf-8")

@@ -1,0 +1,141 @@
+"""The report: one page that needs nothing else, and shows what was measured and filled."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.filling import fill
+from cdsa.method import make_method
+from cdsa.reporting import Story, render, write_report
+from cdsa.reporting.page import worst_cells
+from cdsa.reporting.timeline import MOST_CELLS, packed_series, shown_series
+from cdsa.scoring import score
+from conftest import network
+from test_tables import panel
+
+SECTIONS = (
+    "What was in the file",
+    "What was missing",
+    "What was filled, and by what",
+    "What error to expect",
+    "Every series",
+    "Cells to check by hand",
+    "Settings",
+)
+
+
+@pytest.fixture(scope="module")
+def story():
+    cube = network(steps=150, stations=4, measurements=2, missing=0.25)
+    filler = make_method("cdsa@small")[1].fit(cube)
+    scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
+    return Story(
+        name="air.csv", cube=cube, result=fill(cube, filler), method="linear", scores=scores,
+        told=("chose linear",), settings={"a": 1}, command="cdsa fill air.csv",
+    )  # fmt: skip
+
+
+def unpacked(one, key):
+    codes = np.frombuffer(base64.b64decode(one[key]), dtype="<u2").astype(float)
+    return np.where(codes == 65_535, np.nan, one["low"] + codes * one["scale"])
+
+
+def test_it_has_every_section_and_asks_nobody_for_anything(story):
+    page = render(story)
+    for title in SECTIONS:
+        assert f"<h2>{title}</h2>" in page
+    assert "default-src 'none'" in page
+    outside = re.findall(r"""(?:src|href)=["']?(?!data:)[^"'\s>]+|https?://\S+|@import\S*""", page)
+    assert outside == []
+
+
+def test_series_are_told_as_they_are(story):
+    told = packed_series(story.result)
+    assert told["count"] == 150 and told["step"] == 3600 and told["left_out"] == 0
+    assert len(told["series"]) == 8
+    for one in told["series"]:
+        own = story.result.sel(location=one["location"], measurement=one["measurement"])
+        value = own["value"].to_numpy()
+        np.testing.assert_allclose(unpacked(one, "values"), value, atol=1e-4 * np.ptp(value))
+        bits = np.unpackbits(
+            np.frombuffer(base64.b64decode(one["filled"]), dtype=np.uint8), bitorder="little"
+        )[:150]
+        filled = (own["source"] == "filled").to_numpy()
+        np.testing.assert_array_equal(bits.astype(bool), filled)
+        low = own["lower"].to_numpy()[filled]
+        np.testing.assert_allclose(unpacked(one, "lower"), low, atol=2 * one["scale"])
+
+
+def test_names_are_text_and_never_markup(story):
+    cube = story.cube.assign_coords(location=['<img src=x onerror="1">', "</script>", "a&b", "d"])
+    result = story.result.assign_coords(location=cube["location"])
+    page = render(Story(name="<b>.csv", cube=cube, result=result, method="linear"))
+    assert "<img src=x" not in page.replace("data:image", "")
+    assert "&lt;b&gt;.csv" in page
+    data = re.search(r'id="series-data">(.*?)</script>', page, re.DOTALL).group(1)
+    names = {one["location"] for one in json.loads(data)["series"]}
+    assert names == {'<img src=x onerror="1">', "</script>", "a&b", "d"}
+
+
+def test_what_to_check_by_hand_are_the_widest_intervals_one_of_each_gap(story):
+    worst = worst_cells(story)
+    assert 1 < len(worst) <= 15
+    spread = [float(story.cube.sel(measurement=m).std()) for m in story.cube["measurement"].values]
+    wide = (story.result["upper"] - story.result["lower"]) / np.array(spread)
+    first = worst.iloc[0]
+    at = wide.sel(time=first["time"], location=first["location"], measurement=first["measurement"])
+    filled = wide.where(story.result["source"] == "filled")
+    assert float(at) == pytest.approx(float(filled.max()))
+    assert not worst.duplicated(["location", "measurement", "time"]).any()
+
+
+def test_without_intervals_the_longest_gaps_are_named():
+    cube = network(steps=80, stations=3, measurements=1, missing=0.0)
+    cube[10:14, 0, 0] = np.nan
+    cube[40:60, 1, 0] = np.nan
+    story = Story(name="x", cube=cube, result=fill(cube, "linear"), method="linear")
+    worst = worst_cells(story)
+    assert worst["gap"].tolist() == [20, 4] and "the longest gaps" in render(story)
+
+
+def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
+    monkeypatch.setattr("cdsa.reporting.timeline.MOST_CELLS", 3 * 150)
+    shown = shown_series(story.result)
+    assert len(shown) == 3 and packed_series(story.result)["left_out"] == 5
+    filled = (story.result["source"] == "filled").sum("time").to_numpy()
+    assert {filled[one] for one in shown} == set(np.sort(filled.ravel())[-3:])
+
+
+def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
+    cube = network(steps=8760, stations=36, measurements=1, missing=0.2)
+    assert cube.size < MOST_CELLS
+    result = fill(cube, "linear")
+    result["lower"], result["upper"] = result["value"] - 1, result["value"] + 1
+    write_report(Story(name="year", cube=cube, result=result, method="linear"), tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size < 5_000_000
+
+
+def test_the_command_writes_it_beside_the_table(tmp_path):
+    panel(network(steps=200)).to_csv(tmp_path / "in.csv", index=False)
+    words = ["fill", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv")]
+    report = ["--method", "linear", "--report", str(tmp_path / "r.html")]
+    done = CliRunner().invoke(app, [*words, *report])
+    assert done.exit_code == 0 and "r.html" in done.output
+    page = (tmp_path / "r.html").read_text()
+    assert all(title in page for title in SECTIONS) and "in 90% interval" in page
+    done = CliRunner().invoke(app, [*words, "--report", str(tmp_path / "r.txt"), "--overwrite"])
+    assert "a report is a page" in str(done.exception)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to read scripts with")
+def test_the_script_can_be_read(tmp_path, story):
+    script = render(story).rsplit("<script>", 1)[1].rsplit("</script>", 1)[0]
+    (tmp_path / "s.js").write_text(script)
+    subprocess.run(["node", "--check", str(tmp_path / "s.js")], check=True)

@@ -90,3 +90,13 @@ def test_mice_finds_a_linear_relation():
 def test_a_misspelt_method_is_answered_with_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'linear'"):
         make_method("linea")
+
+
+@pytest.mark.parametrize("name", ["idw", "kriging", "knn", "mice"])
+def test_where_nobody_reports_a_straight_line_stands_in(name):
+    cube = network(steps=120, stations=6, measurements=1, missing=0.1)
+    cube[40:60] = np.nan
+    told = make_method(name)[1].fit(cube).fill(cube)
+    line = make_method("linear")[1].fit(cube).fill(cube)
+    np.testing.assert_allclose(told[40:60], line[40:60])
+    assert not np.allclose(told[60:], line[60:])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cdsa.cube import AXES
 from cdsa.errors import ConfigError
 from cdsa.masks import Bursts
-from cdsa.method.guard import GuardedFiller, guarded
+from cdsa.method.guard import GuardedFiller, Guess, guarded
 from cdsa.method.matrix import Matrix, learn_matrix
 
 Bools = NDArray[np.bool_]
@@ -61,7 +61,10 @@ class MatrixFactors:
         return "mf"
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: learn_matrix(plain, lambda columns: Factors(self)))
+        def learn(plain: xr.DataArray) -> Guess:
+            return learn_matrix(plain, lambda columns: Factors(self), in_order=True)
+
+        return guarded(cube, learn)
 
 
 class Factors:

@@ -5,7 +5,7 @@ Matheron, "Principles of geostatistics", Economic Geology 1963; here PyKrige's `
 geographic coordinates. The variogram of a measurement is fitted once, on all pairs of stations and
 all moments together, each moment in units of its own spread: a single moment of a few dozen
 stations is too little to fit one on, and weights depend on the variogram's shape alone. Moments at
-which fewer than `fewest` stations report are left to means.
+which fewer than `fewest` stations report get a straight line in time.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError, MissingExtraError, unknown
 from cdsa.method.guard import GuardedFiller, Guess, guarded, refuse_nowhere
+from cdsa.method.simple import straight_line
 
 Floats = NDArray[np.float64]
 Shape = Literal["exponential", "linear"]
@@ -99,11 +100,12 @@ class Kriging:
 
         def guess(cube: xr.DataArray) -> xr.DataArray:
             refuse_nowhere(cube, "kriging")
-            told = cube.copy()
+            told = straight_line(cube)  # where too few stations report
             for m, name in enumerate(cube["measurement"].to_numpy()):
                 variogram = found.get(str(name))
                 if variogram is not None:
-                    told[:, :, m] = self._kriged(cube[:, :, m], variogram)
+                    kriged = self._kriged(cube[:, :, m], variogram)
+                    told[:, :, m] = np.where(np.isfinite(kriged), kriged, told[:, :, m])
             return told
 
         return guess

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.method.guard import Guess
+from cdsa.method.simple import straight_line
 from cdsa.scale import Scaler
 
 Matrix = NDArray[np.float64]
@@ -25,8 +26,14 @@ class Imputer(Protocol):
     def transform(self, rows: Matrix) -> Matrix: ...
 
 
-def learn_matrix(plain: xr.DataArray, make: Callable[[int], Imputer]) -> Guess:
-    """Fit an imputer, made for so many columns, on the matrix view of a cube."""
+def learn_matrix(
+    plain: xr.DataArray, make: Callable[[int], Imputer], *, in_order: bool = False
+) -> Guess:
+    """Fit an imputer, made for so many columns, on the matrix view of a cube.
+
+    Unless it knows the order of rows, it could tell no more than means of a moment at which nothing
+    was measured: there straight lines in time stand in.
+    """
     scaler = Scaler.learn(plain, per_location=True)
     places = np.sort(plain["location"].to_numpy())
     kinds = np.sort(plain["measurement"].to_numpy())
@@ -44,12 +51,16 @@ def learn_matrix(plain: xr.DataArray, make: Callable[[int], Imputer]) -> Guess:
 
     def guess(cube: xr.DataArray) -> xr.DataArray:
         whole = np.full((cube.sizes["time"], len(places) * len(kinds)), np.nan)
-        whole[:, used] = imputer.transform(rows_of(cube)[:, used])
+        rows = rows_of(cube)[:, used]
+        there = np.isfinite(rows).any(axis=1) | in_order
+        if there.any():
+            whole[np.ix_(there, used)] = imputer.transform(rows[there])
         shape = (cube.sizes["time"], len(places), len(kinds))
         coords = {"time": cube["time"], "location": places, "measurement": kinds}
         scaled = xr.DataArray(whole.reshape(shape), dims=cube.dims, coords=coords)
-        return scaler.denormalise(scaled).reindex(
+        told = scaler.denormalise(scaled).reindex(
             location=cube["location"].to_numpy(), measurement=cube["measurement"].to_numpy()
         )
+        return told.where(xr.DataArray(there, dims="time"), straight_line(cube))
 
     return guess

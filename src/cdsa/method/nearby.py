@@ -1,4 +1,5 @@
-"""Inverse-distance weighting: a gap is filled from what the other stations say at that moment.
+"""Inverse-distance weighting: a gap is filled from what the other stations say at that moment;
+where none does, by a straight line in time.
 
 Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
 """
@@ -12,6 +13,7 @@ import xarray as xr
 from cdsa.distances import great_circle
 from cdsa.method import IntervalFiller
 from cdsa.method.guard import GuardedFiller, guarded, refuse_nowhere
+from cdsa.method.simple import straight_line
 
 LEAST_KM = 1e-3  # two sensors on one mast
 
@@ -38,7 +40,7 @@ class Idw:
             told = np.einsum("lk, tkm -> tlm", weight, np.nan_to_num(values)) / np.einsum(
                 "lk, tkm -> tlm", weight, known
             )
-        return cube.copy(data=told)
+        return cube.copy(data=np.where(np.isfinite(told), told, straight_line(cube)))
 
 
 @dataclass(frozen=True, eq=False)

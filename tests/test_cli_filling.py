@@ -51,8 +51,12 @@ def test_a_simpler_method_is_used_where_it_is_better(table, tmp_path):
             "bursts:+0.1",
         )
     )
-    best = min((r for r in scores if r["overall"]), key=lambda r: r["mae"])["method"]
-    assert {r["method"] for r in records} <= {best, "cdsa"}
+    for record in records:  # of a measurement, one that is clearly better there
+        errors = {
+            r["method"]: r["mae"] for r in scores if r["measurement"] == record["measurement"]
+        }
+        best = min(errors, key=lambda name: errors[name])
+        assert record["method"] == "cdsa" or errors[record["method"]] <= errors[best] / 0.9
 
 
 def test_too_small_a_table_gets_a_straight_line(tmp_path):

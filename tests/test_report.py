@@ -38,6 +38,7 @@ def story():
     scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
     return Story(
         name="air.csv", cube=cube, result=fill(cube, filler), method="linear", scores=scores,
+        expected=scores[0],
         told=("chose linear",), settings={"a": 1}, command="cdsa fill air.csv",
     )  # fmt: skip
 

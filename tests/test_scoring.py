@@ -1,13 +1,16 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
+from cdsa.cube import unit_of
 from cdsa.errors import ConfigError
 from cdsa.masks import Given
 from cdsa.method import make_method
-from cdsa.scoring import compare, hidden_cells, score, summarise
+from cdsa.metrics import Errors, measure
+from cdsa.scoring import Score, better_for, choose, compare, hidden_cells, score, summarise
 from conftest import network
 
 
@@ -149,3 +152,46 @@ def test_a_straight_line_beats_the_mean_on_a_smooth_wave(cube):
 
 def test_a_method_object_can_be_scored(cube):
     assert score(make_method("linear")[1], cube, "random:0.4").method == "linear"
+
+
+def parts_of(errors, cells=300):
+    """Scores of methods, by the errors of each on measurements of so many hidden cells."""
+    found = []
+    for method, by in errors.items():
+        cube = network(steps=cells, stations=1, measurements=len(by), missing=0.0)
+        hidden = xr.ones_like(cube, dtype=bool)
+        told = cube + np.array(list(by))
+        sums = measure(told, cube, hidden, cube.where(~hidden))
+        found.append(replace(BLANK, method=method, errors=sums, units=unit_of(cube)))
+    return found
+
+
+BLANK = Score("x", "given", 0, Errors(pd.DataFrame()), 300, 0, 3, {}, 0.1)
+
+
+def test_a_measurement_gets_another_method_only_if_that_is_clearly_better():
+    scores = parts_of({"one": (1.0, 1.0, 1.0), "two": (0.95, 2.0, 0.5), "three": (9.0, 9.0, 0.6)})
+    kinds = [str(kind) for kind in scores[0].table("measurement").index]
+    assert better_for(scores, "one") == {kinds[2]: "two"}
+    assert better_for(parts_of({"one": (1.0,), "two": (0.1,)}, cells=100), "one") == {}
+
+
+def test_what_is_chosen_by_measurement_fills_each_with_its_own_and_says_so():
+    cube = network(steps=400, stations=4, measurements=2, missing=0.1)
+    steps = np.arange(400)
+    cube[:, :, 1] = np.where(cube[:, :, 1].isnull(), np.nan, (steps // 5 % 2)[:, None] * 9.0)
+    cube = cube.copy(data=cube.to_numpy())
+    choice = choose(["linear", "idw"], cube, "bursts:+0.2", parted=True)
+    alone = choose([choice.best], cube, "bursts:+0.2")
+    assert choice.parts and choice.label.startswith(f"{choice.best}, ")
+    for kind in (str(name) for name in cube["measurement"].to_numpy()):
+        name = choice.parts.get(kind, choice.best)
+        own = make_method(name)[1].fit(cube).fill(cube).sel(measurement=kind)
+        np.testing.assert_array_equal(choice.filler.fill(cube).sel(measurement=kind), own)
+        scored = next(one for one in choice.scores if one.method == name)
+        told = choice.expected.table("measurement").loc[kind]
+        assert told["mae"] == scored.table("measurement").loc[kind, "mae"]
+    whole, ends = choice.filler.fill_between(cube, [0.9])
+    gap = cube.isnull().to_numpy()
+    assert (ends[0][0].to_numpy()[gap] <= whole.to_numpy()[gap]).all()
+    assert choice.expected.errors.overall()["mae"] < alone.expected.errors.overall()["mae"]

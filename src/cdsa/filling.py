@@ -64,9 +64,8 @@ def learnt(
         network = within(make_method(defaults.NETWORK)[1], minutes)
         try:
             if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
-                choice = choose(candidates(cube, network), cube)
-                scored = next(one for one in choice.scores if one.method == choice.best)
-                return choice.filler, choice.best, scored
+                choice = choose(candidates(cube, network), cube, parted=True)
+                return choice.filler, choice.label, choice.expected
         except ConfigError as reason:  # too few cells to hide some and learn from others
             logger.warning("no method could be chosen by trial: %s", reason)
         method = defaults.SIMPLER[0]

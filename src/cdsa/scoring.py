@@ -18,12 +18,14 @@ from cdsa.method import (
     PLACES,
     Filler,
     IntervalFiller,
+    Learnt,
     Method,
     fill_and_ends,
     info_of,
     make_method,
 )
 from cdsa.method.intervals import BoundedFiller
+from cdsa.method.parted import ByMeasurement
 from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
@@ -31,6 +33,9 @@ from cdsa.splits import only, split_in_order
 ALL = "all"
 MIXED = "standard deviations"
 """The unit of errors over several measurements: each one's own standard deviation."""
+CLEARLY, FEW_HIDDEN = 0.9, 200
+"""Another method is taken for a measurement if its error there is at most this share of that of the
+best one over all, on at least so many hidden cells."""
 Progress = Callable[[str], None]
 
 
@@ -183,6 +188,17 @@ class Choice:
     networks: Mapping[str, Filler]
     """What networks learnt that were tried, by name."""
 
+    expected: Score
+    """How what was chosen did."""
+
+    parts: Mapping[str, str]
+    """Measurements that another method is better for, and its name."""
+
+    @property
+    def label(self) -> str:
+        """What was chosen, in words."""
+        return ", ".join([self.best, *(f"{name} for {kind}" for kind, name in self.parts.items())])
+
 
 def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
     """The network, and the simpler methods that it has to be better than on this cube."""
@@ -203,9 +219,11 @@ def choose(
     hide: str | Hide | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
+    parted: bool = False,
     progress: Progress = lambda what: None,
 ) -> Choice:
-    """Try methods on the same hidden cells and keep the best.
+    """Try methods on the same hidden cells and keep the best; if it may be `parted`, another one
+    for measurements at which that is clearly better.
 
     A network that was trained for the trial fills too: it never saw what was hidden, and training
     it again takes minutes. A simpler method learns again from all there is, and gets intervals from
@@ -223,12 +241,52 @@ def choose(
             best, kept = name, trial
         if hasattr(trial.filler, "network"):
             networks[name] = trial.filler
-    filler = kept.filler
-    if getattr(filler, "network", None) is None:
-        again = named[best].fit(cube)
-        told = isinstance(again, IntervalFiller)
-        filler = again if told else BoundedFiller.learn(again, kept.filled, cube, kept.visible)
-    return Choice(tuple(scores), best, filler, networks)
+    filler = _again(named[best], kept, cube)
+    parts = better_for(scores, best) if parted else {}
+    fillers: dict[str, Filler] = {}
+    for name in dict.fromkeys(parts.values()):
+        progress(name)
+        own = networks.get(name)
+        trial = try_method(named[name] if own is None else Learnt(own), cube, hidden, seed=seed)
+        fillers[name] = _again(named[name], trial, cube)
+    if parts:
+        filler = ByMeasurement(filler, {kind: fillers[name] for kind, name in parts.items()})
+    return Choice(tuple(scores), best, filler, networks, _joined(scores, best, parts), parts)
+
+
+def _again(method: Method, trial: Trial, cube: xr.DataArray) -> Filler:
+    """What was tried, to fill with: a network as it is, another learns from all there is."""
+    if getattr(trial.filler, "network", None) is not None:
+        return trial.filler
+    again = method.fit(cube)
+    if isinstance(again, IntervalFiller):
+        return again
+    return BoundedFiller.learn(again, trial.filled, cube, trial.visible)
+
+
+def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
+    """Measurements with enough hidden cells for which another method than the best one over all is
+    clearly better, and its name."""
+    tables = {scored.method: scored.table("measurement") for scored in scores}
+    found: dict[str, str] = {}
+    for kind, row in tables[best].iterrows():
+        errors = {n: float(t.loc[kind, "mae"]) for n, t in tables.items() if kind in t.index}
+        name = min(errors, key=lambda one: errors[one])
+        if row["cells"] >= FEW_HIDDEN and errors[name] < CLEARLY * row["mae"]:
+            found[str(kind)] = name
+    return found
+
+
+def _joined(scores: Sequence[Score], best: str, parts: Mapping[str, str]) -> Score:
+    """The score of the best method, with the errors of others where they are taken instead."""
+    by = {scored.method: scored for scored in scores}
+    rows = []
+    for name in (best, *dict.fromkeys(parts.values())):
+        sums = by[name].errors.sums
+        kinds = sums.index.get_level_values("measurement")
+        own = [kind for kind, other in parts.items() if other == name]
+        rows.append(sums[~kinds.isin(list(parts))] if name == best else sums[kinds.isin(own)])
+    return replace(by[best], errors=Errors(pd.concat(rows)))
 
 
 def hidden_cells(

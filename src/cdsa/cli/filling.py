@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from cdsa.method import Filler
     from cdsa.method.neural import NeuralFiller
-    from cdsa.results import Value
 
 
 @reads_a_file
@@ -98,38 +97,30 @@ def fill(
     show.print_notes(source, show.err if json else show.out)
     if at is not None:
         work.note_far_places(learnt_from, source.cube)
-    filler: Filler
-    expected = elsewhere = None
-    choice: work.Chosen | None = None
-    errors: list[dict[str, Value]] = []
     if model is not None:
-        filler = _load(model, training, source.cube)
-        given, errors = filler.method.label, list(filler.errors)
-        if check:
-            for line in networks.say_elsewhere(filler, source.cube):
-                (show.note if json else show.say)(line)
+        trained = _load(model, training, source.cube)
+        told = tuple(networks.say_elsewhere(trained, source.cube)) if check else ()
+        choice = work.Chosen(trained, trained.method.label, None, told)
     else:
         choice = work.chosen(given, learnt_from, source.cube, training, check=check)
-        filler, given, expected = choice.filler, choice.best, choice.expected
-        errors, elsewhere = choice.errors, choice.elsewhere
-        for line in choice.told:
-            (show.note if json else show.say)(line)
-        work.note_short_windows(filler)
-    with show.busy(f"filling with {given}"):
-        result = fill_with(filler, source.cube, interval=interval)
+        work.note_short_windows(work.main_part(choice.filler))
+    for line in choice.told:
+        (show.note if json else show.say)(line)
+    with show.busy(f"filling with {choice.best}"):
+        result = fill_with(choice.filler, source.cube, interval=interval)
     work.note_below_zero(source.cube, result)
     with show.busy("writing"):
         save_all(source, result, output, detail=detail, overwrite=overwrite)
         if report is not None:
-            scores, told = (choice.scores, choice.told) if choice else ((), ())
-            about = (file.name, source.cube, result, given, scores, errors, told, filler)
-            work.write_report(report, *about, overwrite=overwrite)
+            work.write_report(report, file.name, source.cube, result, choice, overwrite=overwrite)
             outputs.append(report)
-    records = work.fill_records(result, given, expected, errors, elsewhere)
+    records = work.fill_records(result, choice)
     if json:
         show.print_json(records)
     else:
-        show.print_filled(source, result, records, expected, outputs, elsewhere)
+        show.print_filled(
+            source, result, records, choice.expected, outputs, choice.elsewhere, choice.label
+        )
 
 
 @reads_a_file

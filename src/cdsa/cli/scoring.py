@@ -120,11 +120,10 @@ def demo(
     result = fill_with(choice.filler, source.cube)
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
+    told = work.Chosen(choice.filler, best, choice.expected, scores=choice.scores)
     outputs, report = [output, detail], folder / "report.html"
     if find_spec("matplotlib") is not None:
-        about = ("nyc-weather", source.cube, result, best, choice.scores, (), (), choice.filler)
-        work.write_report(report, *about, overwrite=True)
+        work.write_report(report, "nyc-weather", source.cube, result, told, overwrite=True)
         outputs.append(report)
-    chosen = next(scored for scored in scores if scored.method == best)
-    show.print_filled(source, result, work.fill_records(result, best, chosen), chosen, outputs)
+    show.print_filled(source, result, work.fill_records(result, told), told.expected, outputs)
     sys.stdout.flush()

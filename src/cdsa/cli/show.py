@@ -203,8 +203,9 @@ def print_filled(
     expected: Score | None,
     outputs: Sequence[Path],
     elsewhere: Score | None = None,
+    method: str | None = None,
 ) -> None:
-    """What was filled, what error to expect, and where it was written."""
+    """What was filled, what error to expect of this method, and where it was written."""
     told = any(record["expected_mae"] is not None for record in records)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
@@ -229,7 +230,7 @@ def print_filled(
     if expected is not None and totals["filled"]:
         longest = int(run_lengths((result["source"] == "filled").to_numpy()).max())
         out.print(
-            f"expected error: mean absolute error of {expected.method} on "
+            f"expected error: mean absolute error of {method or expected.method} on "
             f"{several(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
             f"{several(expected.longest, 'step')}"
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")

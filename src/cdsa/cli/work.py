@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.filling import count_sources
 from cdsa.method import GRAPH, PLACES, Filler, Method, info_of, make_method
 from cdsa.method import methods as all_methods
-from cdsa.method.nearby import ByPlace
+from cdsa.method.parted import ByMeasurement, ByPlace
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
 from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
@@ -34,30 +34,6 @@ if TYPE_CHECKING:
 def command_line() -> str:
     """The command as it was typed."""
     return shlex.join(["cdsa", *sys.argv[1:]])
-
-
-def fill_records(
-    result: xr.Dataset,
-    method: str,
-    expected: Score | None,
-    errors: Sequence[dict[str, Value]] = (),
-    elsewhere: Score | None = None,
-) -> list[dict[str, Value]]:
-    """Flat records of a fill, one per measurement; errors from the check, or from a network. Those
-    at places without a sensor are told apart."""
-    at_places = elsewhere.table("measurement")["mae"] if elsewhere else pd.Series(dtype=float)
-    figures = pd.DataFrame(list(errors), columns=["measurement", "mae", "rmse"])
-    figures = expected.table("measurement") if expected else figures.set_index("measurement")
-    records: list[dict[str, Value]] = []
-    for name, counts in count_sources(result).items():
-        record: dict[str, Value] = {"measurement": name, "method": method, **counts}
-        for figure in ("mae", "rmse"):
-            known = name in figures.index
-            record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
-        if elsewhere:
-            record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
-        records.append(record)
-    return records
 
 
 def cells_to_check_on(cube: xr.DataArray, *, stations: bool = False) -> xr.DataArray | None:
@@ -91,11 +67,38 @@ class Chosen:
     scores: tuple[Score, ...] = ()
     """Of all methods that were tried on cells hidden at stations."""
 
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Measurements that have a method of their own."""
+
+    @property
+    def label(self) -> str:
+        """The method, and those of some measurements."""
+        return ", ".join([self.best, *(f"{name} for {kind}" for kind, name in self.parts.items())])
+
     @property
     def errors(self) -> list[dict[str, Value]]:
         """The errors of a network's own exam, if there are any."""
-        own = self.filler.own if isinstance(self.filler, ByPlace) else self.filler
-        return list(getattr(own, "errors", ()))
+        return list(getattr(main_part(self.filler), "errors", ()))
+
+
+def fill_records(result: xr.Dataset, choice: Chosen) -> list[dict[str, Value]]:
+    """Flat records of a fill, one per measurement; errors from the check, or from a network. Those
+    at places without a sensor are told apart."""
+    elsewhere, expected = choice.elsewhere, choice.expected
+    at_places = elsewhere.table("measurement")["mae"] if elsewhere else pd.Series(dtype=float)
+    figures = pd.DataFrame(choice.errors, columns=["measurement", "mae", "rmse"])
+    figures = expected.table("measurement") if expected else figures.set_index("measurement")
+    records: list[dict[str, Value]] = []
+    for name, counts in count_sources(result).items():
+        method = choice.parts.get(name, choice.best)
+        record: dict[str, Value] = {"measurement": name, "method": method, **counts}
+        for figure in ("mae", "rmse"):
+            known = name in figures.index
+            record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
+        if elsewhere:
+            record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
+        records.append(record)
+    return records
 
 
 def chosen(
@@ -130,7 +133,8 @@ def chosen(
                 return Chosen(made.fit(learnt_from), label, None)
             rivals: list[str | Method] = candidates(learnt_from, made)
             rivals = [made, defaults.NEARBY] if more else rivals
-            choice = choose(rivals if auto else [made], learnt_from, hidden)
+            tried = rivals if auto else [made]
+            choice = choose(tried, learnt_from, hidden, parted=auto and not more)
             if more and not network:  # what holds for a place does not for a gap, and it is quick
                 gaps = cells_to_check_on(learnt_from)
                 at_stations = None if gaps is None else choose([made], learnt_from, gaps)
@@ -138,7 +142,7 @@ def chosen(
     filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
     told = tuple(_reasons(scores, choice, at_places=more))
     if not more:
-        return Chosen(filler, best, score_of_best, told, scores=choice.scores)
+        return Chosen(filler, best, choice.expected, told, scores=choice.scores, parts=choice.parts)
     if auto and best != label:  # a neighbour's mean is no way to fill a short gap
         names = tuple(str(name) for name in learnt_from["location"].to_numpy())
         own = choice.networks[label]
@@ -166,6 +170,13 @@ def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) ->
         f"{best.unit and ' ' + best.unit} on {show.several(best.hidden, 'cell')} hidden for the "
         f"choice ({others})"
     )
+    for kind, name in choice.parts.items():
+        ours, theirs = (
+            scores[n].table("measurement").loc[kind, "mae"] for n in (name, choice.best)
+        )
+        unit = best.units[kind] and f" {best.units[kind]}"
+        off = f"error {show.number(ours)}{unit}, {choice.best} {show.number(theirs)}"
+        yield f"{name} for {kind}: {off}"
     if choice.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 
@@ -286,16 +297,17 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
     return [error | common for error in filler.errors or nothing]
 
 
+def main_part(filler: Filler) -> Filler:
+    """The filler of most of a cube."""
+    return filler.own if isinstance(filler, ByPlace | ByMeasurement) else filler
+
+
 def write_report(
     path: Path,
     name: str,
     cube: xr.DataArray,
     result: xr.Dataset,
-    method: str,
-    scores: Sequence[Score],
-    errors: Sequence[Mapping[str, Value]],
-    told: Sequence[str],
-    filler: Filler,
+    choice: Chosen,
     *,
     overwrite: bool,
 ) -> None:
@@ -304,16 +316,17 @@ def write_report(
     from cdsa.reporting import Story
     from cdsa.reporting import write_report as write
 
-    own = filler.own if isinstance(filler, ByPlace) else filler
-    made = getattr(own, "method", None)
+    made = getattr(main_part(choice.filler), "method", None)
     story = Story(
         name=name,
         cube=cube,
         result=result,
-        method=method,
-        scores=scores,
-        errors=errors,
-        told=told,
+        method=choice.best,
+        parts=choice.parts,
+        expected=choice.expected,
+        scores=choice.scores,
+        errors=choice.errors,
+        told=choice.told,
         settings={} if made is None else to_plain(made),
         command=command_line(),
     )

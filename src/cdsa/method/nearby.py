@@ -4,14 +4,12 @@ where none does, by a straight line in time.
 Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from cdsa.distances import great_circle
-from cdsa.method import IntervalFiller
 from cdsa.method.guard import GuardedFiller, guarded, refuse_nowhere
 from cdsa.method.simple import straight_line
 
@@ -41,33 +39,3 @@ class Idw:
                 "lk, tkm -> tlm", weight, known
             )
         return cube.copy(data=np.where(np.isfinite(told), told, straight_line(cube)))
-
-
-@dataclass(frozen=True, eq=False)
-class ByPlace:
-    """Two fillers: one for the stations of these names, another for places without a sensor."""
-
-    own: IntervalFiller
-    places: IntervalFiller
-    names: tuple[str, ...]
-
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
-        return self.fill_between(cube, ())[0]
-
-    def fill_between(
-        self, cube: xr.DataArray, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[tuple[xr.DataArray, xr.DataArray]]]:
-        """The cube filled, and lower and upper ends for every level."""
-        at_station = cube["location"].isin(self.names)
-        (own, own_ends), (other, other_ends) = (
-            filler.fill_between(cube, levels) for filler in (self.own, self.places)
-        )
-
-        def joined(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:
-            return one.where(at_station, two).transpose(*cube.dims)
-
-        return joined(own, other), [
-            (joined(low, low_too), joined(high, high_too))
-            for (low, high), (low_too, high_too) in zip(own_ends, other_ends, strict=True)
-        ]

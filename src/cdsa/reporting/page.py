@@ -50,8 +50,14 @@ class Story:
     """As it was filled."""
 
     method: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Measurements that were filled by another method, and its name."""
+
+    expected: Score | None = None
+    """How what filled did on hidden cells."""
+
     scores: Sequence[Score] = ()
-    """How methods did on the same hidden cells; the one that filled is among them."""
+    """How all methods did that were tried on the same cells."""
 
     errors: Sequence[Mapping[str, Value]] = ()
     """Errors of a network's own exam, where no cells were hidden for it."""
@@ -61,11 +67,6 @@ class Story:
 
     settings: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
-
-    @property
-    def own(self) -> Score | None:
-        """The score of the method that filled."""
-        return next((one for one in self.scores if one.method == self.method), None)
 
 
 def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
@@ -159,10 +160,10 @@ def _missing(story: Story) -> str:
     shown = [_picture(figure, "When and where it is missing: the darker, the more of it.")]
     if has_places(story.cube):
         errors, unit = None, ""
-        if story.own is not None:
-            table = story.own.table("location")
+        if story.expected is not None:
+            table = story.expected.table("location")
             errors = {str(name): float(table.loc[name, "mae"]) for name in table.index}
-            unit = story.own.unit
+            unit = story.expected.unit
         figure = new_figure(7, 5)
         draw_places(story.cube, figure.axes[0], errors=errors, unit=unit)
         words = "The stations, what each is missing, and its error."
@@ -177,14 +178,14 @@ def _filled(story: Story) -> str:
         one = source.sel(measurement=name)
         kinds = ("observed", "filled", "unfillable")
         counts = [f"{int((one == kind).sum()):,}" for kind in kinds]
-        rows.append([str(name), *counts, story.method])
+        rows.append([str(name), *counts, story.parts.get(str(name), story.method)])
     head = ["measurement", "measured", "filled", "cannot be filled", "by"]
     words = [f"<p>{html.escape(line)}</p>" for line in story.told]
     return _section("What was filled, and by what", *words, _table(head, rows, numbers=(1, 2, 3)))
 
 
 def _expected(story: Story) -> str:
-    own = story.own
+    own = story.expected
     if own is None:
         if not story.errors:
             return _section(
@@ -204,7 +205,7 @@ def _expected(story: Story) -> str:
     )
     shown = [note, _by(own, "measurement"), _by(own, "gap")]
     figure = new_figure(6.5, 3.6)
-    draw_errors(story.scores, figure.axes[0])
+    draw_errors(story.scores or [own], figure.axes[0])
     shown.append(_picture(figure, "Errors by the length of the gap.", narrow=True))
     return _section("What error to expect", *shown)
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -196,3 +197,50 @@ def test_the_command_names_the_cells(tmp_path, cube):
 def test_networks_without_maps_between_cells_say_so(name, cube):
     with pytest.raises(ConfigError, match="cannot say|the independent manner has not"):
         trained(name, cube).explain(cube, *a_gap(cube))
+
+
+def test_where_a_window_has_nothing_the_others_tell_all_of_it():
+    cube = network(steps=120, stations=3, measurements=1, missing=0.1)
+    cube[40:80] = np.nan
+    filler = trained("cdsa", cube)
+    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
+    for step in (41, 47, 60, 74, 78):
+        total = filler.explain(cube, cube["time"].values[step], place, kind).shares.sum().item()
+        assert total == pytest.approx(1, abs=1e-5) or total == 0
+
+
+def test_a_time_with_a_zone_is_the_moment_it_says(cube):
+    filler, cell = trained("cdsa", cube), a_gap(cube, 5)
+    local = pd.Timestamp(cell[0]).tz_localize("UTC").tz_convert("Asia/Tokyo")
+    assert filler.explain(cube, local, *cell[1:]).cell.time == cell[0]
+
+
+def test_the_command_reads_and_writes_times_as_the_table_does(tmp_path, cube):
+    frame = panel(cube)
+    frame["time"] = [f"{time}+02:00" for time in frame["time"]]
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    runner = CliRunner()
+    words = ["train", str(tmp_path / "in.csv"), "-o", str(tmp_path / "m"), "--preset", "small"]
+    assert runner.invoke(app, words).exit_code == 0
+    time, location, measurement = (str(part) for part in a_gap(cube, 30))
+    words = ["explain", str(tmp_path / "in.csv"), "--model", str(tmp_path / "m"), "--time"]
+    words += [time[:19], "--location", location, "--measurement", measurement, "--json"]
+    told = json.loads(runner.invoke(app, words).stdout)[0]["of_time"]
+    assert told[:10] == time[:10] and told[11:16] == time[11:16] and told.endswith("+02:00")
+
+
+def test_a_forecaster_says_nothing_of_what_it_looks_back_on(cube):
+    method = make_method("cdsa@small", ahead=4)[1]
+    first = cube.copy()
+    first[0, 0, 0] = np.nan
+    time, place, kind = (cube[axis].values[0] for axis in cube.dims)
+    with pytest.raises(ConfigError, match="the first"):
+        method.fit(first).explain(first, time, str(place), str(kind))
+
+
+def test_what_the_table_never_has_but_the_network_knows_has_reasons(cube):
+    filler, part = trained("cdsa", cube), cube.copy()
+    part[:, :, 1] = np.nan
+    kind = str(cube["measurement"].values[1])
+    reasons = filler.explain(part, cube["time"].values[20], str(cube["location"].values[0]), kind)
+    assert reasons.shares.sum().item() == pytest.approx(1, abs=1e-5)

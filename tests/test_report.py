@@ -7,7 +7,9 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
@@ -17,6 +19,7 @@ from cdsa.reporting import Story, render, write_report
 from cdsa.reporting.page import worst_cells
 from cdsa.reporting.timeline import MOST_CELLS, packed_series, shown_series
 from cdsa.scoring import score
+from cdsa.sources.files import open_source
 from conftest import network
 from test_tables import panel
 
@@ -44,8 +47,7 @@ def story():
 
 
 def unpacked(one, key):
-    codes = np.frombuffer(base64.b64decode(one[key]), dtype="<u2").astype(float)
-    return np.where(codes == 65_535, np.nan, one["low"] + codes * one["scale"])
+    return np.frombuffer(base64.b64decode(one[key]), dtype="<f4").astype(float)
 
 
 def test_it_has_every_section_and_asks_nobody_for_anything(story):
@@ -64,14 +66,14 @@ def test_series_are_told_as_they_are(story):
     for one in told["series"]:
         own = story.result.sel(location=one["location"], measurement=one["measurement"])
         value = own["value"].to_numpy()
-        np.testing.assert_allclose(unpacked(one, "values"), value, atol=1e-4 * np.ptp(value))
+        np.testing.assert_allclose(unpacked(one, "values"), value, rtol=1e-6)
         bits = np.unpackbits(
             np.frombuffer(base64.b64decode(one["filled"]), dtype=np.uint8), bitorder="little"
         )[:150]
         filled = (own["source"] == "filled").to_numpy()
         np.testing.assert_array_equal(bits.astype(bool), filled)
         low = own["lower"].to_numpy()[filled]
-        np.testing.assert_allclose(unpacked(one, "lower"), low, atol=2 * one["scale"])
+        np.testing.assert_allclose(unpacked(one, "lower"), low, rtol=1e-6)
 
 
 def test_names_are_text_and_never_markup(story):
@@ -106,12 +108,39 @@ def test_without_intervals_the_longest_gaps_are_named():
     assert worst["gap"].tolist() == [20, 4] and "the longest gaps" in render(story)
 
 
+def test_a_direction_over_north_is_not_the_widest():
+    cube = network(steps=60, stations=2, measurements=1, missing=0.0) % 360
+    cube = cube.assign_coords(angle=("measurement", [True]))
+    cube[10, 0, 0] = cube[30, 1, 0] = np.nan
+    result = fill(cube, "linear")
+    low, high = (xr.full_like(cube, np.nan) for _ in range(2))
+    low[10, 0, 0], high[10, 0, 0] = 350.0, 10.0
+    low[30, 1, 0], high[30, 1, 0] = 90.0, 200.0
+    story = Story(name="x", cube=cube, result=result.assign(lower=low, upper=high), method="linear")
+    assert worst_cells(story)["step"].tolist() == [30, 10]
+
+
+def test_times_are_told_as_the_file_writes_them():
+    frame = panel(network(steps=60, stations=2, measurements=1, missing=0.2))
+    frame["time"] = pd.to_datetime(frame["time"]).dt.tz_localize("Europe/Berlin")
+    source = open_source(frame)
+    story = Story(
+        name="x", cube=source.cube, result=fill(source.cube, "linear"), method="linear",
+        clock=source.content.clock,
+    )  # fmt: skip
+    page = render(story)
+    assert story.zone == "UTC" and "+01:00 to" in page and '"zone":"UTC"' in page
+
+
 def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
     monkeypatch.setattr("cdsa.reporting.timeline.MOST_CELLS", 3 * 150)
     shown = shown_series(story.result)
     assert len(shown) == 3 and packed_series(story.result)["left_out"] == 5
     filled = (story.result["source"] == "filled").sum("time").to_numpy()
     assert {filled[one] for one in shown} == set(np.sort(filled.ravel())[-3:])
+    least = tuple(int(at) for at in np.unravel_index(filled.argmin(), filled.shape))
+    assert least in shown_series(story.result, [least])
+    assert "series with less to look at are left out" in render(story)
 
 
 def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):

@@ -82,9 +82,17 @@ def test_walks_stay_on_the_graph_and_lose_nothing():
     weight = graph_of(distance)
     assert weight[0, 1] > 0.5 and weight[0, 2] == 0
     walks = walks_on(weight, 2)
-    assert walks.shape == (3, 3, 3)
-    torch.testing.assert_close(walks.sum(dim=2), torch.ones(3, 3))
+    assert walks.shape == (5, 3, 3)
+    torch.testing.assert_close(walks.sum(dim=2), torch.ones(5, 3))
     torch.testing.assert_close(walks[2], walks[1] @ walks[1])
+    torch.testing.assert_close(walks[3], walks[1])  # distances are the same both ways
+    one_way = walks_on(torch.tensor([[1.0, 1, 0], [0, 1, 1], [0, 0, 1]]), 1)
+    assert one_way[1, 0, 1] > 0 == one_way[1, 1, 0] and one_way[2, 1, 0] > 0 == one_way[2, 0, 1]
+
+
+def test_stations_that_are_all_as_far_apart_have_a_graph_too():
+    assert graph_of(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))[0, 1] > 0.3
+    assert graph_of(torch.zeros(1, 1)).item() == 1
 
 
 def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():
@@ -137,12 +145,13 @@ def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):
     assert edges == (("B", "A", 2.0), ("A", "C", 1.0), ("X", "A", 1.0))
     filler = Dcrnn().by_preset("small").on_graph(edges).fit(cube)
     assert filler.network.frame.links.tolist() == [[0, 2, 0], [0, 0, 0], [1, 0, 0]]
-    # A hears of B and not of C; one step of a walk at each step of time
-    near, far = (cube.copy() for _ in range(2))
+    apart = filler.method.on_graph((("B", "A", 2.0),)).fit(cube)
+    near, far = (cube.copy() for _ in range(2))  # now A is joined to B, and to C no more
     near[60:, 1] += 3
     far[60:, 2] += 3
+    own = apart.fill(cube)[75, 0].item()
+    assert apart.fill(near)[75, 0].item() != own == apart.fill(far)[75, 0].item()
     own = filler.fill(cube)[75, 0].item()
-    assert filler.fill(near)[75, 0].item() != own == filler.fill(far)[75, 0].item()
     save_filler(filler, tmp_path / "net")
     kept = load_filler(tmp_path / "net")
     assert kept.method.edges == edges and kept.fill(cube)[75, 0].item() == own
@@ -160,6 +169,21 @@ def test_a_bad_graph_is_refused(tmp_path, text, words):
     (tmp_path / "graph.csv").write_text(text)
     with pytest.raises(TableError, match=words):
         read_graph(tmp_path / "graph.csv")
+
+
+def test_a_silent_station_keeps_its_place_in_the_graph():
+    times = np.datetime64("2020-01-01") + np.arange(80).astype("timedelta64[h]")
+    cube = make_cube(np.random.default_rng(0).normal(size=(80, 3, 1)), times, list("ABC"), ["x"])
+    cube[:, 1] = np.nan
+    edges = (("A", "B", 1.0), ("B", "C", 1.0))
+    filler = Dcrnn().by_preset("small").on_graph(edges).fit(cube)
+    placed = filler.network.placed(cube).frame
+    np.testing.assert_array_equal(placed.links, filler.network.frame.links)
+
+
+def test_what_was_set_is_kept_when_it_is_to_foresee():
+    assert Dcrnn().foreseeing(12).steps == 12 and Dcrnn(steps=48).foreseeing(12).steps == 48
+    assert Dcrnn(stride=6).foreseeing(3).stride == 6
 
 
 def test_a_graph_of_other_stations_is_refused():

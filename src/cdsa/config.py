@@ -69,6 +69,8 @@ def _parse(text: str, kind: Any, whole: str) -> object:
             return None
         (kind,) = (option for option in get_args(kind) if option is not types.NoneType)
     if get_origin(kind) is tuple:
+        if get_origin(get_args(kind)[0]) is tuple:
+            raise ConfigError(f"--set {whole}: this cannot be set as text; edges come from --graph")
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if get_origin(kind) is Literal:
         if text not in get_args(kind):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cdsa.errors import TableError
+from cdsa.errors import ConfigError, TableError
 
 Times = NDArray[np.datetime64]
 Where = Callable[[int], str]
@@ -73,6 +73,20 @@ class Clock:
             return text
         offsets = index.strftime("%z")
         return [f"{stamp}{z[:3]}:{z[3:]}" for stamp, z in zip(text, offsets, strict=True)]
+
+    def read(self, stamp: str) -> np.datetime64:
+        """A stamp that a user wrote, as times are inside: one without a zone is in that of the
+        source."""
+        try:
+            moment = pd.Timestamp(stamp)
+        except ValueError as bad:
+            raise ConfigError(f"a time is written as 2024-03-01T12:00, but found {stamp}") from bad
+        if self.zone is not None and moment.tzinfo is None and not self.wall:
+            moment = moment.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
+        if moment.tzinfo is not None:
+            home = self.zone if self.wall and self.zone is not None else "UTC"
+            moment = moment.tz_convert(home).tz_localize(None)
+        return np.datetime64(moment.as_unit("ns").value, "ns")
 
     def local(self, times: Times) -> pd.DatetimeIndex:
         """The stamps in the zone they were written in."""

@@ -9,8 +9,9 @@ from cdsa.cli.options import File, Json
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
 
 if TYPE_CHECKING:
-    from cdsa.method.reasons import Reasons
+    from cdsa.method.reasons import Cell, Reasons
     from cdsa.results import Value
+    from cdsa.times import Clock
 
 
 @reads_a_file_for_a_cell
@@ -49,23 +50,24 @@ def explain(
         raise ConfigError(f"name one of the measurements with --measurement: {', '.join(names)}")
     with show.busy(f"loading {model}"):
         filler = load_filler(model)
-    reasons = filler.explain(source.cube, moment, place, kind or names[0])
+    clock = source.content.clock
+    reasons = filler.explain(source.cube, clock.read(moment), place, kind or names[0])
     if json:
-        show.print_json(_records(reasons, top))
+        show.print_json(_records(reasons, top, clock))
         return
-    _print(reasons, top, unit_of(source.cube)[reasons.cell.measurement])
+    _print(reasons, top, unit_of(source.cube)[reasons.cell.measurement], clock)
 
 
-def _records(reasons: "Reasons", top: int) -> "list[dict[str, Value]]":
+def _records(reasons: "Reasons", top: int, clock: "Clock") -> "list[dict[str, Value]]":
     about: dict[str, Value] = {
-        "of_time": str(reasons.cell.time),
+        "of_time": _stamp(reasons.cell, clock),
         "of_location": reasons.cell.location,
         "of_measurement": reasons.cell.measurement,
         "of_value": reasons.value,
     }
     return [
         {
-            "time": str(reason.cell.time),
+            "time": _stamp(reason.cell, clock),
             "location": reason.cell.location,
             "measurement": reason.cell.measurement,
             "value": reason.value,
@@ -76,7 +78,14 @@ def _records(reasons: "Reasons", top: int) -> "list[dict[str, Value]]":
     ]
 
 
-def _print(reasons: "Reasons", top: int, unit: str) -> None:
+def _stamp(cell: "Cell", clock: "Clock") -> str:
+    """The time of a cell, as the table writes it."""
+    import numpy as np
+
+    return clock.write(np.array([cell.time]))[0]
+
+
+def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
     """The value, where it comes from by axis, and its foremost cells."""
     from rich.markup import escape
     from rich.table import Table
@@ -84,7 +93,7 @@ def _print(reasons: "Reasons", top: int, unit: str) -> None:
     from cdsa.cli import show
 
     cell, told = reasons.cell, reasons.top(top)
-    when = str(cell.time.astype("datetime64[s]")).replace("T", " ")
+    when = escape(_stamp(cell, clock))
     show.out.print(
         f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], {when}: "
         f"filled with [bold]{show.number(reasons.value, 4)}[/] {escape(unit)}"
@@ -100,7 +109,7 @@ def _print(reasons: "Reasons", top: int, unit: str) -> None:
     for reason in told:
         table.add_row(
             f"{reason.share:.1%}",
-            str(reason.cell.time.astype("datetime64[s]")).replace("T", " "),
+            escape(_stamp(reason.cell, clock)),
             escape(reason.cell.location),
             escape(reason.cell.measurement),
             show.number(reason.value, 4),

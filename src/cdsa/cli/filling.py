@@ -77,7 +77,7 @@ def fill(
     from cdsa.filling import check_share, fill_with
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
-    from cdsa.sources.write import check_outputs
+    from cdsa.sources.write import check_outputs, staged_text
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -110,10 +110,10 @@ def fill(
         result = fill_with(choice.filler, source.cube, interval=interval)
     work.note_below_zero(source.cube, result)
     with show.busy("writing"):
+        pages = {report: work.report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
-        if report is not None:
-            work.write_report(report, file.name, source.cube, result, choice, overwrite=overwrite)
-            outputs.append(report)
+        staged_text(pages, overwrite=overwrite)
+        outputs += list(pages)
     records = work.fill_records(result, choice)
     if json:
         show.print_json(records)

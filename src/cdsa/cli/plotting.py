@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cdsa.method import Filler
+    from cdsa.method.neural import NeuralFiller
     from cdsa.method.reasons import Reasons
 
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
@@ -81,8 +82,9 @@ def plot(
 
     check_picture(output, overwrite=overwrite)
     with show.busy(f"reading {file.name}"):
-        cube = open_source(file, **reading).cube
-    picture = _Wish(cube, read_names(methods), hide, training, model, moment, place, measured)
+        source = open_source(file, **reading)
+    cube, at = source.cube, moment and str(source.content.clock.read(moment))
+    picture = _Wish(cube, read_names(methods), hide, training, model, at, place, measured)
     shown = slice(first, last)
     draw: dict[str, Callable[[], Figure]] = {
         "gaps": lambda: picture.gaps(shown),
@@ -126,6 +128,7 @@ class _Wish:
     def series(self, shown: slice) -> "Figure":
         from cdsa.cli.training import make_trained
         from cdsa.filling import fill_with
+        from cdsa.method import info_of
         from cdsa.method.saved import load_filler
         from cdsa.pictures import draw_series
         from cdsa.pictures.figures import new_figure
@@ -133,11 +136,15 @@ class _Wish:
         place = self.place or str(self.cube["location"].to_numpy()[0])
         kind = self._measurement()
         _known(self.cube, "location", place)
-        filler: Filler
+        filler: Filler | NeuralFiller
         if self.model is not None:
             filler = load_filler(self.model)
+            if filler.foresees:
+                raise ConfigError(f"the network in {self.model} forecasts and does not fill")
         else:
             name = self.methods[0] if self.methods else "linear"
+            if "fill" not in info_of(name).task:
+                raise ConfigError(f"'{name}' forecasts and does not fill")
             filler = make_trained(name, self.training).fit(self.cube)
         result = fill_with(filler, self.cube)
         figure = new_figure(9, 3)
@@ -232,8 +239,8 @@ def _between(data: Data, shown: slice) -> Data:
     """The steps of a stretch of time."""
     try:
         part = data.sel(time=shown)
-    except (KeyError, ValueError) as bad:
-        raise ConfigError(f"--from and --to are times, as 2024-03-01, but: {bad}") from bad
+    except (KeyError, TypeError, ValueError) as bad:
+        raise ConfigError("--from and --to are times, written as 2024-03-01T12:00") from bad
     if not part.sizes["time"]:
         raise ConfigError("there is no step between --from and --to")
     return part

@@ -98,7 +98,7 @@ def demo(
     from cdsa.inspection import inspect_cube
     from cdsa.sources.demo import open_demo_source
     from cdsa.sources.files import save_all
-    from cdsa.sources.write import make_folder
+    from cdsa.sources.write import make_folder, staged_text
 
     make_folder(folder)
     source = open_demo_source()
@@ -123,7 +123,7 @@ def demo(
     told = work.Chosen(choice.filler, best, choice.expected, scores=choice.scores)
     outputs, report = [output, detail], folder / "report.html"
     if find_spec("matplotlib") is not None:
-        work.write_report(report, "nyc-weather", source.cube, result, told, overwrite=True)
+        staged_text({report: work.report_of(source, result, told)}, overwrite=True)
         outputs.append(report)
     show.print_filled(source, result, work.fill_records(result, told), told.expected, outputs)
     sys.stdout.flush()

@@ -25,6 +25,7 @@ from cdsa.method.parted import ByMeasurement, ByPlace
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
 from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
+from cdsa.sources.files import Source
 from cdsa.train.run import Run
 
 if TYPE_CHECKING:
@@ -302,25 +303,17 @@ def main_part(filler: Filler) -> Filler:
     return filler.own if isinstance(filler, ByPlace | ByMeasurement) else filler
 
 
-def write_report(
-    path: Path,
-    name: str,
-    cube: xr.DataArray,
-    result: xr.Dataset,
-    choice: Chosen,
-    *,
-    overwrite: bool,
-) -> None:
+def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
     """The report of a fill, as one page."""
     from cdsa.config import to_plain
-    from cdsa.reporting import Story
-    from cdsa.reporting import write_report as write
+    from cdsa.reporting import Story, render
 
     made = getattr(main_part(choice.filler), "method", None)
     story = Story(
-        name=name,
-        cube=cube,
+        name=Path(source.name).name,
+        cube=source.cube,
         result=result,
+        clock=source.content.clock,
         method=choice.best,
         parts=choice.parts,
         expected=choice.expected,
@@ -330,14 +323,14 @@ def write_report(
         settings={} if made is None else to_plain(made),
         command=command_line(),
     )
-    write(story, path, overwrite=overwrite)
+    return render(story)
 
 
 def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     """Refuse a report that could not be written, before any work is done for it."""
     from importlib.util import find_spec
 
-    from cdsa.sources.write import check_output
+    from cdsa.sources.write import check_file
 
     if path is None:
         return
@@ -345,7 +338,7 @@ def refuse_report(path: Path | None, *, overwrite: bool) -> None:
         raise ConfigError(f"a report is a page: --report report.html, but found '{path}'")
     if find_spec("matplotlib") is None:
         raise ConfigError("a report has pictures, which need matplotlib: pip install 'cdsa[plot]'")
-    check_output(path, overwrite=overwrite)
+    check_file(path, overwrite=overwrite)
 
 
 def note_below_zero(cube: xr.DataArray, result: xr.Dataset) -> None:
@@ -397,6 +390,8 @@ def score_with_progress(
         raise ConfigError(
             f"--{next(iter(options))} is for methods that train a network, and none is scored here"
         )
+    if "graph" in options and not any(info_of(name.strip()).needs == GRAPH for name in names):
+        raise ConfigError("--graph is for networks on a graph, and none is scored here")
     with Bar() as bar:
         bar.start("scoring", len(names) * repeats)
         with logged(options) as log:

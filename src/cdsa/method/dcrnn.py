@@ -2,14 +2,14 @@
 
 Li, Yu, Shahabi & Liu, "Diffusion convolutional recurrent neural network: data-driven traffic
 forecasting", ICLR 2018. Gated recurrent units in which every matrix product is a diffusion
-convolution: random walks of up to `walks` steps on the graph, each with weights of its own. To
-forecast, an encoder and a decoder of two layers with scheduled sampling, as published.
+convolution: random walks of up to `walks` steps on the graph, in both directions, each with weights
+of its own. To forecast, an encoder and a decoder of two layers with scheduled sampling, as
+published.
 
-Different from the paper: distances are great circles, not along roads, so that the walks in both
-directions are one; a cell that was not measured is told apart by a flag; the calendar is told as
-sines and cosines. The paper does not fill. To fill, the window is read in both directions by such
-units, and every cell is told from the two states of its moment, along the graph once more; it
-learns from hidden cells.
+Different from the paper: distances are great circles, not along roads; a cell that was not measured
+is told apart by a flag; the calendar is told as sines and cosines. The paper does not fill. To
+fill, the window is read in both directions by such units, and every cell is told from the two
+states of its moment, along the graph once more; it learns from hidden cells.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.
@@ -123,8 +123,10 @@ class Dcrnn(OnGraph):
     train: TrainConfig = field(default_factory=training)
 
     def foreseeing(self, steps: int) -> Self:
-        """The same for so many steps ahead, looking back on as many as published, or as many."""
-        return replace(self, horizon=steps, steps=max(steps, PAST), stride=1)
+        """The same for so many steps ahead, looking back on as many as published, or as many as are
+        foreseen, unless it was set."""
+        past = PAST if self.steps == Dcrnn.steps else self.steps
+        return replace(self, horizon=steps, steps=max(steps, past), stride=self.stride or 1)
 
 
 Dcrnn.PRESETS = {

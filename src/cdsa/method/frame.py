@@ -138,9 +138,11 @@ class Frame:
         total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
         links = None
-        if self.links is not None:  # a station that the graph has not is by itself
+        if self.links is not None:  # by name, of silent stations too; who is not in it is alone
             links = np.zeros_like(likeness)
-            links[np.ix_(known, known)] = self.links[np.ix_(rows, rows)]
+            there = np.array([name in old for name in names])
+            same = np.array([old[name] for name in names[there]], dtype=np.int64)
+            links[np.ix_(there, there)] = self.links[np.ix_(same, same)]
         places = _places(scaled)
         if not has_places(scaled):
             places[known] = self.places[rows]

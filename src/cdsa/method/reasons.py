@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
 
-from cdsa.cube import fillable
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.guard import Guard, base_names, to_components
 from cdsa.method.network import Network
@@ -101,6 +101,17 @@ class Reasons:
         }
 
 
+def moment(time: object) -> np.datetime64:
+    """A time that was given in any form, as cubes have it: in UTC if it has a zone."""
+    try:
+        stamp = pd.Timestamp(time)
+    except (ValueError, TypeError) as bad:
+        raise ConfigError(f"a time is written as 2024-03-01T12:00, but found {time}") from bad
+    if stamp.tzinfo is not None:
+        stamp = stamp.tz_convert("UTC").tz_localize(None)
+    return np.datetime64(stamp.as_unit("ns").value, "ns")
+
+
 def find_cell(
     cube: xr.DataArray, time: object, location: str, measurement: str
 ) -> tuple[int, int, int]:
@@ -108,10 +119,7 @@ def find_cell(
     for axis, name in (("location", location), ("measurement", measurement)):
         if name not in cube[axis].to_numpy():
             raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
-    try:
-        wanted = np.datetime64(time, "ns")  # type: ignore[call-overload]
-    except ValueError as bad:
-        raise ConfigError(f"a time is written as 2024-03-01T12:00, but found {time}") from bad
+    wanted = moment(time)
     times = cube["time"].to_numpy()
     at = np.flatnonzero(times == wanted)
     if not len(at):
@@ -130,8 +138,6 @@ def find_cell(
             f"{measurement} at {location}, {wanted.astype('datetime64[s]')} was measured: "
             f"{cube.to_numpy()[cell]:g}. Reasons are for values that were filled"
         )
-    if not fillable(cube)[cell[2]]:
-        raise ConfigError(f"'{measurement}' was never measured, so it is not filled")
     return cell
 
 
@@ -182,6 +188,7 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
         )
     windows = network.windows(own)
     total = np.zeros((own.sizes["time"] + 1, *own.shape[1:]))  # the last for empty steps
+    told_of = 0.0
     model.eval()
     for number, step, weight in _covering(network, windows, cell[0]):
         window = windows.take(torch.tensor([number], device=network.device))
@@ -190,6 +197,8 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
             told = (*around, (step, int(at[0]), int(kind)))
             share = model.reasons(window.values, window.observed, *told)[0].cpu().double()
             total[window.steps[0].cpu().numpy()] += weight / len(asked) * share.numpy()
+            told_of += weight / len(asked) if share.sum() > 0 else 0.0
+    total /= told_of or 1.0  # a window without a single value says what is usual
     shares = xr.zeros_like(cube)
     rows = own.get_index("location").get_indexer(cube["location"].to_numpy())
     for number, base in enumerate(bases):
@@ -211,12 +220,15 @@ def maps_of(
     with torch.no_grad():
         layers: list[Maps] = network.model.maps(window.values, window.observed, *around)  # type: ignore[operator]
     steps = window.steps[0].cpu().numpy()
-    labels = {"time": own["time"].to_numpy()[np.maximum(steps, 0)]}
+    there = np.flatnonzero(steps >= 0)
+    labels = {"time": own["time"].to_numpy()[steps[there]]}
     labels |= {axis: own[axis].to_numpy() for axis in ("location", "measurement")}
     found: dict[str, xr.DataArray] = {}
     for axis in AXES:
         each = [part[axis] if axis in part else along(part["cells"], axis) for part in layers]
         mean = torch.stack([one.mean(dim=(0, 1)) for one in each]).mean(dim=0).cpu().double()
+        if axis == "time" and mean.ndim == 2 and len(mean) == len(steps):  # without empty steps
+            mean = mean[there][:, there]
         if mean.ndim == 2 and len(mean) == len(labels[axis]):  # not of a single position
             names = {axis: labels[axis], "looked_at": labels[axis]}
             found[axis] = xr.DataArray(mean.numpy(), dims=(axis, "looked_at"), coords=names)
@@ -230,5 +242,10 @@ def _covering(network: Network, windows: Windows, time: int) -> list[tuple[int, 
     length = steps.shape[1] - first
     weight = taper(length).numpy() if network.frame is not None else np.ones(length)
     found = [(int(w), int(s)) for w, s in np.argwhere(steps == time) if s >= first]
+    if not found:
+        raise ConfigError(
+            f"a forecaster says nothing of the first {first} steps of a table, which it looks back "
+            "on: they are filled with means"
+        )
     total = sum(weight[step - first] for _, step in found)
     return [(window, step, float(weight[step - first] / total)) for window, step in found]

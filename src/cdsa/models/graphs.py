@@ -17,13 +17,19 @@ from cdsa.models.surroundings import Surroundings
 
 THRESHOLD = 0.1
 """Weights of the graph below this are none."""
+EVEN = 1 / 3
+"""Distances that differ by less than this share of their mean are all alike."""
 
 
 def graph_of(distance: Tensor) -> Tensor:
-    """A Gaussian kernel of distances, cut off where it is small, (l, k)."""
+    """A Gaussian kernel of distances, cut off where it is small, (l, k). It is as wide as distances
+    differ or, where they hardly do, as they are."""
     apart = distance[distance > 0]
-    spread = apart.std() if apart.numel() > 1 else torch.ones_like(distance[0, 0])
-    weight = torch.exp(-((distance / spread.clamp(min=1e-6)) ** 2))
+    spread = torch.ones_like(distance[0, 0])
+    if apart.numel():
+        spread = apart.std() if apart.numel() > 1 else torch.zeros_like(spread)
+        spread = torch.where(spread > apart.mean() * EVEN, spread, apart.mean())
+    weight = torch.exp(-((distance / spread) ** 2))
     return torch.where(weight >= THRESHOLD, weight, 0.0)
 
 
@@ -42,11 +48,15 @@ def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor
 
 
 def walks_on(graph: Tensor, most: int) -> Tensor:
-    """Where random walks of none and up to so many steps end, (w, l, k)."""
-    step = graph / graph.sum(dim=1, keepdim=True)
-    found = [torch.eye(len(step), dtype=step.dtype, device=step.device)]
-    for _ in range(most):
-        found.append(found[-1] @ step)
+    """Where random walks of none and up to so many steps end, (w, l, k): along the graph's edges,
+    then against them."""
+    stay = torch.eye(len(graph), dtype=graph.dtype, device=graph.device)
+    found = [stay]
+    for way in (graph, graph.T):
+        walked, step = stay, way / way.sum(dim=1, keepdim=True)
+        for _ in range(most):
+            walked = walked @ step
+            found.append(walked)
     return torch.stack(found)
 
 
@@ -55,7 +65,7 @@ class DiffusionConvolution(nn.Module):
 
     def __init__(self, walks: int, inputs: int, out: int) -> None:
         super().__init__()
-        self.mix = nn.Linear((walks + 1) * inputs, out)
+        self.mix = nn.Linear((2 * walks + 1) * inputs, out)
 
     def forward(self, x: Tensor, walks: Tensor) -> Tensor:
         told: Tensor = self.mix(einsum("wlk, bkf -> blwf", walks, x).flatten(2))

@@ -70,16 +70,18 @@ def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -
 def draw_attended(
     reasons: "Reasons", ax: Axes, *, other: str | None = None, around: int = WIDE
 ) -> Axes:
-    """Two series of the station: that of the cell and an `other` measurement (the one with most
-    share if not given), or of another station if there is but one measurement. What was looked at
-    most is boxed and joined to the cell by arrows, the wider the more."""
+    """Two series: that of the cell and an `other` measurement of the station or, if none is given,
+    the series with most share of all others. What was looked at most is boxed and joined to the
+    cell by arrows, the wider the more."""
     cell, shares, values = reasons.cell, _near(reasons, around), _near_values(reasons, around)
     second = _second(shares, reasons, other)
     lines = [(cell.location, cell.measurement), second]
     times, where = values["time"].to_numpy(), {}
     for number, (location, measurement) in enumerate(lines):
         series = values.sel(location=location, measurement=measurement).to_numpy().astype(float)
-        middle, spread = np.nanmean(series), np.nanstd(series) or 1.0
+        whole = reasons.values.sel(location=location, measurement=measurement).to_numpy()
+        known = whole[np.isfinite(whole)] if np.isfinite(whole).any() else np.array([reasons.value])
+        middle, spread = known.mean(), known.std() or 1.0
         height = 1.6 - 3.2 * number
         scaled = (series - middle) / (2 * spread) + height
         ax.plot(times, scaled, ".-", color=COLOURS[number], linewidth=1.2, markersize=4)
@@ -117,6 +119,7 @@ def draw_attended(
         )  # fmt: skip
     ax.set_yticks([])
     ax.set_ylim(-3.2, 3.2)
+    ax.set_xlim(times[0] - step, times[-1] + step)
     time_axis(ax)
     ax.spines["left"].set_visible(False)
     return plainer(ax)
@@ -141,15 +144,16 @@ def _second(shares: xr.DataArray, reasons: "Reasons", other: str | None) -> tupl
     if other is not None:
         return cell.location, other
     total = shares.sum("time")
-    kinds = [str(name) for name in shares["measurement"].to_numpy() if name != cell.measurement]
-    if kinds:
-        own = total.sel(location=cell.location)
-        return cell.location, max(kinds, key=lambda kind: float(own.sel(measurement=kind)))
-    places = [str(name) for name in shares["location"].to_numpy() if name != cell.location]
-    if places:
-        same = total.sel(measurement=cell.measurement)
-        return max(places, key=lambda name: float(same.sel(location=name))), cell.measurement
-    return cell.location, cell.measurement
+    others = [
+        (str(place), str(kind))
+        for place in shares["location"].to_numpy()
+        for kind in shares["measurement"].to_numpy()
+        if (place, kind) != (cell.location, cell.measurement)
+    ]
+    own = (cell.location, cell.measurement)
+    return max(
+        others, key=lambda one: float(total.sel(location=one[0], measurement=one[1])), default=own
+    )
 
 
 def _names(labels: np.ndarray, axis: str) -> list[str]:

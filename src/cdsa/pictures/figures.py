@@ -7,12 +7,13 @@ dark in one direction, so that they can be read in print.
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from cdsa.errors import OutputError
-from cdsa.sources.write import check_output, staged_others
+from cdsa.sources.write import check_file, staged_others
 
 BLACK, ORANGE, SKY, GREEN = "#222222", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, RED, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
@@ -20,6 +21,8 @@ COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, "#999999")
 GREY = "#888888"
 SHADES = "Blues"
 FORMATS = (".png", ".svg", ".pdf")
+SAME_NAMES: dict[Any, Any] = {"svg.hashsalt": "cdsa"}
+"""Parts of an SVG are called the same each time."""
 DOTS = 150
 """Per inch, of a PNG."""
 
@@ -48,13 +51,13 @@ def check_picture(path: Path, *, overwrite: bool) -> None:
     """Refuse what could not be written, before any work is done for it."""
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"a picture is written as {', '.join(FORMATS)}, but found '{path.name}'")
-    check_output(path, overwrite=overwrite)
+    check_file(path, overwrite=overwrite)
 
 
 def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
     """Write a picture, in the format that its name ends with."""
     check_picture(path, overwrite=overwrite)
-    with staged_others([path], overwrite=overwrite) as (part,):
+    with staged_others([path], overwrite=overwrite) as (part,), rc_context(SAME_NAMES):
         figure.savefig(part, dpi=DOTS, format=path.suffix[1:].lower(), metadata=_plain(path))
 
 

@@ -36,8 +36,9 @@ def draw_gaps(cube: xr.DataArray, ax: Axes, *, axis: str = "location") -> Axes:
     ax.set_yticks(range(0, len(names), every), names[::every])
     if len(names) > 12:
         ax.tick_params(axis="y", labelsize=7)
-    for edge in range(1, len(names)):
-        ax.axhline(edge - 0.5, color="white", linewidth=0.5)
+    if len(names) <= MOST_NAMES:  # of more, lines between them would hide them
+        for edge in range(1, len(names)):
+            ax.axhline(edge - 0.5, color="white", linewidth=0.5)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, axis="y")
     assert ax.figure is not None

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from cdsa.cube import unit_of
+from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import run_lengths
 from cdsa.pictures.figures import BLACK, BLUE, RED, plainer, time_axis
 
@@ -37,14 +37,16 @@ def draw_series(
     if "lower" in one and np.isfinite(one["lower"].to_numpy()[filled]).any():
         low, high = one["lower"].to_numpy(), one["upper"].to_numpy()
         name = "interval" if level is None else f"{level:.0%} interval"
+        turns = bool(angle_flags(result["value"].sel(measurement=[measurement]))[0])
         for part in _stretches(filled, joined=False):
-            ax.fill_between(
-                times[part], low[part], high[part], color=RED, alpha=0.25, linewidth=0, label=name
-            )
-            if part.stop - part.start == 1:  # an area of one moment has no width
-                at = part.start
-                ax.vlines(times[at], low[at], high[at], color=RED, alpha=0.35, linewidth=1.5)
-            name = ""
+            lone = part.stop - part.start == 1  # an area of one moment has no width
+            for floor, top in _pieces(low[part], high[part], turns=turns):
+                at = times[part]
+                if lone or turns:
+                    ax.vlines(at, floor, top, color=RED, alpha=0.35, linewidth=1.5, label=name)
+                else:
+                    ax.fill_between(at, floor, top, color=RED, alpha=0.25, linewidth=0, label=name)
+                name = ""
     name = "filled"
     for part in _stretches(filled, joined=True):
         ax.plot(times[part], value[part], color=RED, linewidth=1.3, label=name)
@@ -63,6 +65,20 @@ def draw_series(
     low_end, high_end = ax.get_ylim()
     ax.set_ylim(low_end, high_end + 0.12 * (high_end - low_end))  # room for the legend
     return plainer(ax)
+
+
+def _pieces(
+    low: NDArray[np.float64], high: NDArray[np.float64], *, turns: bool
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Lower and upper ends to draw between; an interval of directions that goes over north,
+    clockwise from lower to upper, comes in two pieces."""
+    if not turns:
+        return [(low, high)]
+    over = low > high
+    return [
+        (low, np.where(over, 360.0, high)),
+        (np.where(over, 0.0, np.nan), np.where(over, high, np.nan)),
+    ]
 
 
 def _stretches(inside: NDArray[np.bool_], *, joined: bool) -> list[slice]:

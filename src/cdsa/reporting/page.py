@@ -19,8 +19,8 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from cdsa.cube import has_places, unit_of
-from cdsa.gaps import run_lengths
+from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.gaps import gap_starts, run_lengths
 from cdsa.inspection import Inspection, inspect_cube
 from cdsa.metrics import spreads
 from cdsa.pictures import draw_errors, draw_gaps, draw_places
@@ -29,6 +29,7 @@ from cdsa.reporting.timeline import packed_series
 from cdsa.results import Value, now
 from cdsa.scoring import Score
 from cdsa.sources.write import staged_text
+from cdsa.times import Clock
 
 WORST = 15
 DOTS = 110
@@ -67,6 +68,17 @@ class Story:
 
     settings: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
+    clock: Clock = field(default_factory=Clock)
+    """How the file writes its times."""
+
+    @property
+    def zone(self) -> str:
+        """The zone that times inside are in; none if the file has none."""
+        return "" if self.clock.zone is None or self.clock.wall else "UTC"
+
+    def stamp(self, time: np.datetime64) -> str:
+        """A time as the file writes it."""
+        return self.clock.write(np.array([time], dtype="datetime64[ns]"))[0]
 
 
 def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
@@ -76,18 +88,20 @@ def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
 
 def render(story: Story) -> str:
     """The page."""
-    looked = inspect_cube(story.cube)
+    looked, worst = inspect_cube(story.cube), worst_cells(story)
+    wanted = [] if worst.empty else list(worst["series"])
+    packed = packed_series(story.result, wanted, zone=story.zone)
     parts = [
         _head(story, looked),
         _contents(story, looked),
         _missing(story),
         _filled(story),
         _expected(story),
-        _timeline(),
-        _worst(story),
+        _timeline(packed),
+        _worst(story, worst),
         _settings(story),
     ]
-    data = json.dumps(packed_series(story.result), separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(packed, separators=(",", ":")).replace("<", "\\u003c")
     return PAGE.format(
         policy=POLICY,
         title=html.escape(f"{story.name}, filled"),
@@ -129,7 +143,8 @@ def _head(story: Story, looked: Inspection) -> str:
         (story.method, "method"),
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
-    span = f"{looked.first:%Y-%m-%d %H:%M} to {looked.last:%Y-%m-%d %H:%M}"
+    times = story.cube["time"].to_numpy()
+    span = html.escape(f"{story.stamp(times[0])} to {story.stamp(times[-1])}")
     return (
         f"<h1>{html.escape(story.name)}, filled</h1>\n<p class=soft>{span}</p>\n"
         f"<div class=facts>{boxes}</div>"
@@ -225,16 +240,23 @@ def _by(own: Score, key: str) -> str:
     return _table(head, rows, numbers=(1, 2, 4, 5))
 
 
-def _timeline() -> str:
+def _timeline(packed: Mapping[str, object]) -> str:
+    left_out = (
+        f"<p class=soft>{packed['left_out']:,} series with less to look at are left out, to keep "
+        "the page small.</p>"
+        if packed["left_out"]
+        else ""
+    )
     return _section(
         "Every series",
+        left_out,
         "<div class=bar><label>Station <select id=station></select></label>"
         "<label>Measurement <select id=measurement></select></label>"
         '<button id=nearer type=button aria-label="zoom in">+</button>'
         '<button id=further type=button aria-label="zoom out">−</button>'
         "<button id=whole type=button>all</button></div>",
-        '<canvas id=timeline tabindex=0 role=img aria-label="time line; arrows move it, plus and '
-        'minus zoom, 0 shows all"></canvas>',
+        '<canvas id=timeline tabindex=0 role=img aria-label="time line; arrows go from step to '
+        'step, page up and down move it, plus and minus zoom, 0 shows all"></canvas>',
         "<p id=here class=soft aria-live=polite></p>",
         "<p class=soft><span class=key>measured</span> &nbsp; "
         '<span class="key filled">filled</span> &nbsp; <span class="key band">interval</span></p>',
@@ -242,52 +264,51 @@ def _timeline() -> str:
 
 
 def worst_cells(story: Story) -> pd.DataFrame:
-    """Filled cells to check by hand: those with the widest intervals for their measurement or, if
-    there are none, in the longest gaps."""
+    """Filled cells to check by hand, one of each gap: those with the widest intervals for their
+    measurement or, where there are none, in the longest gaps."""
     result, cube = story.result, story.cube
     filled = (result["source"] == "filled").to_numpy()
-    runs = run_lengths(cube.isnull().to_numpy())
+    missing = cube.isnull().to_numpy()
+    runs = run_lengths(missing)
     doubt = runs.astype(np.float64)
-    if "lower" in result:
-        doubt = (result["upper"] - result["lower"]).to_numpy() / spreads(cube)
-    flat = np.where(filled & np.isfinite(doubt), doubt, -np.inf).ravel()
-    order = np.argsort(-flat, kind="stable")
-    found: list[dict[str, object]] = []
-    seen: set[tuple[int, int, int]] = set()
-    for number in order:
-        if len(found) == WORST or not np.isfinite(flat[number]):
-            break
-        t, l, m = (int(at) for at in np.unravel_index(number, filled.shape))  # noqa: E741
-        gap = (_first_of(cube, t, l, m), l, m)
-        if gap in seen:  # one cell of a gap says it for all of them
-            continue
-        seen.add(gap)
-        found.append(
+    if has_intervals(result):
+        width = (result["upper"] - result["lower"]).to_numpy()
+        turned = np.where(width >= 360, 360.0, width % 360)  # a direction's runs clockwise
+        doubt = np.where(angle_flags(cube), turned, width) / spreads(cube)
+    number = np.arange(len(missing))[:, None, None]
+    first = np.maximum.accumulate(np.where(gap_starts(missing), number, 0), axis=0)
+    where = np.argwhere(filled & np.isfinite(doubt))
+    order = where[np.argsort(-doubt[tuple(where.T)], kind="stable")]
+    gaps = np.column_stack([first[tuple(order.T)], order[:, 1:]])
+    _, foremost = np.unique(gaps, axis=0, return_index=True)
+    ends = [end for end in ("lower", "upper") if end in result]
+    return pd.DataFrame(
+        [
             {
                 "step": t,
-                "time": pd.Timestamp(cube["time"].to_numpy()[t]),
+                "time": cube["time"].to_numpy()[t],
                 "location": str(cube["location"].to_numpy()[l]),
                 "measurement": str(cube["measurement"].to_numpy()[m]),
                 "value": float(result["value"].to_numpy()[t, l, m]),
-                **{
-                    end: float(result[end].to_numpy()[t, l, m]) if end in result else np.nan
-                    for end in ("lower", "upper")
-                },
+                "lower": np.nan,
+                "upper": np.nan,
+                **{end: float(result[end].to_numpy()[t, l, m]) for end in ends},
                 "gap": int(runs[t, l, m]),
+                "series": (int(l), int(m)),
             }
-        )
-    return pd.DataFrame(found)
+            for t, l, m in order[np.sort(foremost)[:WORST]]  # noqa: E741
+        ]
+    )
 
 
-def _first_of(cube: xr.DataArray, t: int, l: int, m: int) -> int:  # noqa: E741
-    """The first step of the gap that a cell lies in."""
-    series = cube.to_numpy()[: t + 1, l, m]
-    known = np.flatnonzero(np.isfinite(series))
-    return int(known[-1]) + 1 if len(known) else 0
+def has_intervals(result: xr.Dataset) -> bool:
+    """Whether any filled cell has an interval."""
+    return "lower" in result and bool(
+        result["lower"].where(result["source"] == "filled").notnull().any()
+    )
 
 
-def _worst(story: Story) -> str:
-    worst = worst_cells(story)
+def _worst(story: Story, worst: pd.DataFrame) -> str:
     if worst.empty:
         return _section("Cells to check by hand", "<p>Nothing was filled.</p>")
     units = unit_of(story.cube)
@@ -301,13 +322,13 @@ def _worst(story: Story) -> str:
             f'data-location="{html.escape(row.location, quote=True)}" '
             f'data-measurement="{html.escape(row.measurement, quote=True)}">show</button>'
         )
-        cells = [f"{row.time:%Y-%m-%d %H:%M}", row.location, row.measurement, _number(row.value)]
+        cells = [story.stamp(row.time), row.location, row.measurement, _number(row.value)]
         cells += [interval, units[row.measurement], f"{row.gap:,}"]
         rows.append([*(html.escape(cell) for cell in cells), button])
     head = ["time", "station", "measurement", "filled with", "interval", "unit", "gap (steps)", ""]
     why = (
         "the widest intervals for their measurement"
-        if "lower" in story.result
+        if has_intervals(story.result)
         else "the longest gaps"
     )
     return _section(

@@ -6,30 +6,25 @@
   const station = document.getElementById("station");
   const measurement = document.getElementById("measurement");
   const here = document.getElementById("here");
-  const NOTHING = 65535;
   const timeAt = told.times ? (i) => told.times[i] : (i) => told.first + i * told.step;
   const view = { from: 0, to: told.count };
   let series = null, cursor = null;
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const numbers = (text, one) => {
-    const raw = bytes(text), view = new DataView(raw.buffer), out = new Float64Array(raw.length / 2);
-    for (let i = 0; i < out.length; i++) {
-      const code = view.getUint16(2 * i, true);
-      out[i] = code === NOTHING ? NaN : one.low + code * one.scale;
-    }
-    return out;
+  const numbers = (text) => {
+    const raw = bytes(text), view = new DataView(raw.buffer);
+    return Float32Array.from({ length: raw.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
   };
   const unpacked = (one) => {
     if (one.value) return one;
-    one.value = numbers(one.values, one);
+    one.value = numbers(one.values);
     const bits = bytes(one.filled);
     one.isFilled = Uint8Array.from(one.value, (_, i) => (bits[i >> 3] >> (i & 7)) & 1);
     one.at = new Int32Array(told.count);
     let n = 0;
     for (let i = 0; i < told.count; i++) one.at[i] = one.isFilled[i] ? n++ : -1;
-    one.lowEnd = one.lower ? numbers(one.lower, one) : null;
-    one.highEnd = one.upper ? numbers(one.upper, one) : null;
+    one.lowEnd = one.lower ? numbers(one.lower) : null;
+    one.highEnd = one.upper ? numbers(one.upper) : null;
     return one;
   };
   const options = (select, names) => {
@@ -51,7 +46,8 @@
     draw();
   };
 
-  const stamp = (i) => new Date(1000 * timeAt(i)).toISOString().slice(0, 16).replace("T", " ");
+  const plain = (i) => new Date(1000 * timeAt(i)).toISOString().slice(0, 16).replace("T", " ");
+  const stamp = (i) => plain(i) + (told.zone ? ` ${told.zone}` : "");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const number = (x) => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString() : "-");
 
@@ -96,8 +92,8 @@
     const labels = Math.max(2, Math.floor((right - left) / 130));
     for (let n = 0; n <= labels; n++) {
       const i = Math.min(told.count - 1, Math.round(view.from + (n / labels) * (view.to - view.from)));
-      const wide = (view.to - view.from) * (told.step || 3600) > 4 * 86400;
-      const text = wide ? stamp(i).slice(0, 10) : stamp(i).slice(5);
+      const wide = timeAt(Math.max(first, last - 1)) - timeAt(first) > 4 * 86400;
+      const text = wide ? plain(i).slice(0, 10) : plain(i).slice(5);
       pen.fillText(text, Math.min(right - 34, Math.max(left + 34, x(i))), bottom + 8);
     }
     pen.save();
@@ -108,8 +104,11 @@
       for (let i = first; i < last; i++) {
         const k = series.at[i];
         if (k < 0 || !Number.isFinite(series.lowEnd[k])) continue;
-        const from = y(series.highEnd[k]);
-        pen.fillRect(x(i) - half, from, 2 * half, Math.max(1, y(series.lowEnd[k]) - from));
+        const ends = [series.lowEnd[k], series.highEnd[k]];
+        const over = series.turns && ends[0] > ends[1];  // over north: two pieces
+        for (const [floor, ceiling] of over ? [[ends[0], 360], [0, ends[1]]] : [ends]) {
+          pen.fillRect(x(i) - half, y(ceiling), 2 * half, Math.max(1, y(floor) - y(ceiling)));
+        }
       }
     }
     const line = (wanted, style, width) => {  // a piece belongs to the gap if either end is filled
@@ -124,6 +123,11 @@
         pen.lineTo(x(i + 1), y(series.value[i + 1]));
       }
       pen.stroke();
+      for (let i = first; i < last; i++) {  // what has nothing beside it is a dot
+        if (Boolean(series.isFilled[i]) !== wanted || !Number.isFinite(series.value[i])) continue;
+        if (Number.isFinite(series.value[i - 1]) || Number.isFinite(series.value[i + 1])) continue;
+        pen.fillRect(x(i) - 1.5, y(series.value[i]) - 1.5, 3, 3);
+      }
     };
     line(false, colour("--ink"), 1.2);
     line(true, colour("--filled"), 1.8);
@@ -152,6 +156,13 @@
     from = Math.min(Math.max(0, from), told.count - wide);
     view.from = from; view.to = from + wide;
     draw();
+  };
+  const mark = (i) => {  // the step that is read out; in view
+    cursor = Math.min(told.count - 1, Math.max(0, i));
+    const wide = view.to - view.from;
+    if (cursor < view.from) show(cursor, cursor + wide);
+    else if (cursor > view.to - 1) show(cursor + 1 - wide, cursor + 1);
+    else draw();
   };
   const zoom = (factor, around) => {
     const middle = around === undefined ? (view.from + view.to) / 2 : around;
@@ -184,8 +195,10 @@
   for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { held = null; });
   canvas.addEventListener("pointerleave", () => { cursor = null; draw(); });
   canvas.addEventListener("keydown", (event) => {
-    const wide = view.to - view.from, by = { ArrowLeft: -0.2, ArrowRight: 0.2 }[event.key];
+    const wide = view.to - view.from, by = { PageUp: -0.5, PageDown: 0.5 }[event.key];
+    const next = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) show(view.from + by * wide, view.to + by * wide);
+    else if (next) mark((cursor === null ? Math.round((view.from + view.to) / 2) : cursor) + next);
     else if (event.key === "+" || event.key === "=") zoom(0.7);
     else if (event.key === "-") zoom(1.4);
     else if (event.key === "0") show(0, told.count);
@@ -204,6 +217,7 @@
       measurement.value = button.dataset.measurement;
       pick();
       const at = Number(button.dataset.step);
+      cursor = at;
       show(at - 60, at + 60);
       canvas.scrollIntoView({ block: "center" });
       canvas.focus();

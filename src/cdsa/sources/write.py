@@ -180,7 +180,7 @@ def _staged(targets: Sequence[Path]) -> Iterator[list[Path]]:
 def staged_others(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
     """The same for files that are no tables, whatever their names end with."""
     for target in targets:
-        check_output(target, overwrite=overwrite)
+        check_file(target, overwrite=overwrite)
     with _staged(targets) as parts:
         yield parts
 
@@ -200,17 +200,21 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
             raise OutputError(
                 f"{target} can be written as CSV or Parquet only. Choose another ending"
             )
-        check_output(target, overwrite=overwrite)
+        (_check_output if form == "zarr" else check_file)(target, overwrite=overwrite)
         if form in ("netcdf", "zarr"):
             engine_of(form)  # says which extra is missing
-        if target.is_dir() and form != "zarr":
-            raise OutputError(f"{target} is a folder. Choose another name")
         if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")
 
 
-def check_output(target: Path, *, overwrite: bool) -> None:
-    """Refuse a file that is there already, or has no folder to be in."""
+def check_file(target: Path, *, overwrite: bool) -> None:
+    """Refuse a file that is there already, is a folder, or has none to be in."""
+    if target.is_dir():
+        raise OutputError(f"{target} is a folder. Choose another name")
+    _check_output(target, overwrite=overwrite)
+
+
+def _check_output(target: Path, *, overwrite: bool) -> None:
     if target.exists() and not overwrite:
         raise OutputError(
             f"{target} exists already. Choose another name, or replace it with --overwrite"

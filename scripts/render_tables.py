@@ -235,9 +235,8 @@ def our_rates(data: str, metric: str, rivals: list[str], table: str) -> str:
     told = data == "kdd2018"
     names = [*rivals, *(["the paper's CDSA"] if told else []), "cdsa"]
     rows = [["missing", *names, "below the best simple one", "in 90% interval", "minutes", "steps"]]
-    for rate in sorted(ours["rate"].unique()):
+    for (rate, _), own in ours.groupby(["rate", "minutes"]):
         at = records[records["rate"] == rate]
-        own = ours[ours["rate"] == rate]
         simple = {name: at[at["method"] == name][metric].mean() for name in rivals}
         theirs = paper.figure("cdsa-paper", f"{rate:g}", metric) if told else None
         rows.append(

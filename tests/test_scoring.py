@@ -10,7 +10,16 @@ from cdsa.errors import ConfigError
 from cdsa.masks import Given
 from cdsa.method import make_method
 from cdsa.metrics import Errors, measure
-from cdsa.scoring import Score, better_for, choose, compare, hidden_cells, score, summarise
+from cdsa.scoring import (
+    Score,
+    better_for,
+    choose,
+    compare,
+    hidden_cells,
+    in_words,
+    score,
+    summarise,
+)
 from conftest import network
 
 
@@ -183,7 +192,8 @@ def test_what_is_chosen_by_measurement_fills_each_with_its_own_and_says_so():
     cube = cube.copy(data=cube.to_numpy())
     choice = choose(["linear", "idw"], cube, "bursts:+0.2", parted=True)
     alone = choose([choice.best], cube, "bursts:+0.2")
-    assert choice.parts and choice.label.startswith(f"{choice.best}, ")
+    assert choice.parts and choice.label.startswith(f"{choice.best}; ")
+    assert in_words("a", {"x": "b", "y": "c", "z": "b"}) == "a; b for x, z; c for y"
     for kind in (str(name) for name in cube["measurement"].to_numpy()):
         name = choice.parts.get(kind, choice.best)
         own = make_method(name)[1].fit(cube).fill(cube).sel(measurement=kind)

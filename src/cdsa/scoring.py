@@ -197,7 +197,13 @@ class Choice:
     @property
     def label(self) -> str:
         """What was chosen, in words."""
-        return ", ".join([self.best, *(f"{name} for {kind}" for kind, name in self.parts.items())])
+        return in_words(self.best, self.parts)
+
+
+def in_words(best: str, parts: Mapping[str, str]) -> str:
+    """A method, and those that some measurements have of their own: 'cdsa; mice for temp, dewp'."""
+    kinds = {name: [k for k, other in parts.items() if other == name] for name in parts.values()}
+    return "; ".join([best, *(f"{name} for {', '.join(own)}" for name, own in kinds.items())])
 
 
 def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:

@@ -24,7 +24,16 @@ from cdsa.method import methods as all_methods
 from cdsa.method.parted import ByMeasurement, ByPlace
 from cdsa.metrics import KEYS
 from cdsa.results import Value, plain
-from cdsa.scoring import Choice, Score, candidates, choose, compare, hidden_cells, score
+from cdsa.scoring import (
+    Choice,
+    Score,
+    candidates,
+    choose,
+    compare,
+    hidden_cells,
+    in_words,
+    score,
+)
 from cdsa.sources.files import Source
 from cdsa.train.run import Run
 
@@ -74,7 +83,7 @@ class Chosen:
     @property
     def label(self) -> str:
         """The method, and those of some measurements."""
-        return ", ".join([self.best, *(f"{name} for {kind}" for kind, name in self.parts.items())])
+        return in_words(self.best, self.parts)
 
     @property
     def errors(self) -> list[dict[str, Value]]:

@@ -15,9 +15,7 @@ folder = Path("examples-out")
 folder.mkdir(exist_ok=True)
 table = folder / "weather.csv"
 demo = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
-demo[demo["time"] < "2013-03-01"].to_csv(
-    table, index=False
-)  # or any table of yours
+demo[demo["time"] < "2013-03-01"].to_csv(table, index=False)  # or any table of yours
 
 source = cdsa.open_source(table, angles=["wind_dir"], bounds={"precip": (0, None)})
 print(source)  # what was recognised

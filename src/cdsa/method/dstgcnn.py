@@ -160,9 +160,9 @@ class DstGcnn(OnGraph):
 DstGcnn.PRESETS = {
     "small": DstGcnn(
         model=DstGcnnConfig(channels=8, layers=2),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        train=replace(training(), minutes=None, epochs=1, batch=8, validate_every=5),
         steps=6,
         horizon=6,
-        stride=3,
+        stride=6,
     ),
 }

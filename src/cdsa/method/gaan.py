@@ -136,9 +136,9 @@ class Gaan(OnGraph):
 Gaan.PRESETS = {
     "small": Gaan(
         model=GaanConfig(hidden=8, layers=1, heads=2, d=4, gate=4, fading=10.0),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
+        train=replace(training(), minutes=None, epochs=1, batch=8, validate_every=5),
         steps=6,
         horizon=6,
-        stride=3,
+        stride=6,
     ),
 }

@@ -128,10 +128,11 @@ def together(steps=600):
         (Brits(model=BritsConfig(hidden=16)), 12, 5e-3),
         (Iin(model=IinConfig(hidden=16, layers=1, rounds=2)), 25, 1e-2),
         (Dcrnn(model=DcrnnConfig(hidden=16, layers=1, walks=1)), 25, 1e-2),
-        (
+        pytest.param(
             Mtsi(model=MtsiConfig(hidden=64, noise=48, following=150, critics=1, search=40)),
             30,
             5e-3,
+            marks=pytest.mark.slow,
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -114,7 +114,7 @@ def test_the_order_of_stations_does_not_matter(cube):
 def test_a_direction_is_one_measurement(cube):
     degrees = (cube * 40 % 360).assign_coords(angle=("measurement", [True, False, False]))
     filler = trained("cdsa", degrees)
-    for number in range(30):
+    for number in range(0, 30, 3):
         cell = a_gap(degrees, number)
         reasons = filler.explain(degrees, *cell)
         assert reasons.shares.sum().item() == pytest.approx(1, abs=1e-5)
@@ -134,7 +134,7 @@ def test_deleting_the_foremost_cells_moves_a_value_more_than_deleting_others():
     cube = network(steps=300, stations=5, measurements=2, missing=0.2)
     filler = trained("cdsa", cube)
     rng, more = np.random.default_rng(0), 0
-    for number in rng.choice(np.isnan(cube.to_numpy()).sum(), 20, replace=False):
+    for number in rng.choice(np.isnan(cube.to_numpy()).sum(), 15, replace=False):
         cell = a_gap(cube, number)
         reasons = filler.explain(cube, *cell)
         seen = np.argwhere(reasons.shares.to_numpy() > 0)
@@ -147,7 +147,7 @@ def test_deleting_the_foremost_cells_moves_a_value_more_than_deleting_others():
             whole = filler.fill(reasons.values)
             moved.append(abs(told - whole.sel(time=cell[0], location=cell[1], measurement=cell[2])))
         more += bool(moved[0] > moved[1])
-    assert more >= 16
+    assert more >= 12
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,10 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
 from cdsa.method.graph import OnGraph
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
-from cdsa.models.seq2seq import SequenceToSequence, inputs_of
+from cdsa.models.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
 
@@ -35,7 +34,7 @@ PAST = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class DcrnnConfig:
+class DcrnnConfig(Sampled):
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
@@ -47,14 +46,9 @@ class DcrnnConfig:
     walks: int = 2
     """Steps of the longest walk."""
 
-    fading: float = 2000.0
-    """Lessons in which the share of true values that the decoder starts from falls by half or so;
-    0 for none."""
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_below_one(self, "hidden", "layers", "walks")
-        if self.fading < 0:
-            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps or, of none, that fills."""

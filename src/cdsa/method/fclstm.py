@@ -14,15 +14,14 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.seq2seq import SequenceToSequence, State
+from cdsa.models.seq2seq import Sampled, SequenceToSequence, State
 from cdsa.train.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class FcLstmConfig:
+class FcLstmConfig(Sampled):
     """Widths of the network."""
 
     situated: ClassVar[bool] = False
@@ -31,14 +30,10 @@ class FcLstmConfig:
     """Channels of the state of a layer."""
 
     layers: int = 2
-    fading: float = 2000.0
-    """Lessons in which the share of true values that the decoder starts from falls by half or so;
-    0 for none."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_below_one(self, "hidden", "layers")
-        if self.fading < 0:
-            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""

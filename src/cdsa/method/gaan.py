@@ -22,11 +22,10 @@ import torch
 from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
-from cdsa.errors import ConfigError
 from cdsa.method.graph import OnGraph
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import GraphCell, graph_around
-from cdsa.models.seq2seq import SequenceToSequence
+from cdsa.models.seq2seq import Sampled, SequenceToSequence
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
 
@@ -35,7 +34,7 @@ PAST = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaanConfig:
+class GaanConfig(Sampled):
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
@@ -51,14 +50,9 @@ class GaanConfig:
     gate: int = 32
     """Channels of what the gates are told of the neighbours."""
 
-    fading: float = 2000.0
-    """Lessons in which the share of true values that the decoder starts from falls by half or so;
-    0 for none."""
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_below_one(self, "hidden", "layers", "heads", "d", "gate")
-        if self.fading < 0:
-            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""

@@ -9,6 +9,7 @@ Letters: b window of the batch, t time, l location, m measurement, f inputs of a
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 import torch
@@ -20,6 +21,19 @@ from cdsa.models.surroundings import Surroundings
 State = tuple[Tensor, ...]
 LESSON = 977
 """Beside the number of the lesson, what its dice are cast from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """Settings of scheduled sampling."""
+
+    fading: float = 2000.0
+    """Lessons in which the share of true values that the decoder starts from falls by half or so;
+    0 for none."""
+
+    def __post_init__(self) -> None:
+        if self.fading < 0:
+            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
 
 
 class Cell(Protocol):

@@ -10,7 +10,7 @@ from cdsa.method.resemblance import possible
 from cdsa.method.usual import ROUGHEST, roughness
 from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging
+from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull
 from cdsa.models.surroundings import Surroundings, easy_answer
 
 STEPS, PLACES, KINDS = 6, 5, 2
@@ -127,6 +127,26 @@ def test_many_stations_are_solved_in_single_precision(nugget):
     (rough, slope), (exact, exact_slope) = found
     assert (rough - exact).abs().max() < 0.005
     torch.testing.assert_close(slope, exact_slope, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("kernels", [1, 2])
+def test_the_gradient_of_the_pull_is_that_of_its_equations(kernels):
+    source = torch.Generator().manual_seed(4)
+    parts, trust, sides = (
+        torch.randn(shape, generator=source, dtype=torch.float64)
+        for shape in ((kernels, 2, 4, 4), (2, 2, 3, 4), (2, 2, 3, 4, 2))
+    )
+    trust = trust.abs()
+    trust[0, 0, 0, :2] = 0.0
+
+    def pull(parts, trust, sides):
+        return Pull.apply(parts @ parts.mT, trust, sides)
+
+    told = pull(parts, trust, sides)
+    heard = torch.einsum("bmlk, bmtkr -> bmtlr", (parts @ parts.mT).expand(2, -1, -1, -1), told)
+    torch.testing.assert_close(told, trust.unsqueeze(-1) * (sides - heard))
+    trust = trust + 0.1  # beside zero there is no slope to compare with
+    assert torch.autograd.gradcheck(pull, [x.requires_grad_() for x in (parts, trust, sides)])
 
 
 def test_a_station_of_which_nothing_is_usual_says_nothing_of_what_is_unusual():

@@ -11,9 +11,11 @@ Letters: b window of the batch, t time, l and k locations, m measurement.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, einsum, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from cdsa.models.surroundings import EasyAnswer, Surroundings
@@ -53,12 +55,11 @@ class Kriging(nn.Module):
     def forward(
         self, lines: Tensor, believed: Tensor, easy: EasyAnswer, around: Surroundings
     ) -> Tensor:
-        trust = einsum("btlm -> bmtl", torch.where(believed, self.noise(easy, around).rsqrt(), 0.0))
-        lines, kernel = einsum("btlm -> bmtl", lines), self.kernel(around)
-        pairs = trust.unsqueeze(-1) * kernel.unsqueeze(2) * trust.unsqueeze(-2)  # (b, m, t, l, k)
-        own = torch.eye(pairs.shape[-1], dtype=pairs.dtype, device=pairs.device)
-        sides = trust.unsqueeze(-1) * torch.stack([lines, torch.ones_like(lines)], dim=-1)
-        pull = trust.unsqueeze(-1) * torch.linalg.solve(own + pairs, sides)
+        trust = torch.where(believed, self.noise(easy, around).reciprocal(), 0.0)
+        trust, lines = einsum("btlm -> bmtl", trust), einsum("btlm -> bmtl", lines)
+        kernel = self.kernel(around)
+        sides = torch.stack([lines, torch.ones_like(lines)], dim=-1)
+        pull: Tensor = Pull.apply(kernel, trust, sides)  # type: ignore[no-untyped-call]
         told, ones = pull.unbind(-1)
         mean = told.sum(-1, keepdim=True) / (ones.sum(-1, keepdim=True) + MEAN_TRUST)
         kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, told - mean * ones)
@@ -83,3 +84,44 @@ class Kriging(nn.Module):
         alone = torch.eye(len(apart), dtype=own.dtype, device=own.device)
         told: Tensor = (1 - own) * kernel + own * alone
         return told
+
+
+class Pull(torch.autograd.Function):
+    """Kernel (b or 1, m, l, k), trust (b, m, t, l), sides (b, m, t, l, r) -> pull, of the shape of
+    the sides: `pull = trust (sides - kernel pull)`, solved moment by moment.
+
+    Trust is one over the variance of the noise, and may be zero. Written by hand since a moment's
+    matrix then takes part in nothing but its own factorisation: the gradient is another pull.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Tensor, trust: Tensor, sides: Tensor) -> Tensor:
+        root = trust.sqrt()
+        pairs = root.unsqueeze(-1) * kernel.unsqueeze(2)
+        pairs *= root.unsqueeze(-2)
+        pairs.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        factor, failed = torch.linalg.cholesky_ex(pairs)
+        if failed.any():  # by rounding: likeness is mended beforehand
+            factor = torch.linalg.cholesky(pairs.double()).to(pairs.dtype)
+        pull = _solved(factor, root, sides)
+        ctx.save_for_backward(kernel, trust, sides, factor, pull)
+        return pull
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, wish: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kernel, trust, sides, factor, pull = ctx.saved_tensors
+        side = _solved(factor, trust.sqrt(), wish)
+        left, asked = (_heard(kernel, part) for part in (pull, side))
+        by_trust = ((wish - asked) * (sides - left)).sum(-1)
+        by_kernel = -einsum("bmtlr, bmtkr -> bmlk", side, pull)
+        return by_kernel.sum_to_size(kernel.shape), by_trust, side
+
+
+def _solved(factor: Tensor, root: Tensor, sides: Tensor) -> Tensor:
+    root = root.unsqueeze(-1)
+    return root * torch.cholesky_solve(root * sides, factor)
+
+
+def _heard(kernel: Tensor, pull: Tensor) -> Tensor:
+    return einsum("bmlk, bmtkr -> bmtlr", kernel.expand(len(pull), -1, -1, -1), pull)

@@ -72,7 +72,7 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa.cli import networks, show, work
+    from cdsa.cli import choosing, networks, notes, show
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, fill_with
     from cdsa.method import info_of
@@ -81,7 +81,7 @@ def fill(
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
-    work.refuse_report(report, overwrite=overwrite)
+    choosing.refuse_report(report, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.METHOD)
     check_share(interval)
     if model is None:
@@ -96,25 +96,25 @@ def fill(
         source = source if at is None else source.at(at)
     show.print_notes(source, show.err if json else show.out)
     if at is not None:
-        work.note_far_places(learnt_from, source.cube)
+        notes.tell_far_places(learnt_from, source.cube)
     if model is not None:
         trained = _load(model, training, source.cube)
         told = tuple(networks.say_elsewhere(trained, source.cube)) if check else ()
-        choice = work.Chosen(trained, trained.method.label, None, told)
+        choice = choosing.Chosen(trained, trained.method.label, None, told)
     else:
-        choice = work.chosen(given, learnt_from, source.cube, training, check=check)
-        work.note_short_windows(work.main_part(choice.filler))
+        choice = choosing.chosen(given, learnt_from, source.cube, training, check=check)
+        notes.tell_short_windows(choosing.main_part(choice.filler))
     for line in choice.told:
         (show.note if json else show.say)(line)
     with show.busy(f"filling with {choice.best}"):
         result = fill_with(choice.filler, source.cube, interval=interval)
-    work.note_below_zero(source.cube, result)
+    notes.tell_below_zero(source.cube, result)
     with show.busy("writing"):
-        pages = {report: work.report_of(source, result, choice)} if report is not None else {}
+        pages = {report: choosing.report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
         staged_text(pages, overwrite=overwrite)
         outputs += list(pages)
-    records = work.fill_records(result, choice)
+    records = choosing.fill_records(result, choice)
     if json:
         show.print_json(records)
     else:
@@ -144,7 +144,7 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
-    from cdsa.cli import networks, progress, show, work
+    from cdsa.cli import networks, notes, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, forecast_with, split_known
     from cdsa.method import info_of
@@ -168,7 +168,7 @@ def forecast(
     past, future = split_known(source.cube, in_advance)
     longer = source.ahead(steps, future.sizes["time"])
     show.print_notes(source, show.err if json else show.out)
-    work.note_known(past, future, in_advance, steps)
+    notes.tell_known(past, future, in_advance, steps)
     filler: Filler
     if model is not None:
         filler = _load(model, training, source.cube, steps)
@@ -180,7 +180,7 @@ def forecast(
             given = str(getattr(made, "label", given))
             filler = made.fit(past)
             errors = work.forecast_errors(filler, made, past, steps)
-        work.note_short_windows(filler)
+        notes.tell_short_windows(filler)
     if not errors:
         show.note("the table is too short to keep a part of it for an exam: no error can be told")
     with show.busy(f"foreseeing with {given}"):
@@ -220,7 +220,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
-    from cdsa.cli import networks, progress, show, work
+    from cdsa.cli import networks, notes, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.method import info_of
     from cdsa.method.network import pick_device
@@ -243,7 +243,7 @@ def train(
     with progress.training(training, active=True, folder=output) as run:
         made = make_trained(name, training, ahead=forecast or 0, run=run, known=in_advance)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
-    work.note_short_windows(filler)
+    notes.tell_short_windows(filler)
     save_filler(filler, output, command=work.command_line())
     stopped = filler.network is not None and not filler.network.place.over
     if not stopped:

@@ -158,13 +158,13 @@ class _Wish:
         return figure
 
     def map(self) -> "Figure":
-        from cdsa.cli import work
+        from cdsa.cli import comparing
         from cdsa.pictures import draw_places
         from cdsa.pictures.figures import new_figure
 
         errors, unit = None, ""
         if self.methods:
-            (scored,) = work.score_with_progress(
+            (scored,) = comparing.score_with_progress(
                 self.methods[:1], self.cube, self.hide, 1, 0, None, self.training
             )
             table = scored.table("location")
@@ -174,12 +174,14 @@ class _Wish:
         return figure
 
     def errors(self) -> "Figure":
-        from cdsa.cli import work
+        from cdsa.cli import comparing
         from cdsa.pictures import draw_errors
         from cdsa.pictures.figures import new_figure
 
         names = self.methods or ("linear", "climatology")
-        scores = work.score_with_progress(names, self.cube, self.hide, 1, 0, None, self.training)
+        scores = comparing.score_with_progress(
+            names, self.cube, self.hide, 1, 0, None, self.training
+        )
         figure = new_figure(6.5, 3.8)
         draw_errors(scores, figure.axes[0])
         return figure

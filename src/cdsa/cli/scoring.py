@@ -48,16 +48,16 @@ def score(
     record: Record = None,
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
-    from cdsa.cli import show, work
+    from cdsa.cli import comparing, show
     from cdsa.scoring import best_method
     from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    by = work.read_by(by)
+    by = comparing.read_by(by)
     show.print_notes(source, show.err if json else show.out)
-    names = methods.split(",") if methods else work.usable_methods(source.cube)
-    scores = work.score_with_progress(names, source.cube, hide, repeat, seed, test, training)
+    names = methods.split(",") if methods else comparing.usable_methods(source.cube)
+    scores = comparing.score_with_progress(names, source.cube, hide, repeat, seed, test, training)
     records = [entry for scored in scores for entry in scored.records(by)]
     _record(record, records, data=file.name, seed=seed)
     if json:
@@ -93,7 +93,7 @@ def demo(
     from dataclasses import replace
     from importlib.util import find_spec
 
-    from cdsa.cli import show, work
+    from cdsa.cli import choosing, comparing, show
     from cdsa.filling import fill_with
     from cdsa.inspection import inspect_cube
     from cdsa.sources.demo import open_demo_source
@@ -105,12 +105,14 @@ def demo(
     show.heading("1. What is in the table (cdsa info)")
     show.print_inspection(source, inspect_cube(source.cube))
     show.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
-    names = work.usable_methods(source.cube)
+    names = comparing.usable_methods(source.cube)
     training: Training = {} if minutes is None else {"minutes": minutes}
-    choice = work.choose_with_progress(names, source.cube, hide, training)
+    choice = comparing.choose_with_progress(names, source.cube, hide, training)
     scores = list(choice.scores)
     if repeat > 1:
-        more = work.score_with_progress(names, source.cube, hide, repeat - 1, 1, None, training)
+        more = comparing.score_with_progress(
+            names, source.cube, hide, repeat - 1, 1, None, training
+        )
         scores += [replace(scored, repeat=scored.repeat + 1) for scored in more]
     show.print_scores(scores)
     records = [entry for scored in scores for entry in scored.records()]
@@ -120,10 +122,10 @@ def demo(
     result = fill_with(choice.filler, source.cube)
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
-    told = work.Chosen(choice.filler, best, choice.expected, scores=choice.scores)
+    told = choosing.Chosen(choice.filler, best, choice.expected, scores=choice.scores)
     outputs, report = [output, detail], folder / "report.html"
     if find_spec("matplotlib") is not None:
-        staged_text({report: work.report_of(source, result, told)}, overwrite=True)
+        staged_text({report: choosing.report_of(source, result, told)}, overwrite=True)
         outputs.append(report)
-    show.print_filled(source, result, work.fill_records(result, told), told.expected, outputs)
+    show.print_filled(source, result, choosing.fill_records(result, told), told.expected, outputs)
     sys.stdout.flush()

@@ -11,7 +11,7 @@ import cdsa
 from cdsa.cube import append_places, append_times, make_cube
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import fill_with, forecast_with, split_known
-from cdsa.method import default, make_method, neural
+from cdsa.method import default, learning, make_method, neural
 from cdsa.method.default import Cdsa
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.geographic import GeographicConfig
@@ -164,7 +164,7 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
         seen.append([windows.values, windows.truth, around.usual, around.likeness, exam.truth])
         raise InterruptedError
 
-    monkeypatch.setattr(neural, "train", spy)
+    monkeypatch.setattr(learning, "train", spy)
     for truth in (cube, cube.where(~hidden, 1e6)):
         with pytest.raises(InterruptedError):
             score(small(), truth, hidden)
@@ -179,8 +179,8 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
         seen.append(windows.take(torch.arange(len(windows))))
         raise InterruptedError
 
-    monkeypatch.setattr(neural, "train", spy)
-    monkeypatch.setattr(neural.Scaler, "learn", lambda cube: default_scaler(cube))
+    monkeypatch.setattr(learning, "train", spy)
+    monkeypatch.setattr(learning.Scaler, "learn", lambda cube: default_scaler(cube))
     other = cube.copy()
     other[100] += 50.0
     for truth in (cube, other):
@@ -194,7 +194,7 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
 
 def default_scaler(cube):
     one = xr.ones_like(cube.isel(time=0, location=0, drop=True))
-    return neural.Scaler(0 * one, one)
+    return learning.Scaler(0 * one, one)
 
 
 def test_it_is_saved_and_loaded_with_frame_and_calibration(filler, tmp_path):

@@ -13,9 +13,9 @@ import cdsa
 from cdsa.cube import append_times, describe
 from cdsa.errors import ConfigError, OutputError
 from cdsa.filling import forecast_with
-from cdsa.method import make_method, neural
+from cdsa.method import learning, make_method
+from cdsa.method.learning import fingerprint
 from cdsa.method.network import pick_device
-from cdsa.method.neural import fingerprint
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
 from cdsa.method.saved import load_filler, open_folder, save_filler
 from cdsa.models.axes import MANNERS
@@ -163,8 +163,8 @@ def spied(monkeypatch):
         seen.update(windows=windows, exam=exam)
         return real(model, windows, exam, *args, **kwargs)
 
-    real = neural.train
-    monkeypatch.setattr(neural, "train", spy)
+    real = learning.train
+    monkeypatch.setattr(learning, "train", spy)
     return seen
 
 

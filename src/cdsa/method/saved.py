@@ -13,8 +13,9 @@ from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.method import REGISTRY, class_of
 from cdsa.method.frame import Frame
 from cdsa.method.intervals import Calibration
+from cdsa.method.learning import build
 from cdsa.method.network import Axes, Network, pick_device
-from cdsa.method.neural import Neural, NeuralFiller, build
+from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.usual import Slots, Usual
 from cdsa.models.axes import Sizes
 from cdsa.results import provenance

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa import defaults
+from cdsa.choosing import Chosen, carry_out, plan
 from cdsa.cube import append_times, check_cube
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import Filler, Method, fill_and_ends, make_method
-from cdsa.scoring import Score, candidates, choose, within
+from cdsa.results import Value, plain
+from cdsa.scoring import Score, within
 
 logger = logging.getLogger("cdsa")
 WIDEST = 0.99
@@ -50,28 +53,18 @@ def fill(
         if minutes is not None:
             raise ConfigError("minutes are for learning, but this has learnt already")
         return fill_with(method, cube, interval=interval)
-    filler, name, scored = learnt(cube, cast("str | Method", method), minutes)
-    result = fill_with(filler, cube, interval=interval).assign_attrs(method=name)
-    return result if scored is None else result.assign_attrs(expected_error=_in_words(scored))
-
-
-def learnt(
-    cube: xr.DataArray, method: str | Method, minutes: float | None = None
-) -> tuple[Filler, str, Score | None]:
-    """What a method has learnt from the cube, its name and, if 'auto' has chosen it, its score on
-    the cells that were hidden for the choice."""
-    if method == defaults.AUTO:
-        network = within(make_method(defaults.NETWORK)[1], minutes)
-        try:
-            if cube.isnull().any() and cube.notnull().sum() >= defaults.LEAST_CELLS:
-                choice = choose(candidates(cube, network), cube, parted=True)
-                return choice.filler, choice.label, choice.expected
-        except ConfigError as reason:  # too few cells to hide some and learn from others
-            logger.warning("no method could be chosen by trial: %s", reason)
-        method = defaults.SIMPLER[0]
-        minutes = None
-    name, made = make_method(method)
-    return within(made, minutes).fit(cube), name, None
+    made = cast("str | Method", method)
+    if made == defaults.AUTO:
+        to_try = plan(defaults.AUTO, cube)
+        network = make_method(to_try.method)[1]
+        choice = carry_out(to_try, within(network, minutes) if to_try.auto else network)
+    else:
+        name, own = make_method(made)
+        choice = Chosen(within(own, minutes).fit(cube), name, None)
+    result = fill_with(choice.filler, cube, interval=interval).assign_attrs(method=choice.label)
+    if not choice.expected:
+        return result
+    return result.assign_attrs(expected_error=_in_words(choice.expected))
 
 
 def _in_words(scored: Score) -> str:
@@ -245,3 +238,23 @@ def count_sources(result: xr.Dataset) -> dict[str, dict[str, int]]:
     counts = {word: (source == word).sum(axis=(0, 1)) for word in OF_A_FILL}
     names = [str(name) for name in result["measurement"].to_numpy()]
     return {n: {word: int(counts[word][m]) for word in OF_A_FILL} for m, n in enumerate(names)}
+
+
+def fill_records(result: xr.Dataset, choice: Chosen) -> list[dict[str, Value]]:
+    """Flat records of a fill, one per measurement; errors from the check, or from a network. Those
+    at places without a sensor are told apart."""
+    elsewhere, expected = choice.elsewhere, choice.expected
+    at_places = elsewhere.table("measurement")["mae"] if elsewhere else pd.Series(dtype=float)
+    figures = pd.DataFrame(choice.errors, columns=["measurement", "mae", "rmse"])
+    figures = expected.table("measurement") if expected else figures.set_index("measurement")
+    records: list[dict[str, Value]] = []
+    for name, counts in count_sources(result).items():
+        method = choice.parts.get(name, choice.best)
+        record: dict[str, Value] = {"measurement": name, "method": method, **counts}
+        for figure in ("mae", "rmse"):
+            known = name in figures.index
+            record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
+        if elsewhere:
+            record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
+        records.append(record)
+    return records

@@ -7,6 +7,7 @@ import typer
 
 from cdsa.cli.options import File, Json
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
+from cdsa.words import number
 
 if TYPE_CHECKING:
     from cdsa.method.reasons import Cell, Reasons
@@ -96,7 +97,7 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
     when = escape(_stamp(cell, clock))
     show.out.print(
         f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], {when}: "
-        f"filled with [bold]{show.number(reasons.value, 4)}[/] {escape(unit)}"
+        f"filled with [bold]{number(reasons.value, 4)}[/] {escape(unit)}"
     )
     if not told:
         show.say("nothing was measured around it: this is what is usual")
@@ -112,7 +113,7 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
             escape(_stamp(reason.cell, clock)),
             escape(reason.cell.location),
             escape(reason.cell.measurement),
-            show.number(reason.value, 4),
+            number(reason.value, 4),
         )
     show.out.print(table)
     rest = 1 - sum(reason.share for reason in told)

@@ -72,9 +72,10 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
+    from cdsa.choosing import Chosen, main_part
     from cdsa.cli import choosing, networks, notes, show
     from cdsa.errors import ConfigError
-    from cdsa.filling import check_share, fill_with
+    from cdsa.filling import check_share, fill_records, fill_with
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs, staged_text
@@ -100,10 +101,10 @@ def fill(
     if model is not None:
         trained = _load(model, training, source.cube)
         told = tuple(networks.say_elsewhere(trained, source.cube)) if check else ()
-        choice = choosing.Chosen(trained, trained.method.label, None, told)
+        choice = Chosen(trained, trained.method.label, None, told)
     else:
         choice = choosing.chosen(given, learnt_from, source.cube, training, check=check)
-        notes.tell_short_windows(choosing.main_part(choice.filler))
+        notes.tell_short_windows(main_part(choice.filler))
     for line in choice.told:
         (show.note if json else show.say)(line)
     with show.busy(f"filling with {choice.best}"):
@@ -114,7 +115,7 @@ def fill(
         save_all(source, result, output, detail=detail, overwrite=overwrite)
         staged_text(pages, overwrite=overwrite)
         outputs += list(pages)
-    records = choosing.fill_records(result, choice)
+    records = fill_records(result, choice)
     if json:
         show.print_json(records)
     else:

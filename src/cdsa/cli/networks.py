@@ -18,6 +18,7 @@ from cdsa.method import Learnt
 from cdsa.results import Value
 from cdsa.scoring import Score, hidden_cells, try_method
 from cdsa.sources.files import Source
+from cdsa.words import number, several
 
 if TYPE_CHECKING:
     from cdsa.experiments.complexity import Cost
@@ -65,10 +66,10 @@ def print_trained(
     """How a training went and where the network is."""
     if records:
         first = records[0]
-        steps = show.several(int(first["steps"] or 0), "step")
+        steps = several(int(first["steps"] or 0), "step")
         show.out.print(
             f"{first['method']}: {first['variables']:,} variables, {steps} in "
-            f"{show.number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
+            f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
         )
         if first["measurement"] is not None:
             _print_errors(records, "error on cells kept from training")
@@ -93,15 +94,15 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     if scored is not None:
         errors = {str(r["measurement"]): r["mae"] for r in scored.records() if not r["overall"]}
         told.append(
-            f"at {show.several(int(strange.sum()), 'station')} that the network was not trained "
+            f"at {several(int(strange.sum()), 'station')} that the network was not trained "
             f"on: error {_listed(errors, unit_of(cube))} on "
-            f"{show.several(scored.hidden, 'measured cell')} hidden from it"
+            f"{several(scored.hidden, 'measured cell')} hidden from it"
         )
     silent = network.placed(cube).never_measured(cube)
     errors = {str(error["measurement"]): error["mae_elsewhere"] for error in filler.errors}
     if silent.any() and any(error is not None for error in errors.values()):
         told.append(
-            f"at {show.several(int(silent.sum()), 'place')} without a sensor: error "
+            f"at {several(int(silent.sum()), 'place')} without a sensor: error "
             f"{_listed(errors, unit_of(cube))} when stations it was trained on were hidden whole"
         )
     return told
@@ -121,7 +122,7 @@ def _score_at(
 
 def _listed(errors: Mapping[str, Value], units: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{name} {show.number(float(error))} {units.get(name, '')}".rstrip()
+        f"{name} {number(float(error))} {units.get(name, '')}".rstrip()
         for name, error in errors.items()
         if error is not None
     )
@@ -140,7 +141,7 @@ def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
             escape(str(record["measurement"])),
             escape(str(record.get("unit") or "")),
             f"{record['cells']:,}",
-            show.number(float(error)) if error is not None else "-",
+            number(float(error)) if error is not None else "-",
         )
     show.out.print(table)
 
@@ -158,7 +159,7 @@ def print_forecast(
     times = source.cube["time"].to_numpy()
     steps = ahead.stop - ahead.start
     span = f"{stamp(times[ahead.start])} to {stamp(times[ahead.stop - 1])}{stamp.zone}"
-    show.out.print(f"{show.several(steps, 'step')} ahead: {span}")
+    show.out.print(f"{several(steps, 'step')} ahead: {span}")
     units = unit_of(source.cube)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
@@ -172,14 +173,14 @@ def print_forecast(
             escape(units[str(record["measurement"])]),
             f"{record['forecast']:,}",
             f"{record['unfillable']:,}",
-            show.number(float(error)) if error is not None else "-",
+            number(float(error)) if error is not None else "-",
         )
     show.out.print(table)
     if any(record["expected_mae"] is not None for record in records):
         where = (
             "on steps kept from the network's training, which told it when to stop"
             if network
-            else f"of foreseeing the last {show.several(steps, 'step')} there are"
+            else f"of foreseeing the last {several(steps, 'step')} there are"
         )
         show.out.print(f"expected error: mean absolute error {where}")
     for path in outputs:

@@ -9,6 +9,7 @@ import xarray as xr
 from cdsa.cli import show
 from cdsa.cube import bounds_of
 from cdsa.distances import great_circle
+from cdsa.words import several
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +49,7 @@ def tell_known(past: xr.DataArray, future: xr.DataArray, known: Sequence[str], s
         late = [name for name, end in zip(names, last, strict=False) if end == max(last)]
         if len(last) == len(names):
             show.note(
-                f"in the last {show.several(max(last) - min(last), 'step')} only "
+                f"in the last {several(max(last) - min(last), 'step')} only "
                 f"{', '.join(late)} has values; if they are known in advance, say --known "
                 f"{','.join(late)}"
             )

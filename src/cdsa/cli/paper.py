@@ -8,6 +8,7 @@ import typer
 
 from cdsa.cli.options import DataFolder, Json, Overwrite
 from cdsa.errors import CdsaError, ConfigError, OutputError
+from cdsa.words import several
 
 if TYPE_CHECKING:
     from cdsa.experiments.recipes import Cell
@@ -163,13 +164,13 @@ def _announce(cells: "list[Cell]", wanted: int) -> None:
     known = wanted - len(cells)
     minutes = round(sum(cell.minutes or 0 for cell in cells))
     training = (
-        f", with {show.several(minutes, 'minute')} of training in all (--minutes for each, "
+        f", with {several(minutes, 'minute')} of training in all (--minutes for each, "
         "--methods for fewer, --quick to try)"
         if minutes
         else ""
     )
     there = f"; {known} are known already" if known else ""
-    show.note(f"{show.several(len(cells), 'cell')} of the table to measure{training}{there}")
+    show.note(f"{several(len(cells), 'cell')} of the table to measure{training}{there}")
 
 
 def _words(text: str | None) -> list[str] | None:

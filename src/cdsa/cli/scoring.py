@@ -93,8 +93,9 @@ def demo(
     from dataclasses import replace
     from importlib.util import find_spec
 
+    from cdsa.choosing import Chosen
     from cdsa.cli import choosing, comparing, show
-    from cdsa.filling import fill_with
+    from cdsa.filling import fill_records, fill_with
     from cdsa.inspection import inspect_cube
     from cdsa.sources.demo import open_demo_source
     from cdsa.sources.files import save_all
@@ -122,10 +123,10 @@ def demo(
     result = fill_with(choice.filler, source.cube)
     output, detail = folder / "filled.csv", folder / "detail.csv"
     save_all(source, result, output, detail=detail, overwrite=True)
-    told = choosing.Chosen(choice.filler, best, choice.expected, scores=choice.scores)
+    told = Chosen(choice.filler, best, choice.expected, scores=choice.scores)
     outputs, report = [output, detail], folder / "report.html"
     if find_spec("matplotlib") is not None:
         staged_text({report: choosing.report_of(source, result, told)}, overwrite=True)
         outputs.append(report)
-    show.print_filled(source, result, choosing.fill_records(result, told), told.expected, outputs)
+    show.print_filled(source, result, fill_records(result, told), told.expected, outputs)
     sys.stdout.flush()

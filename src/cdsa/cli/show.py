@@ -24,6 +24,7 @@ from cdsa.results import Value
 from cdsa.scoring import MIXED, Score, summarise
 from cdsa.sources.files import Source
 from cdsa.sources.formats import format_of
+from cdsa.words import number, several, share
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
@@ -61,28 +62,6 @@ def heading(text: str) -> None:
 def print_json(records: Sequence[object]) -> None:
     """One array of flat objects on standard output."""
     print(json.dumps(list(records), indent=1))
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A figure with so many significant digits, without exponents where they can be avoided."""
-    if value is None or not np.isfinite(value):
-        return "-"
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        size = 0 if value == 0 else int(np.floor(np.log10(abs(value))))
-        return f"{value:,.{max(0, digits - 1 - size)}f}"
-    return f"{value:.{digits - 1}e}"
-
-
-def share(value: float) -> str:
-    """A share as a percentage."""
-    if not np.isfinite(value):
-        return "-"
-    return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
-
-
-def several(count: int, word: str) -> str:
-    """A count and its word: '1 step', '2,000 steps'."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 class Stamps:

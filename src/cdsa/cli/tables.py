@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cdsa.cli.show import out, several, share
+from cdsa.cli.show import out
 from cdsa.datasets import Opened
 from cdsa.datasets.kinds import DataSet, Form
 from cdsa.experiments.recipes import table_of
@@ -25,6 +25,7 @@ from cdsa.experiments.tables import (
     title_of,
 )
 from cdsa.results import Value
+from cdsa.words import several, share
 
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cdsa.method.frame import Frame
-from cdsa.method.resemblance import resemblance
+from cdsa.method.resemblance import BLOCKS, resemblance, resemblance_outside
 from cdsa.method.usual import DAY, Slots, Usual
 from cdsa.windows import cut
 from conftest import network
@@ -104,6 +104,24 @@ def test_stations_resemble_each_other_as_far_as_they_do_so_together(rng):
     assert np.allclose(resemblance(values[:, :2], values), found[:2])
     values[:] = np.nan
     assert (resemblance(values) == 0).all()
+
+
+def test_while_learning_likeness_is_told_from_outside_the_windows_it_is_told_to():
+    values = np.random.default_rng(5).normal(size=(400, 2, 1))
+    values[80:160, 1] = values[80:160, 0]  # the same in two of the blocks, strangers elsewhere
+    block, told = resemblance_outside(values, 40)
+    assert block.tolist() == np.repeat(np.arange(BLOCKS), 40).tolist()
+    alike = told[:, 0, 1]
+    assert abs(alike[2]) < 0.1  # windows that begin there see both blocks
+    assert alike[[0, 5, 9]].min() > 0.1
+    whole = resemblance(values)[0, 1]
+    assert alike[2] < whole and whole > 0.15
+
+
+def test_likeness_of_a_short_table_is_told_from_all_of_it():
+    values = np.random.default_rng(5).normal(size=(20, 3, 2))
+    block, told = resemblance_outside(values, 10)
+    assert (block == 0).all() and told.shape == (1, 3, 3)
 
 
 def test_the_likeness_of_a_new_station_is_told_from_its_own_values():

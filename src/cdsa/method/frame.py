@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
 from cdsa.gaps import LONGEST
-from cdsa.method.resemblance import possible, resemblance
+from cdsa.method.resemblance import resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
 from cdsa.models.surroundings import Whereabouts
 
@@ -90,7 +90,7 @@ class Frame:
             unit=usual_distance(_kilometres(places)) if has_places(scaled) else None,
             cycles=cycles,
             usual=usual,
-            likeness=possible(resemblance(values - np.nan_to_num(usual.at(times)))),
+            likeness=resemblance(values - np.nan_to_num(usual.at(times))),
             roughness=roughness(values),
             learnt=_stretches(scaled),
             least=least,
@@ -158,7 +158,6 @@ class Frame:
             unusual = values - np.nan_to_num(usual.at(times)[:, :, kinds])
             new = resemblance(unusual[:, strange], unusual)
             likeness[strange], likeness[:, strange] = new, new.T
-            likeness = possible(likeness)
         return replace(
             self,
             usual=usual,
@@ -200,6 +199,10 @@ class Frame:
         if self.unit is not None and np.isfinite(self.places).all():
             distance = torch.as_tensor(_kilometres(self.places) / self.unit, dtype=torch.float32)
         clock, slot = self._clock(times), self.usual.slots.of(times)
+        block, likeness = np.zeros(len(times), dtype=np.int64), self.likeness[None]
+        if learning:
+            unusual = scaled.to_numpy() - np.nan_to_num(self.usual.at(times)[:, :, kinds])
+            block, likeness = resemblance_outside(unusual, self.least // FEW_WINDOWS)
         return Whereabouts(
             clock=torch.as_tensor(
                 np.concatenate([clock, np.zeros_like(clock[:1])]), dtype=torch.float32
@@ -208,7 +211,8 @@ class Frame:
             total=torch.as_tensor(self.usual.total[:, :, kinds], dtype=torch.float32),
             count=torch.as_tensor(self.usual.count[:, :, kinds], dtype=torch.float32),
             distance=distance,
-            likeness=torch.as_tensor(self.likeness, dtype=torch.float32),
+            block=torch.as_tensor(np.append(block, 0)),
+            likeness=torch.as_tensor(likeness, dtype=torch.float32),
             roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
             links=None if self.links is None else torch.as_tensor(self.links, dtype=torch.float32),

@@ -65,7 +65,12 @@ class Whereabouts:
 
     count: Tensor
     distance: Tensor | None
+    block: Tensor
+    """The stretch of time that each step belongs to; (t + 1,)."""
+
     likeness: Tensor
+    """For windows that begin in each stretch, (n, l, k)."""
+
     roughness: Tensor
     kinds: Tensor
     links: Tensor | None
@@ -86,11 +91,14 @@ class Whereabouts:
             count = count - einsum("bts, bslm -> btlm", same, seen)
             whole = whole - inside.sum(dim=1, keepdim=True)
             number = number - seen.sum(dim=1, keepdim=True)
+        alike = (
+            self.likeness[0] if len(self.likeness) == 1 else self.likeness[self.block[steps[:, 0]]]
+        )
         return Surroundings(
             self.clock[steps],
             shrunk(total, count, whole, number),
             self.distance,
-            self.likeness,
+            alike,
             self.roughness,
             self.kinds,
             self.links,
@@ -104,6 +112,7 @@ class Whereabouts:
             total=self.total.to(device),
             count=self.count.to(device),
             distance=None if self.distance is None else self.distance.to(device),
+            block=self.block.to(device),
             likeness=self.likeness.to(device),
             roughness=self.roughness.to(device),
             kinds=self.kinds.to(device),

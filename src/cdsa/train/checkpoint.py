@@ -17,7 +17,7 @@ from torch import Tensor
 from cdsa.errors import CdsaError
 from cdsa.train.state import write_whole
 
-FORMAT = 4
+FORMAT = 5
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 

@@ -108,7 +108,7 @@ def render(story: Story) -> str:
         style=_resource("style.css"),
         body="\n".join(parts),
         data=data,
-        script=_resource("timeline.js"),
+        script=_resource("chart.js") + _resource("timeline.js"),
     )
 
 

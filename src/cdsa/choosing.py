@@ -15,7 +15,7 @@ from cdsa.errors import ConfigError
 from cdsa.method import Filler, Method
 from cdsa.method.parted import ByMeasurement, ByPlace
 from cdsa.results import Value
-from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words
+from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words, score
 from cdsa.words import number, several
 
 logger = logging.getLogger("cdsa")
@@ -99,15 +99,17 @@ class Chosen:
         return list(getattr(main_part(self.filler), "errors", ()))
 
 
-def carry_out(plan: Plan, made: Method) -> Chosen:
-    """Let the plan's method, as it was made, learn; others too if they are to be tried."""
+def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -> Chosen:
+    """Let the plan's method, as it was made, learn; others too if they are to be tried. `progress`
+    is told the name of each method before it learns."""
     known, label = plan.learnt_from, str(getattr(made, "label", plan.method))
     if plan.hidden is None:
         return Chosen(made.fit(known), label, None)
     rivals: list[str | Method] = candidates(known, made)
     rivals = [made, defaults.NEARBY] if plan.places else rivals
     parted = plan.auto and not plan.places
-    choice = choose(rivals if plan.auto else [made], known, plan.hidden, parted=parted)
+    tried = rivals if plan.auto else [made]
+    choice = choose(tried, known, plan.hidden, parted=parted, progress=progress)
     scores = {scored.method: scored for scored in choice.scores}
     filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
     told = tuple(_reasons(scores, choice, at_places=plan.places))
@@ -171,3 +173,18 @@ def cells_to_check_on(
 def main_part(filler: Filler) -> Filler:
     """The filler of most of a cube."""
     return filler.own if isinstance(filler, ByPlace | ByMeasurement) else filler
+
+
+def forecast_errors(
+    filler: Filler, method: Method, cube: xr.DataArray, steps: int, tell: Tell = logger.warning
+) -> list[dict[str, Value]]:
+    """The errors to expect of a forecast: those a network was examined on, else of foreseeing the
+    last steps there are."""
+    if hasattr(filler, "errors"):
+        return list(filler.errors)
+    try:
+        scored = score(method, cube, f"last:{steps}")
+    except ConfigError as reason:
+        tell(f"no error could be measured: {reason}")
+        return []
+    return [record for record in scored.records() if not record["overall"]]

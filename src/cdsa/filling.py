@@ -258,3 +258,22 @@ def fill_records(result: xr.Dataset, choice: Chosen) -> list[dict[str, Value]]:
             record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
         records.append(record)
     return records
+
+
+def forecast_records(
+    result: xr.Dataset, method: str, steps: int, errors: Sequence[dict[str, Value]]
+) -> list[dict[str, Value]]:
+    """Flat records of a forecast, one per measurement."""
+    known = {str(error["measurement"]): error for error in errors}
+    source = result["source"].to_numpy()
+    return [
+        {
+            "measurement": str(name),
+            "method": method,
+            "steps": steps,
+            "forecast": int((source[:, :, number] == "forecast").sum()),
+            "unfillable": int((source[:, :, number] == "unfillable").sum()),
+            **{f"expected_{f}": known.get(str(name), {}).get(f) for f in ("mae", "rmse")},
+        }
+        for number, name in enumerate(result["measurement"].to_numpy())
+    ]

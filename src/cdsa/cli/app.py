@@ -9,6 +9,7 @@ from cdsa.cli.looking import complexity, info, methods
 from cdsa.cli.paper import reproduce, tables
 from cdsa.cli.plotting import plot
 from cdsa.cli.scoring import demo, score
+from cdsa.cli.serving import serve
 
 app = typer.Typer(
     help="Fill the holes of a sensor network's table, or carry it forward, with honest errors.",
@@ -20,7 +21,7 @@ app = typer.Typer(
 )
 for command in (
     *(demo, info, fill, forecast, score, train, explain),
-    *(plot, methods, complexity, reproduce, tables),
+    *(plot, serve, methods, complexity, reproduce, tables),
 ):
     app.command()(command)
 app.add_typer(data, name="data")

@@ -145,9 +145,10 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
+    from cdsa.choosing import forecast_errors
     from cdsa.cli import networks, notes, progress, show, work
     from cdsa.errors import ConfigError
-    from cdsa.filling import check_share, forecast_with, split_known
+    from cdsa.filling import check_share, forecast_records, forecast_with, split_known
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
     from cdsa.sources.write import check_outputs
@@ -180,7 +181,7 @@ def forecast(
             made = make_trained(given, training, ahead=steps, run=run, known=in_advance)
             given = str(getattr(made, "label", given))
             filler = made.fit(past)
-            errors = work.forecast_errors(filler, made, past, steps)
+            errors = forecast_errors(filler, made, past, steps, show.note)
         notes.tell_short_windows(filler)
     if not errors:
         show.note("the table is too short to keep a part of it for an exam: no error can be told")
@@ -188,7 +189,7 @@ def forecast(
         result = forecast_with(filler, past, steps, future=future, interval=interval)
     with show.busy("writing"):
         save_all(longer, result, output, detail=detail, overwrite=overwrite)
-    records = work.forecast_records(result, given, steps, errors)
+    records = forecast_records(result, given, steps, errors)
     if json:
         show.print_json(records)
     else:

@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import xarray as xr
-
-from cdsa.cli import show
 from cdsa.errors import ConfigError
-from cdsa.method import Filler, Method
 from cdsa.results import Value, plain
-from cdsa.scoring import (
-    score,
-)
 
 if TYPE_CHECKING:
     from cdsa.method.neural import NeuralFiller
@@ -33,40 +26,6 @@ def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Pat
             f"the network in {folder} was trained with {then} known in advance. Say so alike with "
             "--known, or train one with cdsa train --forecast N --known ..."
         )
-
-
-def forecast_errors(
-    filler: Filler, method: Method, cube: xr.DataArray, steps: int
-) -> list[dict[str, Value]]:
-    """The errors to expect of a forecast: those a network was examined on, else of foreseeing the
-    last steps there are."""
-    if hasattr(filler, "errors"):
-        return list(filler.errors)
-    try:
-        scored = score(method, cube, f"last:{steps}")
-    except ConfigError as reason:
-        show.note(f"no error could be measured: {reason}")
-        return []
-    return [record for record in scored.records() if not record["overall"]]
-
-
-def forecast_records(
-    result: xr.Dataset, method: str, steps: int, errors: Sequence[dict[str, Value]]
-) -> list[dict[str, Value]]:
-    """Flat records of a forecast, one per measurement."""
-    known = {str(error["measurement"]): error for error in errors}
-    source = result["source"].to_numpy()
-    return [
-        {
-            "measurement": str(name),
-            "method": method,
-            "steps": steps,
-            "forecast": int((source[:, :, number] == "forecast").sum()),
-            "unfillable": int((source[:, :, number] == "unfillable").sum()),
-            **{f"expected_{f}": known.get(str(name), {}).get(f) for f in ("mae", "rmse")},
-        }
-        for number, name in enumerate(result["measurement"].to_numpy())
-    ]
 
 
 def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:

@@ -16,7 +16,7 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
   const plain = (i) => new Date(1000 * timeAt(i)).toISOString().slice(0, 16).replace("T", " ");
   const stamp = (i) => plain(i) + (told.zone ? ` ${told.zone}` : "");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const number = (x) => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString() : "-");
+  const number = (x) => (Number.isFinite(x) ? Number(x.toPrecision(5)).toString() : "-");
 
   const draw = () => {
     const box = canvas.getBoundingClientRect(), dots = window.devicePixelRatio || 1;

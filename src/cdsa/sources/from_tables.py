@@ -1,5 +1,6 @@
 """Understanding a frame: which rows speak of which cells, and the cube made of them."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +18,11 @@ from cdsa.sources.options import ReadOptions
 from cdsa.sources.stamps import read_times
 from cdsa.sources.tables import Rows, Table
 from cdsa.times import Clock, Times, Where, regular_grid
+
+LARGE = 10_000_000
+"""Cells from which on a table is refused that has hardly any values."""
+MOST_EMPTY = 100
+"""Cells for each value that is given."""
 
 
 def read_table(
@@ -44,6 +50,7 @@ def read_table(
     times, clock = clock.on_wall(times, options.step)
     grid, row_time = regular_grid(times[chosen], at, options.step)
     shape = (len(grid), len(names), len(measured))
+    _refuse_too_many(shape, len(used) * max(1, len(roles.values)), options)
     rows = Rows(roles.layout, shape, chosen, row_time, row_location, row_measurement)
     if options.duplicates is None:
         _refuse_duplicates(rows, times, clock, names, measured, at)
@@ -113,6 +120,23 @@ def _stations(
         return np.zeros(len(frame), dtype=np.int64), [ONE], [ONE]
     codes, texts, labels = read_labels(frame[roles.location], where)
     return codes, labels, texts
+
+
+def _refuse_too_many(shape: tuple[int, int, int], given: int, options: ReadOptions) -> None:
+    """Refuse a cube that is larger than wanted, or hardly has anything in it."""
+    cells = math.prod(shape)
+    words = f"{shape[0]:,} time steps x {shape[1]:,} stations x {shape[2]:,} measurements"
+    if options.most_cells is not None and cells > options.most_cells:
+        raise TableError(
+            f"a table may have {options.most_cells:,} cells here, but this one has {words}, "
+            f"{cells:,} in all. Are the columns of time and station right?"
+        )
+    if cells > LARGE and cells > MOST_EMPTY * given:
+        raise TableError(
+            f"a table should have values for most of its cells, but this one has {words}, "
+            f"{cells:,} in all, and gives {given:,} of them. Are the columns of time and station "
+            "right?"
+        )
 
 
 def _finite(column: pd.Series, options: ReadOptions, where: Where) -> Numbers:

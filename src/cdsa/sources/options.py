@@ -89,6 +89,9 @@ class ReadOptions:
     encoding: str = "utf-8"
     """Character encoding of a CSV file."""
 
+    most_cells: int | None = None
+    """Cells, time steps x stations x measurements, that a table may have; more are refused."""
+
     def __post_init__(self) -> None:
         if self.layout is not None and self.layout not in LAYOUTS:
             raise ConfigError(unknown("layout", self.layout, LAYOUTS))

@@ -1,0 +1,58 @@
+"""The command that starts the page: serve."""
+
+from typing import Annotated
+
+import typer
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    *,
+    port: Annotated[int, typer.Option("--port", help="0 takes any free one.", min=0, max=65535)] = (
+        8000
+    ),
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; this machine only, if not given.")
+    ] = LOOPBACK[0],
+    megabytes: Annotated[
+        float, typer.Option("--megabytes", help="Largest table that may be sent.", metavar="N")
+    ] = 50.0,
+    minutes: Annotated[
+        float, typer.Option("--minutes", help="Longest training of a job.", metavar="N")
+    ] = 30.0,
+    keep: Annotated[
+        float,
+        typer.Option("--keep", help="Minutes after which unused tables are gone.", metavar="N"),
+    ] = 120.0,
+) -> None:
+    """Fill and forecast tables in a browser: a page, and a REST API underneath (/docs)."""
+    import socket
+    from importlib.util import find_spec
+
+    from cdsa.cli import show
+    from cdsa.errors import ConfigError, MissingExtraError
+
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtraError("the page", package, "web")
+    import uvicorn
+
+    from cdsa.serving import Limits, make_app
+
+    limits = Limits(megabytes=megabytes, training_minutes=minutes, keep_minutes=keep)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        bound = socket.create_server((host, port), family=family)
+    except OSError as bad:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {bad.strerror or bad}. Choose another with "
+            "--port, or --port 0 for any free one"
+        ) from bad
+    if host not in LOOPBACK:
+        show.note("everyone who reaches this machine can use the page; there are no passwords")
+    where = f"[{host}]" if ":" in host else host
+    show.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
+    app = make_app(limits, hosts=LOOPBACK if host in LOOPBACK else ())
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    uvicorn.Server(config).run(sockets=[bound])

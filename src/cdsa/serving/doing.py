@@ -1,0 +1,234 @@
+"""What a job does: fill or forecast a table, and leave files behind that can be fetched.
+
+The same functions as on the command line, in the same order.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from cdsa import defaults
+from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
+from cdsa.config import override, to_plain
+from cdsa.errors import ConfigError
+from cdsa.filling import (
+    check_share,
+    fill_records,
+    fill_with,
+    forecast_records,
+    forecast_with,
+    split_known,
+)
+from cdsa.masks import read_hide
+from cdsa.method import Method, info_of, make_method
+from cdsa.scoring import compare
+from cdsa.serving.jobs import Job
+from cdsa.serving.limits import Limits
+from cdsa.serving.shelf import Shelf
+from cdsa.sources.files import Source, save_all
+from cdsa.sources.write import staged_text
+from cdsa.train.run import Report, Run
+
+ARRAYS = ("value", "lower", "upper")
+SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill:
+    """How a table is to be filled."""
+
+    method: str = defaults.METHOD
+    minutes: float | None = None
+    seed: int = 0
+    interval: float = defaults.INTERVAL
+    check: bool = True
+    """First hide a tenth of what is there, to know the error to expect."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """How a table is to be carried forward."""
+
+    steps: int
+    method: str = defaults.FORECAST
+    minutes: float | None = None
+    seed: int = 0
+    interval: float = defaults.INTERVAL
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Which methods are to be compared, and on what."""
+
+    methods: tuple[str, ...]
+    hide: str = defaults.HIDE
+    repeats: int = 1
+    minutes: float | None = None
+    seed: int = 0
+
+
+Ask = Fill | Forecast | Compare
+
+
+def refuse(ask: Ask, limits: Limits) -> None:
+    """Refuse what cannot be done, before it waits in a queue."""
+    minutes = ask.minutes
+    if minutes is not None and not (0 < minutes <= limits.training_minutes):
+        raise ConfigError(
+            f"training takes more than 0 and at most {limits.training_minutes:g} minutes here, but "
+            f"found {minutes:g}"
+        )
+    if isinstance(ask, Compare):
+        read_hide(ask.hide)
+        for name in ask.methods:
+            info_of(name)
+        return
+    check_share(ask.interval)
+    wanted = defaults.NETWORK if ask.method == defaults.AUTO else ask.method
+    if isinstance(ask, Forecast) and ask.method == defaults.AUTO:
+        raise ConfigError("'auto' is for filling. Name a method that forecasts, such as cdsa")
+    info = info_of(wanted)
+    task = "forecast" if isinstance(ask, Forecast) else "fill"
+    if task not in info.task:
+        raise ConfigError(f"'{ask.method}' does not {task}. What does: GET /api/methods")
+    _made(ask, wanted, Run())
+
+
+def do(job: Job, shelf: Shelf, limits: Limits) -> None:
+    """Work off a job."""
+    job.at("reading the table")
+    source = shelf.source(job.held)
+    job.told += [*source.notes, *source.doubts]
+    if isinstance(job.ask, Fill):
+        _fill(job, job.ask, source, limits)
+    elif isinstance(job.ask, Forecast):
+        _forecast(job, job.ask, source, limits)
+    elif isinstance(job.ask, Compare):
+        _compare(job, job.ask, source, limits)
+
+
+def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
+    to_do = plan(ask.method, source.cube, check=ask.check, tell=job.told.append)
+    ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
+    made = _made(ask, to_do.method, _run(job), limits)
+    if to_do.hidden is None:
+        job.at(f"learning: {to_do.method}")
+    choice = carry_out(to_do, made, progress=lambda name: job.at(f"trying {name}"))
+    job.told += choice.told
+    job.at(f"filling with {choice.label}")
+    result = fill_with(choice.filler, source.cube, interval=ask.interval)
+    job.at("writing")
+    folder = job.held.path.parent
+    end = job.held.path.name.removeprefix("table")
+    _leave(job, folder, source, result, end)
+    _report(job, folder, source, result, choice)
+    job.records = fill_records(result, choice)
+    own = main_part(choice.filler)
+    job.filler = own if hasattr(own, "explain") else None
+
+
+def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:
+    past, future = split_known(source.cube, ask.known)
+    longer = source.ahead(ask.steps, future.sizes["time"])
+    made = _made(ask, ask.method, _run(job), limits)
+    job.at(f"learning: {ask.method}")
+    filler = made.fit(past)
+    job.at("measuring the error")
+    errors = forecast_errors(filler, made, past, ask.steps, job.told.append)
+    job.at(f"foreseeing with {ask.method}")
+    result = forecast_with(filler, past, ask.steps, future=future, interval=ask.interval)
+    job.at("writing")
+    end = job.held.path.name.removeprefix("table")
+    _leave(job, job.held.path.parent, longer, result, end)
+    label = str(getattr(made, "label", ask.method))
+    job.records = forecast_records(result, label, ask.steps, errors)
+
+
+def _compare(job: Job, ask: Compare, source: Source, limits: Limits) -> None:
+    ways = [(name, info_of(name).trains) for name in ask.methods]
+    made = [
+        _made(ask if trains else replace(ask, minutes=None), name, _run(job), limits)
+        for name, trains in ways
+    ]
+    scores = compare(
+        made, source.cube, ask.hide, repeats=ask.repeats, seed=ask.seed,
+        progress=lambda name: job.at(f"scoring {name}"),
+    )  # fmt: skip
+    job.records = [record for scored in scores for record in scored.records()]
+
+
+def _run(job: Job) -> Run:
+    """Progress of a training, which ends if nobody wants it any more."""
+
+    def watch(report: Report) -> None:
+        job.at(f"training, step {report.step:,}", report.done)
+
+    return Run(watch=watch)
+
+
+def _made(ask: Ask, name: str, run: Run, limits: Limits | None = None) -> Method:
+    """The method that was asked for, as it was asked for."""
+    info, made = info_of(name), make_method(name)[1]
+    if not info.trains:
+        if ask.minutes is not None:
+            raise ConfigError(f"minutes are for methods that train a network; '{name}' does not")
+        return made
+    network: Any = override(made, [f"seed={ask.seed}"])
+    if ask.minutes is not None:
+        network = override(network, ["train.epochs=none", f"train.minutes={ask.minutes}"])
+    elif limits is not None and info.name != defaults.NETWORK:  # others know no end by themselves
+        network = override(network, [f"train.minutes={min(5.0, limits.training_minutes)}"])
+    if isinstance(ask, Forecast):
+        network = network.foreseeing(ask.steps)
+        network = network.knowing(ask.known) if ask.known else network
+    done: Method = replace(network, run=run)
+    return done
+
+
+def _leave(job: Job, folder: Path, source: Source, result: xr.Dataset, end: str) -> None:
+    """Files for the visitor, and arrays to answer questions from."""
+    own = folder / job.id
+    own.mkdir()
+    filled, detail = own / f"filled{end}", own / "detail.csv"
+    save_all(source, result, filled, detail=detail)
+    job.files |= {"filled": filled, "detail": detail}
+    for name in ARRAYS:
+        if name in result:
+            np.save(own / f"{name}.npy", result[name].transpose(*source.cube.dims).to_numpy())
+    words = result["source"].transpose(*source.cube.dims).to_numpy()
+    coded = np.zeros(words.shape, dtype=np.uint8)
+    for number, word in enumerate(SOURCES):
+        coded[words == word] = number
+    np.save(own / "source.npy", coded)
+    np.save(own / "time.npy", result["time"].to_numpy())
+    job.files["arrays"] = own
+
+
+def _report(job: Job, folder: Path, source: Source, result: xr.Dataset, choice: Chosen) -> None:
+    """The report of a fill, if there is something to draw it with."""
+    try:
+        from cdsa.reporting import Story, render
+    except ImportError:
+        return
+    made = getattr(main_part(choice.filler), "method", None)
+    story = Story(
+        name=job.held.name,
+        cube=source.cube,
+        result=result,
+        clock=source.content.clock,
+        method=choice.best,
+        parts=choice.parts,
+        expected=choice.expected,
+        scores=choice.scores,
+        errors=choice.errors,
+        told=choice.told,
+        settings={} if made is None else to_plain(made),
+        command="cdsa serve",
+    )
+    path = folder / job.id / "report.html"
+    staged_text({path: render(story)}, overwrite=True)
+    job.files["report"] = path

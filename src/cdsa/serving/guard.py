@@ -1,0 +1,77 @@
+"""What every request passes: who may ask, and what a browser may do with the answer.
+
+A page of another origin can make a visitor's browser send requests here. It cannot read what comes
+back, but it could change something, so such requests are refused. Requests to another host name
+than those the server is known by are refused too: somebody may have pointed his own name at it.
+"""
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HARMLESS = ("GET", "HEAD", "OPTIONS")
+OWN = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+POLICY = OWN + "frame-ancestors 'none'"
+DOCS = OWN + "script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
+REPORT = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; "
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+)
+"""A report is a page of its own, with nothing of this server's rights."""
+
+
+class Guard:
+    """Refuses requests of others, and says what a browser may do with answers."""
+
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...] = ()) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            await JSONResponse({"detail": refusal}, status_code=403)(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = MutableHeaders(scope=message)
+                told["X-Content-Type-Options"] = "nosniff"
+                told["Referrer-Policy"] = "no-referrer"
+                told["Content-Security-Policy"] = _policy(scope["path"])
+                if scope["path"].startswith("/api/"):
+                    told["Cache-Control"] = "no-store"
+            await send(message)
+
+        await self.app(scope, receive, send_guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        if self.hosts and _name(host) not in self.hosts:
+            return f"this server is known as {', '.join(self.hosts)}, not as '{_name(host)}'"
+        if method in HARMLESS:
+            return None
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return "a page of another origin may not change anything here"
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return "a page of another site may not change anything here"
+        return None
+
+
+def _name(host: str) -> str:
+    """A host name without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0]
+
+
+def _policy(path: str) -> str:
+    if path.startswith("/api/jobs/") and path.endswith("/files/report"):
+        return REPORT
+    return DOCS if path in ("/docs", "/redoc", "/docs/oauth2-redirect") else POLICY

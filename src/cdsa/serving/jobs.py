@@ -1,0 +1,182 @@
+"""What visitors ask to be done: one job at a time, the others wait in a queue that they can see."""
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from cdsa.errors import CdsaError
+from cdsa.method import Filler
+from cdsa.results import Value
+from cdsa.serving.limits import Limits
+from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
+
+Kind = Literal["fill", "forecast", "score"]
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+OVER: tuple[State, ...] = ("done", "failed", "cancelled")
+
+
+class CancelledError(Exception):
+    """A job that its visitor does not want any more."""
+
+
+@dataclass(eq=False)
+class Job:
+    """Something to be done with a table, how far it is, and what came out."""
+
+    id: str
+    held: Held
+    kind: Kind
+    ask: object
+    """What was asked for, as the kind of job knows it."""
+
+    state: State = "waiting"
+    doing: str = ""
+    """What is going on, in words."""
+
+    share: float | None = None
+    """How much of it is done, if that can be told."""
+
+    began: float | None = None
+    ended: float | None = None
+    told: list[str] = field(default_factory=list)
+    """What a visitor should know of how it was done."""
+
+    records: list[dict[str, Value]] = field(default_factory=list)
+    error: str | None = None
+    files: dict[str, Path] = field(default_factory=dict)
+    """What can be fetched, by its name."""
+
+    filler: Filler | None = None
+    """What explains its values, if it can."""
+
+    wanted: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """For which it has been running, or ran."""
+        if self.began is None:
+            return 0.0
+        return (self.ended or time.monotonic()) - self.began
+
+    def at(self, doing: str, share: float | None = None) -> None:
+        """Say what is going on; ends here if nobody wants it any more."""
+        if not self.wanted:
+            raise CancelledError
+        self.doing, self.share = doing, share
+
+
+Work = Callable[[Job], None]
+
+
+class Jobs:
+    """The queue, and the thread that works it off."""
+
+    def __init__(self, limits: Limits, shelf: Shelf, work: Work) -> None:
+        self.limits, self.shelf, self.work = limits, shelf, work
+        self._all: dict[str, Job] = {}
+        self._queue: deque[Job] = deque()
+        self._turn = threading.Condition()
+        self._open = True
+        self._worker = threading.Thread(target=self._loop, name="cdsa-jobs", daemon=True)
+        self._worker.start()
+
+    def add(self, held: Held, kind: Kind, ask: object) -> Job:
+        """Put a job at the end of the queue."""
+        with self._turn:
+            if len(self._queue) >= self.limits.queue:
+                raise TooMuchError(
+                    f"{self.limits.queue} jobs are waiting already, which is the most. Try again "
+                    "later"
+                )
+            job = Job(secrets.token_urlsafe(24), held, kind, ask)
+            held.busy += 1
+            self._all[job.id] = job
+            self._queue.append(job)
+            self._turn.notify()
+        return job
+
+    def get(self, key: str) -> Job:
+        """The job of this id."""
+        job = self._all.get(key)
+        if job is None:
+            raise NotThereError("there is no such job, or it was forgotten with its table")
+        self.shelf.get(job.held.id)  # a table whose job is asked for is not forgotten
+        return job
+
+    def ahead(self, job: Job) -> int:
+        """How many jobs come before it, the running one among them."""
+        with self._turn:
+            running = sum(one.state == "running" for one in self._all.values())
+            return running + self._queue.index(job) if job in self._queue else 0
+
+    def cancel(self, job: Job) -> None:
+        """Take it out of the queue, or end it at its next step."""
+        with self._turn:
+            job.wanted = False
+            if job in self._queue:
+                self._queue.remove(job)
+                self._end(job, "cancelled")
+
+    def forget(self, held: Held) -> None:
+        """Forget all jobs about a table."""
+        for job in [one for one in self._all.values() if one.held is held]:
+            self.cancel(job)
+            self._all.pop(job.id, None)
+
+    def sweep(self) -> None:
+        """Forget what is old, and the jobs about it."""
+        gone = set(self.shelf.sweep())
+        for job in [one for one in self._all.values() if one.held.id in gone]:
+            self._all.pop(job.id, None)
+
+    def close(self) -> None:
+        """Work nothing off any more."""
+        with self._turn:
+            self._open = False
+            for job in self._all.values():
+                job.wanted = False
+            self._queue.clear()
+            self._turn.notify()
+        self._worker.join(timeout=5)
+
+    def _loop(self) -> None:
+        while True:
+            with self._turn:
+                while self._open and not self._queue:
+                    self._turn.wait(timeout=60)
+                    if self._open and not self._queue:
+                        self._turn.release()
+                        try:
+                            self.sweep()
+                        finally:
+                            self._turn.acquire()
+                if not self._open:
+                    return
+                job = self._queue.popleft()
+                job.state, job.began = "running", time.monotonic()
+            self._run(job)
+
+    def _run(self, job: Job) -> None:
+        try:
+            self.work(job)
+        except CancelledError:
+            self._end(job, "cancelled")
+        except CdsaError as bad:
+            self._end(job, "failed", str(bad))
+        except MemoryError:
+            self._end(job, "failed", "this takes more memory than there is. Send a smaller table")
+        except Exception as bad:
+            self._end(job, "failed", f"this should not happen: {type(bad).__name__}: {bad}")
+        else:
+            self._end(job, "done")
+
+    def _end(self, job: Job, state: State, error: str | None = None) -> None:
+        with self._turn:
+            job.error, job.ended, job.share = error, time.monotonic(), None
+            job.held.busy -= 1
+            job.state = state

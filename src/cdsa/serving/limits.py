@@ -1,0 +1,41 @@
+"""What a server gives to its visitors at the most."""
+
+from dataclasses import dataclass
+
+from cdsa.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds that keep a server from being used up."""
+
+    megabytes: float = 50.0
+    """Of one table."""
+
+    cells: int = 20_000_000
+    """Of one table when it is a cube: time steps x stations x measurements."""
+
+    tables: int = 300
+    """Kept at the same time."""
+
+    total_megabytes: float = 1000.0
+    """Of all tables that are kept, as they were sent."""
+
+    queue: int = 20
+    """Jobs that may wait."""
+
+    training_minutes: float = 30.0
+    """That one job may train for."""
+
+    keep_minutes: float = 120.0
+    """After which a table that nobody asked for is forgotten."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ConfigError(f"{name} must be greater than 0, but found {value:g}")
+
+    @property
+    def bytes(self) -> int:
+        """Of one table."""
+        return int(self.megabytes * 1e6)

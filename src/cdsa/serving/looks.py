@@ -1,0 +1,257 @@
+"""What is told of a table and of a job's result: numbers out of cubes and arrays."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.errors import unknown
+from cdsa.inspection import inspect_cube
+from cdsa.serving import answers
+from cdsa.serving.doing import SOURCES
+from cdsa.serving.jobs import Job
+from cdsa.serving.shelf import Held, NotThereError
+from cdsa.sources.files import Source
+from cdsa.sources.tables import Table
+from cdsa.times import Clock
+
+PARTS = 200
+"""Of the time, in a picture of gaps."""
+LONGEST = 12
+"""Gaps that are listed."""
+
+
+def table(held: Held, source: Source) -> answers.TableAnswer:
+    """What was understood of a table."""
+    cube, clock = source.cube, source.content.clock
+    seen = inspect_cube(cube, most=LONGEST)
+    placed = has_places(cube)
+    missing = cube.isnull().mean(("time", "measurement")).to_numpy()
+    stations = [
+        answers.Station(
+            name=str(name),
+            lat=_plain(cube["lat"].to_numpy()[number]) if placed else None,
+            lon=_plain(cube["lon"].to_numpy()[number]) if placed else None,
+            missing=float(missing[number]),
+        )
+        for number, name in enumerate(cube["location"].to_numpy())
+    ]
+    frame = source.content.frame if isinstance(source.content, Table) else None
+    ends = clock.write(cube["time"].to_numpy()[[0, -1]])
+    return answers.TableAnswer(
+        id=held.id,
+        name=held.name,
+        size=held.size,
+        layout=source.layout,
+        notes=list(source.notes),
+        doubts=list(source.doubts),
+        columns=[] if frame is None else [str(name) for name in frame.columns],
+        reading=answers.Reading.model_validate(held.reading),
+        steps=seen.steps,
+        step=seen.step,
+        first=ends[0],
+        last=ends[1],
+        zone=zone_of(clock),
+        stations=stations,
+        measurements=[
+            answers.Measurement(
+                name=str(row.Index),
+                unit=str(row.unit),
+                angle=bool(row.angle),
+                cells=int(row.cells),
+                missing=int(row.missing),
+                gaps=int(row.gaps),
+                longest=int(row.longest),
+            )
+            for row in seen.measurements.itertuples()
+        ],
+        longest=[
+            answers.Gap(
+                location=str(row.location),
+                measurement=str(row.measurement),
+                first=clock.write(np.array([row.first], dtype="datetime64[ns]"))[0],
+                last=clock.write(np.array([row.last], dtype="datetime64[ns]"))[0],
+                steps=int(row.steps),
+            )
+            for row in seen.longest.itertuples()
+        ],
+    )
+
+
+def gaps(source: Source, measurement: str | None) -> answers.Gaps:
+    """How much is missing of each station, over time."""
+    cube = source.cube
+    if measurement is not None:
+        cube = cube.isel(measurement=[_number_of(cube, "measurement", measurement)])
+    missing = cube.isnull().mean("measurement").to_numpy()
+    steps = len(missing)
+    starts = np.unique(np.arange(min(PARTS, steps)) * steps // min(PARTS, steps))
+    sums = np.add.reduceat(missing, starts, axis=0)
+    lengths = np.diff(np.append(starts, steps))[:, None]
+    shares = np.rint(100 * sums / lengths).astype(int)
+    return answers.Gaps(
+        measurement=measurement,
+        first=source.content.clock.write(cube["time"].to_numpy()[starts]),
+        stations=[str(name) for name in cube["location"].to_numpy()],
+        missing=shares.T.tolist(),
+    )
+
+
+def series(source: Source, location: str, measurement: str) -> answers.Series:
+    """A series as it is in the table."""
+    cube = source.cube
+    values = cube.to_numpy()[
+        :, _number_of(cube, "location", location), _number_of(cube, "measurement", measurement)
+    ]
+    return _series(source, location, measurement, cube["time"].to_numpy(), values)
+
+
+def filled_series(job: Job, source: Source, location: str, measurement: str) -> answers.Series:
+    """A series as it was filled or carried forward."""
+    cube = source.cube
+    l, m = (  # noqa: E741
+        _number_of(cube, "location", location),
+        _number_of(cube, "measurement", measurement),
+    )
+    arrays = arrays_of(job)
+    told = _series(source, location, measurement, arrays["time"], arrays["value"][:, l, m])
+    words = [SOURCES[number] for number in arrays["source"][:, l, m]]
+    ends: dict[str, object] = {
+        name: _numbers(arrays[name][:, l, m]) for name in ("lower", "upper") if name in arrays
+    }
+    return told.model_copy(update={"source": words, **ends})
+
+
+def filled_cells(
+    job: Job, source: Source, location: str | None, measurement: str | None, start: int, most: int
+) -> answers.CellsAnswer:
+    """The cells that a job filled or foresaw, in the order of time."""
+    cube, arrays = source.cube, arrays_of(job)
+    chosen = np.isin(arrays["source"], [SOURCES.index("filled"), SOURCES.index("forecast")])
+    for axis, (name, dim) in enumerate(((location, "location"), (measurement, "measurement")), 1):
+        if name is not None:
+            keep = np.zeros(chosen.shape[axis], dtype=bool)
+            keep[_number_of(cube, dim, name)] = True
+            chosen &= keep[:, None] if axis == 1 else keep
+    every = np.flatnonzero(chosen)
+    t, l, m = np.unravel_index(every[start : start + most], chosen.shape)  # noqa: E741
+    stamps = source.content.clock.write(np.asarray(arrays["time"])[t]) if len(t) else []
+    names, kinds = cube["location"].to_numpy(), cube["measurement"].to_numpy()
+    parts = {name: _numbers(arrays[name][t, l, m]) for name in ("value", "lower", "upper")
+             if name in arrays}  # fmt: skip
+    nothing = [None] * len(t)
+    return answers.CellsAnswer(
+        total=len(every),
+        cells=[
+            answers.CellAnswer(
+                time=stamps[n],
+                step=int(t[n]),
+                location=str(names[l[n]]),
+                measurement=str(kinds[m[n]]),
+                value=parts["value"][n],
+                lower=parts.get("lower", nothing)[n],
+                upper=parts.get("upper", nothing)[n],
+            )
+            for n in range(len(t))
+        ],
+    )
+
+
+def reasons(
+    job: Job, source: Source, time: str, location: str, measurement: str, top: int
+) -> answers.ReasonsAnswer:
+    """Where a value that a job filled comes from."""
+    filler: Any = job.filler
+    if filler is None:
+        raise NotThereError(
+            "only values of a network can be explained, and this was filled by another method"
+        )
+    clock, cube = source.content.clock, source.cube
+    told = filler.explain(cube, clock.read(time), location, measurement)
+    times = cube["time"].to_numpy()
+    return answers.ReasonsAnswer(
+        time=time,
+        location=location,
+        measurement=measurement,
+        value=_plain(told.value),
+        axes=told.by_axis(),
+        cells=[
+            answers.ReasonAnswer(
+                time=clock.write(np.array([reason.cell.time]))[0],
+                step=int(np.searchsorted(times, reason.cell.time)),
+                location=reason.cell.location,
+                measurement=reason.cell.measurement,
+                value=_plain(reason.value),
+                share=reason.share,
+            )
+            for reason in told.top(top)
+        ],
+    )
+
+
+def arrays_of(job: Job) -> dict[str, NDArray[Any]]:
+    """A job's arrays, read as they are needed."""
+    folder = job.files.get("arrays")
+    if folder is None:
+        raise NotThereError(f"this job has nothing to show: it is {job.state}")
+    return {path.stem: _mapped(path) for path in folder.glob("*.npy")}
+
+
+def zone_of(clock: Clock) -> str:
+    """The time zone in words, empty if there is none."""
+    return "" if clock.zone is None else str(clock.zone)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
+
+
+def _series(
+    source: Source,
+    location: str,
+    measurement: str,
+    times: NDArray[np.datetime64],
+    values: NDArray[np.float64],
+) -> answers.Series:
+    cube, clock = source.cube, source.content.clock
+    m = _number_of(cube, "measurement", measurement)
+    return answers.Series(
+        location=location,
+        measurement=measurement,
+        unit=unit_of(cube)[measurement],
+        turns=bool(angle_flags(cube)[m]),
+        times=_times(np.asarray(times), clock),
+        values=_numbers(values),
+    )
+
+
+def _times(times: NDArray[np.datetime64], clock: Clock) -> answers.Times:
+    local = clock.local(times).tz_localize(None).to_numpy()
+    seconds = local.astype("datetime64[s]").astype(np.int64)
+    steps = np.diff(seconds)
+    zone = zone_of(clock)
+    if not len(steps) or (steps == steps[0]).all():
+        step = int(steps[0]) if len(steps) else 3600
+        return answers.Times(first=int(seconds[0]), step=step, count=len(seconds), zone=zone)
+    return answers.Times(times=seconds.tolist(), count=len(seconds), zone=zone)
+
+
+def _number_of(cube: xr.DataArray, axis: str, name: str) -> int:
+    names = [str(one) for one in cube[axis].to_numpy()]
+    if name not in names:
+        word = "station" if axis == "location" else axis
+        raise NotThereError(unknown(word, name, names[:50]))
+    return names.index(name)
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    return [_plain(value) for value in values.tolist()]
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

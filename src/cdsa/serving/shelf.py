@@ -1,0 +1,231 @@
+"""The tables that visitors sent, each under an id that nobody can guess.
+
+A table is a file in a folder of its own. Its name is shown and never used as a path; what it ends
+with says how it is read. Tables that nobody asks for are forgotten after a while, and all of them
+when the server ends.
+"""
+
+import gzip
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdsa.errors import CdsaError, TableError
+from cdsa.serving.limits import Limits
+from cdsa.sources.files import Source, open_source
+
+ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
+"""What may be sent; all of it is parsed as data."""
+MOST_NAME = 120
+UNPACKED = 8
+"""How many times larger a packed table may become."""
+OPENED = 4
+"""Tables kept open for the next question about them."""
+
+
+class NotThereError(CdsaError):
+    """An id that nobody has, or not any more."""
+
+
+class TooMuchError(CdsaError):
+    """More than a server can hold; it may be less later."""
+
+
+class TooLargeError(CdsaError):
+    """A table that is larger than a server takes."""
+
+
+@dataclass(eq=False)
+class Held:
+    """A table that was sent."""
+
+    id: str
+    name: str
+    path: Path
+    size: int
+    reading: dict[str, object] = field(default_factory=dict)
+    """How it is read, by the names of `cdsa.open_source`."""
+
+    touched: float = 0.0
+    busy: int = 0
+    """Jobs that are about it, waiting or running: it is not forgotten meanwhile."""
+
+
+class Shelf:
+    """All tables there are."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits, self.clock = limits, clock
+        self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
+        self._held: dict[str, Held] = {}
+        self._opened: dict[tuple[str, str], Source] = {}
+        self._lock = threading.Lock()
+        self._coming = 0
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._held.clear()
+            self._opened.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def take(self, name: str, chunks: AsyncIterator[bytes]) -> Held:
+        """Keep what is sent, if it is not too much."""
+        end = end_of(name)
+        held = self._reserved(name, end)
+        try:
+            with held.path.open("wb") as file:
+                async for chunk in chunks:
+                    self._count(held, len(chunk))
+                    file.write(chunk)
+            if not held.size:
+                raise TableError(f"'{held.name}' is empty")
+        except BaseException:
+            self._drop(held)
+            raise
+        with self._lock:
+            self._coming -= 1
+            self._held[held.id] = held
+        return held
+
+    def keep(self, name: str, path: Path) -> Held:
+        """Keep a copy of a file that is here already."""
+        held = self._reserved(name, end_of(name))
+        shutil.copyfile(path, held.path)
+        held.size = held.path.stat().st_size
+        with self._lock:
+            self._coming -= 1
+            self._held[held.id] = held
+        return held
+
+    def get(self, key: str) -> Held:
+        """The table of this id."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                raise NotThereError("there is no such table, or it was forgotten. Send it again")
+            held.touched = self.clock()
+            return held
+
+    def source(self, held: Held) -> Source:
+        """The table, read; the last few are kept open."""
+        key = (held.id, repr(sorted(held.reading.items())))
+        with self._lock:
+            if key in self._opened:
+                self._opened[key] = self._opened.pop(key)
+                return self._opened[key]
+        source = open_here(held, held.reading, self.limits)
+        with self._lock:
+            if held.id in self._held:
+                self._opened[key] = source
+                while len(self._opened) > OPENED:
+                    self._opened.pop(next(iter(self._opened)))
+        return source
+
+    def forget(self, key: str) -> None:
+        """Forget a table."""
+        with self._lock:
+            held = self._held.pop(key, None)
+            for opened in [one for one in self._opened if one[0] == key]:
+                del self._opened[opened]
+        if held is not None:
+            shutil.rmtree(held.path.parent, ignore_errors=True)
+
+    def sweep(self) -> list[str]:
+        """Forget what nobody asked for in a while; the ids of what is gone."""
+        old = self.clock() - 60 * self.limits.keep_minutes
+        with self._lock:
+            gone = [key for key, held in self._held.items() if not held.busy and held.touched < old]
+        for key in gone:
+            self.forget(key)
+        return gone
+
+    @property
+    def count(self) -> int:
+        """Tables that are kept."""
+        return len(self._held)
+
+    def _reserved(self, name: str, end: str) -> Held:
+        """Room for one more table."""
+        self.sweep()
+        with self._lock:
+            if len(self._held) + self._coming >= self.limits.tables:
+                raise TooMuchError(
+                    f"{self.limits.tables} tables are kept at the same time at the most. Try again "
+                    "later"
+                )
+            self._coming += 1
+        key = secrets.token_urlsafe(24)
+        folder = self.folder / secrets.token_hex(16)
+        folder.mkdir()
+        shown = "".join(c if c.isprintable() else " " for c in name)[-MOST_NAME:]
+        return Held(key, shown, folder / f"table{end}", 0, touched=self.clock())
+
+    def _count(self, held: Held, more: int) -> None:
+        held.size += more
+        if held.size > self.limits.bytes:
+            raise TooLargeError(
+                f"a table may have {self.limits.megabytes:g} MB here, but this one is larger. Fill "
+                "it on the command line, or start the server with a higher --megabytes"
+            )
+        with self._lock:
+            total = held.size + sum(one.size for one in self._held.values())
+        if total > 1e6 * self.limits.total_megabytes:
+            raise TooMuchError("there is no room for more tables now. Try again later")
+
+    def _drop(self, held: Held) -> None:
+        with self._lock:
+            self._coming -= 1
+        shutil.rmtree(held.path.parent, ignore_errors=True)
+
+
+def end_of(name: str) -> str:
+    """What the name of a table ends with, if it is one that can be read here."""
+    for end in sorted(ENDS, key=len, reverse=True):
+        if name.lower().endswith(end):
+            return end
+    raise TableError(f"a table ends in one of {', '.join(ENDS)}, but found '{name[-MOST_NAME:]}'")
+
+
+def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
+    """Read a table with these options; messages call it by the name it was sent with."""
+    _refuse_swollen(held, limits)
+    try:
+        return open_source(held.path, most_cells=limits.cells, **reading)
+    except CdsaError as bad:
+        bad.args = (_renamed(str(bad), held),)
+        raise
+
+
+def _renamed(text: str, held: Held) -> str:
+    return text.replace(str(held.path), held.name).replace(held.path.name, held.name)
+
+
+def _refuse_swollen(held: Held, limits: Limits) -> None:
+    """Refuse a packed table that becomes much larger than it was sent."""
+    most = UNPACKED * limits.bytes
+    large = 0
+    try:
+        if held.path.name.endswith(".gz"):
+            with gzip.open(held.path) as file:
+                while large <= most and (part := file.read(1 << 20)):
+                    large += len(part)
+        elif held.path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            groups = parquet.ParquetFile(held.path).metadata
+            large = sum(
+                groups.row_group(number).total_byte_size for number in range(groups.num_row_groups)
+            )
+    except (OSError, EOFError, ValueError, ImportError, zlib.error):
+        return  # reading it will say what is wrong
+    if large > most:
+        raise TooLargeError(
+            f"unpacked, a table may have {most / 1e6:,.0f} MB here, but '{held.name}' has more"
+        )

@@ -9,7 +9,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "cdsa"
 LAYERS = [
-    {"defaults", "errors", "gaps", "distances"},
+    {"defaults", "errors", "gaps", "distances", "words"},
     {"times", "results", "config"},
     {"cube", "models"},
     {"metrics", "masks", "splits", "scale", "sources"},
@@ -17,10 +17,11 @@ LAYERS = [
     {"train"},
     {"method"},
     {"scoring", "inspection"},
+    {"choosing"},
     {"filling"},
     {"pictures"},
     {"reporting"},
-    {"experiments"},
+    {"experiments", "serving"},
     {"cli"},
     {"__main__"},
 ]

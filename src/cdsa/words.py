@@ -1,21 +1,21 @@
 """Figures and counts as people read them."""
 
-import numpy as np
+import math
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """A figure with so many significant digits, without exponents where they can be avoided."""
-    if value is None or not np.isfinite(value):
+    if value is None or not math.isfinite(value):
         return "-"
     if value == 0 or 1e-4 <= abs(value) < 1e6:
-        size = 0 if value == 0 else int(np.floor(np.log10(abs(value))))
+        size = 0 if value == 0 else math.floor(math.log10(abs(value)))
         return f"{value:,.{max(0, digits - 1 - size)}f}"
     return f"{value:.{digits - 1}e}"
 
 
 def share(value: float) -> str:
     """A share as a percentage."""
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         return "-"
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
 

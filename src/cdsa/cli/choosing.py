@@ -4,7 +4,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from cdsa.choosing import Chosen, carry_out, main_part, plan
+from cdsa.choosing import Chosen, carry_out, plan
 from cdsa.cli import show
 from cdsa.cli.progress import training
 from cdsa.cli.training import Training, make_trained
@@ -28,25 +28,10 @@ def chosen(
 
 def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
     """The report of a fill, as one page."""
-    from cdsa.config import to_plain
-    from cdsa.reporting import Story, render
+    from cdsa.reporting import render, story_of
 
-    made = getattr(main_part(choice.filler), "method", None)
-    story = Story(
-        name=Path(source.name).name,
-        cube=source.cube,
-        result=result,
-        clock=source.content.clock,
-        method=choice.best,
-        parts=choice.parts,
-        expected=choice.expected,
-        scores=choice.scores,
-        errors=choice.errors,
-        told=choice.told,
-        settings={} if made is None else to_plain(made),
-        command=command_line(),
-    )
-    return render(story)
+    name = Path(source.name).name
+    return render(story_of(source, result, choice, name=name, command=command_line()))
 
 
 def refuse_report(path: Path | None, *, overwrite: bool) -> None:

@@ -19,6 +19,8 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
+from cdsa.choosing import Chosen, main_part
+from cdsa.config import to_plain
 from cdsa.cube import angle_flags, has_places, unit_of
 from cdsa.gaps import gap_starts, run_lengths
 from cdsa.inspection import Inspection, inspect_cube
@@ -28,6 +30,7 @@ from cdsa.pictures.figures import new_figure
 from cdsa.reporting.timeline import packed_series
 from cdsa.results import Value, now
 from cdsa.scoring import Score
+from cdsa.sources.files import Source
 from cdsa.sources.write import staged_text
 from cdsa.times import Clock
 
@@ -84,6 +87,27 @@ class Story:
 def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
     """Write the report; it appears whole or not at all."""
     staged_text({path: render(story)}, overwrite=overwrite)
+
+
+def story_of(
+    source: Source, result: xr.Dataset, choice: Chosen, *, name: str, command: str
+) -> Story:
+    """What is to be told of a fill that was planned and carried out."""
+    made = getattr(main_part(choice.filler), "method", None)
+    return Story(
+        name=name,
+        cube=source.cube,
+        result=result,
+        clock=source.content.clock,
+        method=choice.best,
+        parts=choice.parts,
+        expected=choice.expected,
+        scores=choice.scores,
+        errors=choice.errors,
+        told=choice.told,
+        settings={} if made is None else to_plain(made),
+        command=command,
+    )
 
 
 def render(story: Story) -> str:

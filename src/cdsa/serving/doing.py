@@ -4,6 +4,7 @@ The same functions as on the command line, in the same order.
 """
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import xarray as xr
 
 from cdsa import defaults
 from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
-from cdsa.config import override, to_plain
+from cdsa.config import override
 from cdsa.errors import ConfigError
 from cdsa.filling import (
     check_share,
@@ -210,25 +211,11 @@ def _leave(job: Job, folder: Path, source: Source, result: xr.Dataset, end: str)
 
 def _report(job: Job, folder: Path, source: Source, result: xr.Dataset, choice: Chosen) -> None:
     """The report of a fill, if there is something to draw it with."""
-    try:
-        from cdsa.reporting import Story, render
-    except ImportError:
+    if find_spec("matplotlib") is None:
         return
-    made = getattr(main_part(choice.filler), "method", None)
-    story = Story(
-        name=job.held.name,
-        cube=source.cube,
-        result=result,
-        clock=source.content.clock,
-        method=choice.best,
-        parts=choice.parts,
-        expected=choice.expected,
-        scores=choice.scores,
-        errors=choice.errors,
-        told=choice.told,
-        settings={} if made is None else to_plain(made),
-        command="cdsa serve",
-    )
+    from cdsa.reporting import render, story_of
+
+    story = story_of(source, result, choice, name=job.held.name, command="cdsa serve")
     path = folder / job.id / "report.html"
     staged_text({path: render(story)}, overwrite=True)
     job.files["report"] = path

@@ -1,0 +1,315 @@
+"""The server: what visitors may do, and what nobody may."""
+
+import gzip
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+import httpx
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.errors import TableError
+from cdsa.serving import Limits
+from cdsa.serving.jobs import Jobs
+from cdsa.serving.shelf import NotThereError, Shelf
+from server import finished, running, sent, table, visitor
+
+
+@pytest.fixture(scope="module")
+def address():
+    with running(Limits(megabytes=2, queue=3, tables=250)) as where:
+        yield where
+
+
+@pytest.fixture
+def client(address):
+    with visitor(address) as one:
+        yield one
+
+
+def by_command_line(*words: object) -> None:
+    CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_a_table_is_understood(client):
+    told = sent(client, table())
+    assert told["layout"].startswith("panel") and told["step"] == "1 h"
+    assert (told["steps"], len(told["stations"])) == (60, 3)
+    assert [one["name"] for one in told["measurements"]] == ["no2"]
+    assert told["stations"][1]["lat"] == pytest.approx(50.1)
+    assert told["columns"] == ["time", "station", "lat", "lon", "no2"]
+    gaps = client.get(f"/api/tables/{told['id']}/gaps").json()
+    assert len(gaps["missing"]) == 3 and len(gaps["first"]) == 60
+    assert {share for row in gaps["missing"] for share in row} == {0, 100}
+
+
+def test_a_filled_table_is_what_the_command_line_writes(client, tmp_path):
+    content = table()
+    told = sent(client, content)
+    job = client.post(f"/api/tables/{told['id']}/fill", json={"method": "linear"}).json()
+    job = finished(client, job)
+    assert job["state"] == "done" and job["files"] == ["filled", "detail", "report"]
+    (tmp_path / "air.csv").write_bytes(content)
+    by_command_line(
+        "fill", tmp_path / "air.csv", "-o", tmp_path / "out.csv", "--method", "linear",
+        "--detail", tmp_path / "detail.csv",
+    )  # fmt: skip
+    for name, path in (("filled", "out.csv"), ("detail", "detail.csv")):
+        fetched = client.get(f"/api/jobs/{job['id']}/files/{name}")
+        assert fetched.content == (tmp_path / path).read_bytes()
+    assert (
+        'filename="air-fill.csv"'
+        in client.get(f"/api/jobs/{job['id']}/files/filled").headers["content-disposition"]
+    )
+    assert job["records"][0]["filled"] == told["measurements"][0]["missing"]
+    assert job["records"][0]["expected_mae"] > 0
+
+
+def test_a_bad_table_gets_the_message_of_the_command_line(client, tmp_path):
+    content = b"when,who\nnever,nobody\n"
+    reply = client.post("/api/tables", params={"name": "odd.csv"}, content=content)
+    assert reply.status_code == 422
+    (tmp_path / "odd.csv").write_bytes(content)
+    with pytest.raises(TableError) as bad:
+        by_command_line("info", tmp_path / "odd.csv")
+    assert reply.json()["detail"] == str(bad.value)
+
+
+def test_a_series_is_told_with_where_its_values_come_from(client):
+    told = sent(client, table())
+    job = client.post(f"/api/tables/{told['id']}/fill", json={"method": "linear"}).json()
+    job = finished(client, job)
+    given = {"location": "S1", "measurement": "no2"}
+    before = client.get(f"/api/tables/{told['id']}/series", params=given).json()
+    after = client.get(f"/api/jobs/{job['id']}/series", params=given).json()
+    for old, new, source, low in zip(
+        before["values"], after["values"], after["source"], after["lower"], strict=True
+    ):
+        assert (old is None) == (source == "filled") and new is not None
+        assert old in (None, new) and low <= new
+    cells = client.get(f"/api/jobs/{job['id']}/cells", params={**given, "most": 2}).json()
+    assert cells["total"] == after["source"].count("filled") and len(cells["cells"]) == 2
+    first = cells["cells"][0]
+    assert after["values"][first["step"]] == first["value"]
+
+
+def test_a_value_of_a_network_is_explained(client):
+    told = sent(client, table(stations=4, steps=120))
+    ask = {"method": "cdsa", "minutes": 0.02, "check": False}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/fill", json=ask).json())
+    assert job["state"] == "done" and job["explains"], job
+    cell = client.get(f"/api/jobs/{job['id']}/cells", params={"most": 1}).json()["cells"][0]
+    where = {name: cell[name] for name in ("time", "location", "measurement")}
+    why = client.get(f"/api/jobs/{job['id']}/reasons", params={**where, "top": 100}).json()
+    assert why["value"] == pytest.approx(cell["value"], abs=1e-3)
+    assert 0.9 < sum(one["share"] for one in why["cells"]) <= 1 + 1e-6
+    other = client.get(f"/api/jobs/{job['id']}/reasons", params={**where, "location": "nobody"})
+    assert other.status_code == 422 and "nobody" in other.json()["detail"]
+
+
+def test_a_table_is_carried_forward_and_methods_are_compared(client):
+    told = sent(client, table())
+    ask = {"steps": 4, "method": "last"}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/forecast", json=ask).json())
+    assert job["state"] == "done" and job["records"][0]["forecast"] == 12
+    longer = client.get(f"/api/jobs/{job['id']}/files/filled").text
+    assert longer.count("\n") == table().count(b"\n") + 12
+    ask = {"methods": ["linear", "mean"], "hide": "random:0.2"}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/score", json=ask).json())
+    assert {record["method"] for record in job["records"]} == {"linear", "mean"}
+
+
+def test_how_a_table_is_read_can_be_corrected(client):
+    content = table().replace(b"no2", b"NO2;-9").replace(b",\n", b",-9\n")
+    told = sent(client, content)
+    assert told["measurements"][0]["missing"] == 0
+    where = f"/api/tables/{told['id']}/reading"
+    better = client.put(where, json={"missing": ["-9"]}).json()
+    assert better["measurements"][0]["missing"] > 0
+    wrong = client.put(where, json={"time": "lat"})
+    assert wrong.status_code == 422
+    assert client.get(f"/api/tables/{told['id']}").json() == better
+    odd = client.put(where, json={"tiem": "lat"})
+    assert odd.status_code == 422 and "tiem" in odd.json()["detail"]
+    again = client.post(
+        "/api/tables", params={"name": "a.csv", "reading": '{"missing": ["-9"]}'}, content=content
+    ).json()
+    assert again["measurements"] == better["measurements"]
+
+
+def test_names_are_shown_and_never_used_as_paths(client, tmp_path):
+    told = sent(client, table(), name="../../../../tmp/evil\n.csv")
+    assert told["name"] == "../../../../tmp/evil .csv"
+    job = client.post(f"/api/tables/{told['id']}/fill", json={"method": "linear"}).json()
+    job = finished(client, job)
+    header = client.get(f"/api/jobs/{job['id']}/files/filled").headers["content-disposition"]
+    assert "/" not in header and ".." not in header
+    for name in ("a.exe", "b.nc", "c.pkl", "nothing"):
+        reply = client.post("/api/tables", params={"name": name}, content=b"x")
+        assert reply.status_code == 422 and name in reply.json()["detail"]
+
+
+def test_what_is_too_large_is_refused(client):
+    reply = client.post("/api/tables", params={"name": "a.csv"}, content=b"x" * 2_100_000)
+    assert reply.status_code == 413 and "2 MB" in reply.json()["detail"]
+    bomb = gzip.compress(b"0" * 20_000_000)
+    reply = client.post("/api/tables", params={"name": "a.csv.gz"}, content=bomb)
+    assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+    wide = b"time,station,value\n" + b"".join(
+        b"2024-01-01T%02d:%02d:%02d,S%d,1\n" % (n // 3600, n // 60 % 60, n % 60, n)
+        for n in range(6000)
+    )
+    reply = client.post("/api/tables", params={"name": "a.csv"}, content=wide)
+    assert reply.status_code == 422 and "cells" in reply.json()["detail"]
+
+
+def test_nobody_sees_what_he_has_no_id_of(client):
+    told = sent(client, table())
+    assert len(told["id"]) >= 32
+    for path in ("/api/tables/x", "/api/jobs/x", "/api/jobs/x/files/filled", "/api/tables/x/gaps"):
+        assert client.get(path).status_code == 404
+    assert client.get(f"/api/jobs/{told['id']}").status_code == 404
+    assert client.get("/api/tables").status_code == 405
+    assert client.delete(f"/api/tables/{told['id']}").status_code == 204
+    assert client.get(f"/api/tables/{told['id']}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+    ],
+)
+def test_pages_of_others_may_not_change_anything(client, headers):
+    reply = client.post("/api/tables/example", headers=headers)
+    assert reply.status_code == 403, reply.text
+    own = client.post(
+        "/api/tables", params={"name": "a.csv"}, content=table(),
+        headers={"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"},
+    )  # fmt: skip
+    assert own.status_code == 201
+
+
+def test_answers_say_what_a_browser_may_do(client):
+    page = client.get("/")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "http" not in re.sub(r"http://www.w3.org/2000/svg", "", client.get("/page.js").text)
+    assert not re.search(r"(src|href)=\"(?!/|data:)", page.text)
+    docs = client.get("/docs")
+    assert docs.status_code == 200 and not re.search(r"(src|href)=\"https?:", docs.text)
+    assert client.get("/api/health").headers["cache-control"] == "no-store"
+
+
+def test_jobs_wait_their_turn_and_can_be_cancelled(client):
+    told = sent(client, table(steps=100))
+    where = f"/api/tables/{told['id']}/fill"
+    long = {"method": "cdsa", "minutes": 5, "check": False}
+    first = client.post(where, json=long).json()
+    waiting = [client.post(where, json={"method": "linear"}).json() for _ in range(3)]
+    time.sleep(0.5)
+    assert client.get(f"/api/jobs/{first['id']}").json()["state"] == "running"
+    last = client.get(f"/api/jobs/{waiting[2]['id']}").json()
+    assert (last["state"], last["ahead"]) == ("waiting", 3)
+    full = client.post(where, json={"method": "linear"})
+    assert full.status_code == 429 and "waiting" in full.json()["detail"]
+    assert client.delete(f"/api/jobs/{waiting[1]['id']}").json()["state"] == "cancelled"
+    while client.get(f"/api/jobs/{first['id']}").json()["share"] is None:
+        time.sleep(0.05)
+    client.delete(f"/api/jobs/{first['id']}")
+    assert finished(client, first)["state"] == "cancelled"
+    assert finished(client, waiting[2])["state"] == "done"
+    assert client.get(f"/api/jobs/{first['id']}/files/filled").status_code == 404
+
+
+def test_what_cannot_be_done_is_refused_before_it_waits(client):
+    told = sent(client, table())
+    where = f"/api/tables/{told['id']}"
+    for path, ask, words in (
+        ("fill", {"method": "liner"}, "did you mean 'linear'"),
+        ("fill", {"method": "cdsa", "minutes": 1000}, "at most 30"),
+        ("fill", {"method": "linear", "minutes": 1}, "minutes are for methods"),
+        ("fill", {"methd": "linear"}, "methd"),
+        ("forecast", {"steps": 3, "method": "mice"}, "does not forecast"),
+        ("forecast", {"steps": 3, "method": "auto"}, "for filling"),
+        ("forecast", {"steps": 0}, "steps"),
+        ("score", {"methods": ["linear"], "hide": "burst:0.1"}, "burst"),
+    ):
+        reply = client.post(f"{where}/{path}", json=ask)
+        assert reply.status_code == 422 and words in reply.json()["detail"], reply.text
+
+
+def test_a_job_that_fails_says_why(client):
+    told = sent(client, table())
+    ask = {"steps": 3, "method": "cdsa", "known": ["rain"], "minutes": 0.01}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/forecast", json=ask).json())
+    assert job["state"] == "failed" and "rain" in job["error"]
+
+
+def test_many_tables_at_once_are_neither_lost_nor_mixed_up(address):
+    def one(number: int) -> tuple[int, float]:
+        with visitor(address) as client:
+            told = sent(client, table(steps=30, seed=number))
+            given = {"location": "S0", "measurement": "no2"}
+            series = client.get(f"/api/tables/{told['id']}/series", params=given).json()
+            client.delete(f"/api/tables/{told['id']}")
+            return number, max(value for value in series["values"] if value is not None)
+
+    with ThreadPoolExecutor(40) as pool:
+        found = list(pool.map(one, range(200)))
+    assert [number for number, _ in found] == list(range(200))
+    for number, most in found:  # each table is higher than the one before by one
+        assert 23 + number < most <= 25 + number
+
+
+def test_tables_are_forgotten_after_a_while_and_at_the_end(tmp_path):
+    now = [0.0]
+    shelf = Shelf(Limits(keep_minutes=10), clock=lambda: now[0])
+    (tmp_path / "a.csv").write_bytes(table())
+    old, used, busy = (shelf.keep("a.csv", tmp_path / "a.csv") for _ in range(3))
+    busy.busy = 1
+    now[0] = 9 * 60
+    shelf.get(used.id)
+    now[0] = 11 * 60
+    assert shelf.sweep() == [old.id] and not old.path.exists()
+    with pytest.raises(NotThereError, match="forgotten"):
+        shelf.get(old.id)
+    assert shelf.get(used.id) is used and shelf.get(busy.id) is busy
+    shelf.close()
+    assert not shelf.folder.exists()
+
+
+def test_the_shelf_is_full_at_some_time(tmp_path):
+    (tmp_path / "a.csv").write_bytes(table())
+    shelf = Shelf(Limits(tables=1))
+    jobs = Jobs(Limits(), shelf, lambda job: None)
+    held = shelf.keep("a.csv", tmp_path / "a.csv")
+    with pytest.raises(Exception, match="1 tables are kept"):
+        shelf.keep("a.csv", tmp_path / "a.csv")
+    job = jobs.add(held, "fill", None)
+    jobs.forget(held)
+    with pytest.raises(NotThereError):
+        jobs.get(job.id)
+    jobs.close()
+    shelf.close()
+
+
+def test_a_visitor_who_goes_away_leaves_nothing(address):
+    def broken():
+        yield b"time,station,v\n"
+        raise ConnectionError
+
+    with visitor(address) as client:
+        before = client.get("/api/health").json()["tables"]
+        with pytest.raises((httpx.HTTPError, ConnectionError)):
+            client.post("/api/tables", params={"name": "a.csv"}, content=broken())
+        time.sleep(0.2)
+        assert client.get("/api/health").json()["tables"] == before

@@ -5,12 +5,8 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
-
 import httpx
+import pytest
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app

@@ -47,6 +47,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     429: {"model": answers.Problem, "description": "Too much at the same time."},
 }
 FILES = ("filled", "detail", "report")
+KINDS = ("text/csv", "text/html", "application/octet-stream")
+"""Of files, as browsers call them."""
 
 
 def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> FastAPI:
@@ -266,7 +268,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     @app.get(
         "/api/jobs/{job}/files/{file}",
         tags=["results"],
-        responses=PROBLEMS | {200: {"content": {"application/octet-stream": {}}}},
+        responses=PROBLEMS | {200: {"content": {kind: {} for kind in KINDS}}},
         response_class=FileResponse,
     )
     async def fetch(job: str, file: Literal["filled", "detail", "report"]) -> FileResponse:

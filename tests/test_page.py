@@ -1,0 +1,242 @@
+"""The page in a real browser: what a visitor does, step by step, with mouse and with keys."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Error, expect, sync_playwright
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.serving import Limits
+from server import running, table
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WAIT = 30_000
+"""Milliseconds that something may take on a busy machine."""
+expect.set_options(timeout=WAIT)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium: the one named by CDSA_BROWSER, the system's, or Playwright's own. With
+    CDSA_BROWSER=need it is an error if there is none."""
+    wish = os.environ.get("CDSA_BROWSER", "")
+    found = wish if wish not in ("", "need") else next(filter(None, map(shutil.which, NAMES)), None)
+    with sync_playwright() as play:
+        try:
+            one = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except Error:
+            if wish:
+                raise
+            pytest.skip("no browser was found: make test-browser installs one")
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with running(Limits(megabytes=5)) as where:
+        yield where
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Opens the page; whatever a browser complains of, or asks others for, fails the test."""
+    contexts, wrong = [], []
+
+    def opened(width=1200, height=900, **more):
+        context = browser.new_context(viewport={"width": width, "height": height}, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.on("pageerror", lambda bad: wrong.append(str(bad)))
+        page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+        page.on(
+            "request",
+            lambda ask: None if ask.url.startswith((address, "data:", "blob:")) else
+            wrong.append(f"asked for {ask.url}"),
+        )  # fmt: skip
+        page.goto(address)
+        return page
+
+    opened.wrong = wrong
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong, wrong
+
+
+def send(page, content: bytes, name: str = "air.csv") -> None:
+    page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": content})
+
+
+def fill(page, method: str, minutes: str = "") -> None:
+    page.select_option("#method", method)
+    page.fill("#minutes", minutes)
+    page.click("#fill")
+
+
+def test_a_table_is_sent_understood_filled_and_fetched(visit, tmp_path):
+    content, page = table(), visit()
+    send(page, content)
+    expect(page.locator("#facts")).to_contain_text("60 time steps")
+    expect(page.locator("#facts")).to_contain_text("3 stations")
+    expect(page.locator("#map circle")).to_have_count(3)
+    fill(page, "linear")
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#records")).to_contain_text("linear")
+    with page.expect_download() as fetched:
+        page.click("#file-filled")
+    assert fetched.value.suggested_filename == "air-fill.csv"
+    (tmp_path / "air.csv").write_bytes(content)
+    words = ["fill", tmp_path / "air.csv", "-o", tmp_path / "out.csv", "--method", "linear"]
+    CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert Path(fetched.value.path()).read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_a_click_on_a_filled_value_shows_where_it_comes_from(visit):
+    page = visit()
+    send(page, table(stations=4, steps=120))
+    fill(page, "cdsa", "0.02")
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#cells tbody tr").first).to_be_visible()
+    page.click("#cells tbody tr:first-child button")
+    expect(page.locator("#why-words")).to_contain_text("Comes from")
+    assert page.locator("#reasons tbody tr").count() > 3
+    assert page.locator("#where circle.reason").count() >= 1
+    expect(page.locator("#cells tr[aria-selected=true]")).to_have_count(1)
+    # the same by a click on the time line: the value that was asked for stands in its middle
+    first = page.locator("#why-words").inner_text()
+    page.click("#cells tbody tr:nth-child(2) button")
+    expect(page.locator("#why-words")).not_to_have_text(first)
+    told = page.locator("#why-words").inner_text()
+    page.click("#station >> nth=0")
+    box = page.locator("#timeline").bounding_box()
+    page.click("#cells tbody tr:first-child button")
+    expect(page.locator("#why-words")).to_have_text(first)
+    step = json.loads(page.locator("#cells tbody tr:nth-child(2)").get_attribute("data-step"))
+    here = json.loads(page.locator("#cells tbody tr:nth-child(1)").get_attribute("data-step"))
+    low = max(0, min(here - 60, 120 - 120))
+    x = 58 + (step - low) / 120 * (box["width"] - 68)
+    page.locator("#timeline").click(position={"x": x, "y": box["height"] / 2})
+    expect(page.locator("#why-words")).to_have_text(told)
+
+
+def test_the_example_and_its_map_lead_to_a_series(visit):
+    page = visit()
+    page.click("#example")
+    expect(page.locator("#facts")).to_contain_text("8,730 time steps")
+    expect(page.locator("#notes")).to_contain_text("16 of 8,730 time stamps were absent")
+    page.select_option("#gap-kind", "wind_dir")
+    fill(page, "linear")
+    expect(page.locator("#result")).to_be_visible()
+    page.locator("#map circle[aria-label^=JFK]").click()
+    expect(page.locator("#station")).to_have_value("JFK")
+    expect(page.locator("#cells-words")).to_contain_text("of")
+    with page.context.expect_page() as opened:
+        page.click("#file-report")
+    opened.value.wait_for_load_state()
+    expect(opened.value.locator("h1")).to_contain_text("nyc_weather.csv.gz")
+
+
+def test_a_bad_table_is_answered_and_can_be_said_how_to_read(visit):
+    page = visit()
+    send(page, b"when,who\nnever,nobody\n", "odd.csv")
+    expect(page.locator("#problem")).to_contain_text("a column of time stamps")
+    expect(page.locator("#understood")).to_be_hidden()
+    strange = table().replace(b"time,", b"t1,").replace(b"2024-01-", b"2024.01.")
+    strange = strange.replace(b"T", b" ").replace(b":00:00", b"h")
+    send(page, strange, "strange.csv")
+    expect(page.locator("#problem")).to_be_visible()
+    page.click("#problem button")
+    page.fill("#again [name=time]", "t1")
+    page.fill("#again [name=time_format]", "%Y.%m.%d %Hh")
+    page.click("#again button")
+    expect(page.locator("#facts")).to_contain_text("60 time steps")
+    page.click("#correct summary")
+    page.fill("#reading [name=measurements]", "nothing")
+    page.click("#reading button")
+    expect(page.locator("#problem")).to_contain_text("nothing")
+    visit.wrong[:] = [one for one in visit.wrong if "422" not in one]  # what a browser logs of it
+
+
+def test_a_job_is_cancelled_and_another_one_begun(visit):
+    page = visit()
+    send(page, table(steps=100))
+    fill(page, "cdsa", "5")
+    expect(page.locator("#doing")).to_contain_text("training, step")
+    page.click("#cancel")
+    expect(page.locator("#failure")).to_contain_text("cancelled")
+    fill(page, "linear")
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#failure")).to_be_hidden()
+
+
+def test_a_page_that_is_reloaded_goes_on_and_two_visitors_wait_their_turn(visit):
+    one, two = visit(), visit()
+    send(one, table(steps=100))
+    send(two, table(steps=80, stations=2))
+    fill(one, "cdsa", "0.15")
+    expect(one.locator("#doing")).to_contain_text("training, step")
+    fill(two, "linear")
+    expect(two.locator("#doing")).to_contain_text("1 job before this one")
+    one.reload()
+    expect(one.locator("#facts")).to_contain_text("100 time steps")
+    expect(one.locator("#result")).to_be_visible()
+    expect(two.locator("#result")).to_be_visible()
+    expect(one.locator("#records")).to_contain_text("cdsa")
+    expect(two.locator("#records")).to_contain_text("linear")
+    expect(two.locator("#facts")).to_contain_text("80 time steps")
+
+
+def test_a_forecast_from_the_same_page(visit):
+    page = visit()
+    send(page, table())
+    page.fill("#steps", "6")
+    page.select_option("#forecaster", "last")
+    page.click("#ahead button")
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#key-filled")).to_have_text("forecast")
+    expect(page.locator("#cells-words")).to_contain_text("of 6")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen_shows_everything_without_scrolling_sideways(visit, scheme):
+    page = visit(width=360, height=740, color_scheme=scheme)
+    send(page, table())
+    expect(page.locator("#facts")).to_contain_text("60 time steps")
+    fill(page, "linear")
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#cells tbody tr").first).to_be_visible()
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 360
+    for name in ("#fill", "#timeline", "#map", "#gaps", "#file-filled"):
+        box = page.locator(name).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360, name
+
+
+def test_all_of_it_can_be_done_with_keys(visit):
+    page = visit()
+    page.focus("#example")
+    page.keyboard.press("Enter")
+    expect(page.locator("#facts")).to_contain_text("8,730")
+    page.focus("#method")
+    page.keyboard.type("linear")
+    page.focus("#fill")
+    page.keyboard.press("Space")
+    expect(page.locator("#result")).to_be_visible()
+    page.focus("#timeline")
+    before = page.locator("#here").inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#here")).not_to_have_text(before)
+    page.locator("#map circle[aria-label^=LGA]").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#station")).to_have_value("LGA")
+    reached = page.evaluate("""() => [...document.querySelectorAll(
+        'button, select, input, canvas#timeline, #map circle, a')].filter(
+        (one) => one.offsetParent !== null || one.tagName === 'circle').every(
+        (one) => one.tabIndex >= 0)""")
+    assert reached

@@ -4,22 +4,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-slow check bench clean
+.PHONY: help demo test test-browser test-slow check bench clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        look at, score and fill the example data (writes cdsa-demo/)"
-	@echo "make test        the test suite"
-	@echo "make test-slow   checks that take minutes"
-	@echo "make check       style, types and import layers"
-	@echo "make bench       time and memory; adds to results/"
-	@echo "make clean       remove .venv and caches"
+	@echo "make demo          look at, score and fill the example data (writes cdsa-demo/)"
+	@echo "make test          the test suite"
+	@echo "make test-browser  the page in Chromium, which it installs if there is none"
+	@echo "make test-slow     checks that take minutes"
+	@echo "make check         style, types and import layers"
+	@echo "make bench         time and memory; adds to results/"
+	@echo "make clean         remove .venv and caches"
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/cdsa demo
 
 test: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -rs
+
+test-browser: $(VENV)/.ready-dev
+	@sh scripts/browser.sh $(BIN)
+	CDSA_BROWSER=need $(BIN)/python -m pytest -n 2 tests/test_page.py tests/test_report.py
 
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m slow

@@ -1,6 +1,7 @@
 """Small cubes with known gaps, and one seeded generator."""
 
 import os
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from hypothesis import settings
 from cdsa.cube import describe, make_cube
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; torch is loaded after this
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 settings.register_profile("cdsa", max_examples=40, deadline=None)
 settings.load_profile("cdsa")
 
@@ -64,3 +66,24 @@ def windy() -> xr.DataArray:
     values[:, :, 1] = np.where(np.isnan(values[:, :, 1]), np.nan, degrees)
     turned = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_dir"])
     return describe(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium: the one named by CDSA_BROWSER, the system's, or Playwright's own. With
+    CDSA_BROWSER=need it is an error if there is none."""
+    from playwright.sync_api import Error, sync_playwright
+
+    wish = os.environ.get("CDSA_BROWSER", "")
+    found = (
+        wish if wish not in ("", "need") else next(filter(None, map(shutil.which, BROWSERS)), None)
+    )
+    with sync_playwright() as play:
+        try:
+            one = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except Error:
+            if wish:
+                raise
+            pytest.skip("no browser was found: make test-browser installs one")
+        yield one
+        one.close()

@@ -1,39 +1,19 @@
 """The page in a real browser: what a visitor does, step by step, with mouse and with keys."""
 
 import json
-import os
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.serving import Limits
 from server import running, table
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WAIT = 30_000
 """Milliseconds that something may take on a busy machine."""
 expect.set_options(timeout=WAIT)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium: the one named by CDSA_BROWSER, the system's, or Playwright's own. With
-    CDSA_BROWSER=need it is an error if there is none."""
-    wish = os.environ.get("CDSA_BROWSER", "")
-    found = wish if wish not in ("", "need") else next(filter(None, map(shutil.which, NAMES)), None)
-    with sync_playwright() as play:
-        try:
-            one = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        except Error:
-            if wish:
-                raise
-            pytest.skip("no browser was found: make test-browser installs one")
-        yield one
-        one.close()
 
 
 @pytest.fixture(scope="module")

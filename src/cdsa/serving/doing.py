@@ -103,7 +103,6 @@ def do(job: Job, shelf: Shelf, limits: Limits) -> None:
     """Work off a job."""
     job.at("reading the table")
     source = shelf.source(job.held)
-    job.told += [*source.notes, *source.doubts]
     if isinstance(job.ask, Fill):
         _fill(job, job.ask, source, limits)
     elif isinstance(job.ask, Forecast):

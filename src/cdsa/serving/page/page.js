@@ -13,7 +13,9 @@
     for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
     return node;
   };
-  const number = (x) => (x === null || x === undefined ? "-" : Number(Number(x).toPrecision(5)).toString());
+  const number = (x, digits = 5) => (
+    x === null || x === undefined ? "-" : Number(Number(x).toPrecision(digits)).toString());
+  const short = (stamp) => stamp.replace("T", " ").replace(/(:\d\d):00(\.0+)?(?=$|[Z+-])/, "$1");
   const percent = (x) => (x > 0 && x < 0.001 ? "<0.1%" : `${Number((100 * x).toFixed(1))}%`);
   const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -109,7 +111,7 @@
     const missing = table.measurements.reduce((sum, one) => sum + one.missing, 0);
     const facts = [
       [table.name, table.layout],
-      [count(table.steps, "time step"), `of ${table.step}, ${table.first} to ${table.last}`],
+      [count(table.steps, "time step"), `of ${table.step}, ${short(table.first)} to ${short(table.last)}`],
       [count(table.stations.length, "station"), table.stations[0].lat === null ? "without coordinates" : "with coordinates"],
       [count(table.measurements.length, "measurement"),
         table.measurements.map((one) => one.name + (one.unit ? ` (${one.unit})` : "")).join(", ")],
@@ -401,7 +403,7 @@
       [["measurement"], ["method"], [word, "n"], ["error to expect (MAE)", "n"], ["unit"]],
       job.records.map((one) => row([
         [one.measurement], [one.method], [Number(one[word]).toLocaleString("en"), "n"],
-        [number(one.expected_mae), "n"], [unit[one.measurement] || ""]])));
+        [number(one.expected_mae, 3), "n"], [unit[one.measurement] || ""]])));
     const names = { filled: fills ? "Filled table" : "Table carried forward", detail: "Detail: every value with its interval", report: "Report" };
     $("files").replaceChildren(...job.files.map((name) => {
       const link = made("a", names[name], { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
@@ -476,12 +478,12 @@
   const cells = async () => {
     const told = await ask(`/api/jobs/${job.id}/cells?${query({
       location: $("station").value, measurement: $("kind").value, start, most: PAGE_OF_CELLS })}`);
-    rows($("cells"), [["time"], ["value", "n"], ["interval"], [""]], told.cells.map((cell) => {
+    rows($("cells"), [[""], ["time"], ["value", "n"], ["interval"]], told.cells.map((cell) => {
       const button = made("button", "why", { type: "button", "aria-label": `why ${number(cell.value)} at ${cell.time}` });
       button.disabled = !job.explains;
       button.addEventListener("click", () => why(cell.step));
-      return row([[cell.time], [number(cell.value), "n"],
-        [cell.lower === null ? "-" : `${number(cell.lower)} to ${number(cell.upper)}`], [button]],
+      return row([[button], [short(cell.time)], [number(cell.value), "n"],
+        [cell.lower === null ? "-" : `${number(cell.lower, 4)} to ${number(cell.upper, 4)}`]],
       { "data-step": cell.step });
     }));
     $("cells-words").textContent = told.total
@@ -508,14 +510,14 @@
     }
     const axes = Object.entries(reasonsTold.axes).map(([name, share]) => `${name} ${percent(share)}`);
     $("why-words").textContent =
-      `${here.measurement} at ${here.location}, ${reasonsTold.time}: ${number(reasonsTold.value)} ${shown.unit}. ` +
+      `${here.measurement} at ${here.location}, ${short(reasonsTold.time)}: ${number(reasonsTold.value)} ${shown.unit}. ` +
       (reasonsTold.cells.length ? `Comes from: ${axes.join(", ")}.` : "Nothing was measured around it: this is what is usual.");
     const most = Math.max(...reasonsTold.cells.map((cell) => cell.share), 1e-9);
     rows($("reasons"), [["share", "n"], [""], ["time"], ["station"], ["measurement"], ["value", "n"]],
       reasonsTold.cells.map((cell) => {
         const bar = made("span", undefined, { class: "share" });
         bar.style.width = `${(3 * cell.share) / most}rem`;
-        return row([[percent(cell.share), "n"], [bar], [cell.time], [cell.location], [cell.measurement], [number(cell.value), "n"]]);
+        return row([[percent(cell.share), "n"], [bar], [short(cell.time)], [cell.location], [cell.measurement], [number(cell.value), "n"]]);
       }));
     for (const node of $("cells").querySelectorAll("tr[data-step]")) {
       node.setAttribute("aria-selected", String(Number(node.dataset.step) === step));

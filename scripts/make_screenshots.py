@@ -1,0 +1,81 @@
+"""Pictures of the page and of its report, as docs/ shows them: python scripts/make_screenshots.py
+
+Starts a server, fills the example in Chromium, asks for a reason, and takes pictures of the whole
+page and of the report: wide and narrow, light and dark.
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from server import running  # noqa: E402
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SCREENS = {"wide": (1200, 900), "narrow": (360, 740)}
+WAIT = 600_000
+
+
+def filled(browser: Browser, address: str, minutes: float) -> str:
+    """The address of a page with the example filled."""
+    page = browser.new_page()
+    page.set_default_timeout(WAIT)
+    page.goto(address)
+    page.click("#example")
+    page.wait_for_selector("#understood:not([hidden])")
+    page.select_option("#method", "cdsa")
+    page.fill("#minutes", str(minutes))
+    page.click("#fill")
+    page.wait_for_selector("#result:not([hidden])")
+    where = page.url
+    page.close()
+    return where
+
+
+def explained(page: Page, where: str) -> None:
+    """The page with a direction of the wind explained."""
+    page.goto(where)
+    page.wait_for_selector("#cells tbody tr")
+    page.select_option("#kind", "wind_dir")
+    page.wait_for_selector("#cells tbody tr")
+    page.wait_for_timeout(500)
+    page.click("#cells tbody tr:nth-child(3) button")
+    page.wait_for_selector("#reasons tbody tr")
+    page.wait_for_timeout(500)
+
+
+def main() -> None:
+    """Take all pictures."""
+    told = argparse.ArgumentParser(description=__doc__)
+    told.add_argument("--minutes", type=float, default=1.25, help="of training")
+    told.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")
+    given = told.parse_args()
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with running() as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        where = filled(browser, address, given.minutes)
+        for size, (width, height) in SCREENS.items():
+            for scheme in ("light", "dark"):
+                context = browser.new_context(
+                    viewport={"width": width, "height": height},
+                    color_scheme=scheme,  # type: ignore[arg-type]
+                )
+                page = context.new_page()
+                page.set_default_timeout(WAIT)
+                explained(page, where)
+                page.screenshot(path=given.folder / f"page-{size}-{scheme}.png", full_page=True)
+                link = page.get_attribute("#file-report", "href")
+                page.goto(f"{address}{link}")
+                page.wait_for_selector("#station option", state="attached")
+                page.screenshot(path=given.folder / f"report-{size}-{scheme}.png", full_page=True)
+                context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

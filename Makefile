@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-browser test-slow check bench clean
+.PHONY: help demo test test-browser test-slow check docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test-browser  the page in Chromium, which it installs if there is none"
 	@echo "make test-slow     checks that take minutes"
 	@echo "make check         style, types and import layers"
+	@echo "make docs          the documentation as a site (writes site/)"
 	@echo "make bench         time and memory; adds to results/"
 	@echo "make clean         remove .venv and caches"
 
@@ -34,6 +35,9 @@ check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
+
+docs: $(VENV)/.ready-dev
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/spine.py --record results/spine.jsonl

@@ -2,7 +2,10 @@
 
 import dataclasses
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +102,23 @@ def test_every_data_set_and_table_is_explained():
 def test_every_way_of_hiding_is_explained():
     text = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
     assert all(f"`{kind}:" in text for kind in KINDS)
+
+
+def test_pages_that_the_code_tells_are_what_it_says():
+    subprocess.run(
+        [sys.executable, ROOT / "scripts" / "render_pages.py", "--check"], check=True, timeout=120
+    )
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in (tmp_path / "site").rglob("*.html"):
+        outside = re.findall(
+            r'<(?:script|img|link)[^>]+(?:src|href)="(https?:[^"]+)"', page.read_text("utf-8")
+        )
+        assert not outside, f"{page.name} asks others for {outside}"

@@ -1,0 +1,221 @@
+"""Write the pages of docs/ that the code tells: methods.md and sections.md.
+
+    python scripts/render_pages.py [--check]
+
+With --check nothing is written, and it fails if a page is not what the code says.
+"""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cdsa.config import to_plain
+from cdsa.method import MethodInfo, class_of, methods
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SECTIONS = (
+    ("3.1 Conventional self-attention", (("models/streams.py", "RowAttention"),)),
+    (
+        "3.2 The input seen along each axis; queries, keys and values",
+        (("models/maps.py", "PROJECT"),),
+    ),
+    ("3.2.1 Independent", (("models/streams.py", "Streams"),)),
+    (
+        "3.2.2 Joint",
+        (("models/maps.py", "joint_map"), ("models/mixing.py", "joint_mix")),
+    ),
+    (
+        "3.2.3 Decomposed, equations 1-5",
+        (
+            ("models/maps.py", "AxisMap"),
+            ("models/mixing.py", "mix_in_turn"),
+            ("models/maps.py", "whole_map"),
+        ),
+    ),
+    ("3.2.3 Shared, at its end", (("models/maps.py", "shared_map"),)),
+    ("Table 1, complexity", (("models/complexity.py", None),)),
+    (
+        "3.3 Framework: imputation, N = 8",
+        (("models/cdsa.py", "Imputer"), ("models/stack.py", "Block"), ("models/stack.py", "Stack")),
+    ),
+    ("3.3 Framework: forecasting, N = 9", (("models/cdsa.py", "Forecaster"),)),
+    (
+        "3.4 Implementation: z-scores, zero for missing, Adam, RMSE",
+        (
+            ("scale.py", "Scaler"),
+            ("windows.py", "cut"),
+            ("train/loop.py", "train"),
+            ("train/loss.py", "loss_of"),
+        ),
+    ),
+    ("3.4 The authors' schedule", (("train/optim.py", "rate_at"),)),
+    ("4.1 Data sets", (("datasets/__init__.py", "open_dataset"),)),
+    (
+        "4.1 Burst Loss; missing at random",
+        (("masks.py", "Bursts"), ("masks.py", "AtRandom")),
+    ),
+    (
+        "4.1 Tasks: what is hidden, learnt from and scored",
+        (
+            ("experiments/protocols.py", "nyc_traffic"),
+            ("experiments/protocols.py", "kdd2015_pm25"),
+            ("experiments/protocols.py", "kdd2015_weather"),
+            ("experiments/protocols.py", "kdd2018"),
+            ("experiments/protocols.py", "metr_la"),
+        ),
+    ),
+    ("4.1 Metrics", (("metrics.py", "measure"),)),
+    ("4.2 Comparisons", (("experiments/recipes.py", "TABLES"),)),
+    ("4.3 Ablation, losses", (("experiments/recipes.py", "LOSSES"),)),
+    ("4.3 The figure of attended moments", (("pictures/attention.py", "draw_attended"),)),
+)
+"""Parts of the paper, and where they are in the code."""
+
+
+def methods_page() -> str:
+    """A card for every method."""
+    parts = [
+        "# Methods",
+        "",
+        "Every method of `cdsa methods`, as its module tells of it. Settings are given with "
+        "`--set name=value` to those that train a network, and in Python by the class.",
+        "",
+    ]
+    for info in methods():
+        parts += [*card(info), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def card(info: MethodInfo) -> list[str]:
+    """What to know of a method."""
+    made = class_of(info)
+    module = import_module(info.module.partition(":")[0])
+    needs = ", ".join(filter(None, [info.needs, f"extra `{info.extra}`" if info.extra else ""]))
+    facts = [
+        f"**{info.summary[0].upper()}{info.summary[1:]}.**",
+        f"For: {info.task}.",
+        f"Needs: {needs}." if needs else "",
+        f"Trains for minutes, can be kept (`cdsa train --method {info.name}`)."
+        if info.trains
+        else "",
+        f"Paper: {info.paper}." if info.paper else "",
+        f"Code: `{made.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
+    ]
+    lines = [f"## {info.name}", "", " ".join(filter(None, facts)), ""]
+    about = (
+        inspect.getdoc(made) if module.__name__.endswith(("simple", "paper")) else module.__doc__
+    )
+    lines += [plain(about or ""), ""]
+    rows = settings(made)
+    if rows:
+        lines += ["| setting | if not given | |", "| --- | --- | --- |", *rows, ""]
+    return lines[:-1]
+
+
+def settings(made: type[Any]) -> list[str]:
+    """The settings of a method, one row each; those of its network and training are told apart."""
+    docs = field_docs(made)
+    default = to_plain(made())
+    rows = []
+    for field in dataclasses.fields(made):
+        if field.name in ("run", "train", "model", "known", "graph") or field.name not in default:
+            continue
+        rows.append(
+            f"| `{field.name}` | {default[field.name]} | {plain(docs.get(field.name, ''))} |"
+        )
+    model = getattr(made(), "model", None)
+    if dataclasses.is_dataclass(model):
+        docs, values = field_docs(type(model)), default["model"]
+        rows += [
+            f"| `model.{name}` | {value} | {plain(docs.get(name, ''))} |"
+            for name, value in values.items()
+        ]
+    return rows
+
+
+def field_docs(made: type[Any]) -> dict[str, str]:
+    """What the code says of each setting of a class: the text below it."""
+    told: dict[str, str] = {}
+    for kind in reversed(made.__mro__[:-1]):
+        if not dataclasses.is_dataclass(kind):
+            continue
+        (tree,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body
+        assert isinstance(tree, ast.ClassDef)
+        for node, below in zip(tree.body, tree.body[1:], strict=False):
+            if (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
+                told[node.target.id] = str(below.value.value)
+    return told
+
+
+def plain(text: str) -> str:
+    """A docstring as a paragraph of a page."""
+    told = [re.sub(r"\s*\n\s*", " ", part.strip()) for part in re.split(r"\n\s*\n", text.strip())]
+    return "\n\n".join(part for part in told if part and not part.startswith("Letters:"))
+
+
+def sections_page() -> str:
+    """Where each part of the paper is in the code."""
+    rows = [
+        f"| {words} | {', '.join(place(path, name) for path, name in places)} |"
+        for words, places in SECTIONS
+    ]
+    return "\n".join(
+        [
+            "# The paper's sections in our code",
+            "",
+            "Line numbers are those of this version; what the paper leaves open is told in [the "
+            "paper's network](network.md), its data and protocols in [data and tables](paper.md).",
+            "",
+            "| in the paper | in `src/cdsa/` |",
+            "| --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+def place(path: str, name: str | None) -> str:
+    """A file and the line that something begins at."""
+    if name is None:
+        return f"`{path}`"
+    tree = ast.parse((ROOT / "src" / "cdsa" / path).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        names = [getattr(node, "name", None)]
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [getattr(target, "id", None) for target in targets]
+        if name in names:
+            return f"`{path}`, line {node.lineno}: `{name}`"
+    raise LookupError(f"{path} has no {name}")
+
+
+PAGES = {"methods.md": methods_page, "sections.md": sections_page}
+
+
+def main() -> None:
+    """Write the pages, or check them."""
+    told = argparse.ArgumentParser(description=__doc__)
+    told.add_argument("--check", action="store_true")
+    check = told.parse_args().check
+    for name, page in PAGES.items():
+        path, text = DOCS / name, page()
+        if check and (not path.exists() or path.read_text(encoding="utf-8") != text):
+            sys.exit(f"docs/{name} is not what the code says: python scripts/render_pages.py")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Draw docs/pictures/filled.png: a series of the demo filled beside what was hidden, and a map.
+
+    python scripts/draw_readme.py [--minutes N]
+
+A tenth of the example's cells is hidden in bursts; the default network learns from the rest.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from cdsa.filling import fill_with
+from cdsa.gaps import run_lengths
+from cdsa.method import make_method
+from cdsa.pictures import draw_places, draw_series
+from cdsa.scoring import hidden_cells, try_method, within
+from cdsa.sources.demo import open_demo
+
+ROOT = Path(__file__).parents[1]
+STATION, KIND, DAYS = "JFK", "temp", 5
+
+
+def main() -> None:
+    """Hide, learn, fill, draw."""
+    told = argparse.ArgumentParser(description=__doc__)
+    told.add_argument("--minutes", type=float, default=1.25)
+    minutes = told.parse_args().minutes
+    cube = open_demo()
+    hidden = hidden_cells(cube, "bursts:+0.1", seed=0)
+    trial = try_method(within(make_method("cdsa")[1], minutes), cube, hidden)
+    result = fill_with(trial.filler, trial.visible)
+    asked = hidden.sel(location=STATION, measurement=KIND).to_numpy()
+    middle = int(np.argmax(run_lengths(asked[:, None, None])[:, 0, 0]))
+    times = cube["time"].to_numpy()
+    span = slice(max(0, middle - 12 * DAYS), middle + 12 * DAYS)
+    fig, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 3.4), width_ratios=(2.4, 1), layout="constrained"
+    )
+    draw_series(
+        result.isel(time=span), left, location=STATION, measurement=KIND,
+        truth=cube.where(hidden).isel(time=span), level=0.9,
+    )  # fmt: skip
+    draw_places(trial.visible, right)
+    fig.savefig(ROOT / "docs" / "pictures" / "filled.png", dpi=110)
+    print(f"{times[middle]}: {STATION}, {KIND}")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from cdsa.method.resemblance import possible
 from cdsa.method.usual import ROUGHEST, roughness
 from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
@@ -37,16 +38,18 @@ def window():
     return torch.where(observed, values, 0.0), observed
 
 
-def kriged(values, observed, told, *, kinds=KINDS):
+def kriged(values, observed, told, *, alike=False, kinds=KINDS):
     easy = easy_answer(values, observed)
-    return Kriging(kinds).to(values)(easy.line, easy.told, easy.strays, told).detach()
+    return Kriging(kinds, alike=alike).to(values)(easy.line, easy.told, easy, told).detach()
 
 
-def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations():
-    told, module = around(), Kriging(KINDS).double()
+@pytest.mark.parametrize("alike", [False, True])
+def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations(alike):
+    told, module = around(), Kriging(KINDS, alike=alike).double()
     values, observed = window()
-    easy, answer = easy_answer(values, observed), kriged(values, observed, told)
-    kernel = module.kernel(told).detach()
+    easy, answer = easy_answer(values, observed), kriged(values, observed, told, alike=alike)
+    kernel = module.kernel(told)[0].detach()
+    assert alike == (kernel.diagonal(dim1=1, dim2=2) < 1 - 1e-9).any()
     for t in range(STEPS):
         for m in range(KINDS):
             there = easy.told[0, t, :, m]
@@ -83,17 +86,21 @@ def test_where_nobody_reports_it_says_nothing():
 
 def test_what_all_say_is_said_of_a_place_without_a_sensor():
     _, observed = window()
-    told = kriged(observed.double() * 3.0, observed, around())
-    torch.testing.assert_close(told, torch.full_like(told, 3.0), rtol=0.01, atol=0)
+    for alike in (False, True):
+        told = kriged(observed.double() * 3.0, observed, around(), alike=alike)
+        torch.testing.assert_close(told, torch.full_like(told, 3.0), rtol=0.01, atol=0)
 
 
-def test_without_coordinates_a_place_is_told_what_all_say_on_average():
+def test_places_are_told_by_likeness_alone_without_coordinates():
+    alike = torch.zeros(PLACES, PLACES).double()
+    alike[:2, :2] = 1.0
+    told = around(distance=None, likeness=alike + torch.eye(PLACES).double() * 1e-3)
     values = torch.arange(PLACES).double().expand(1, STEPS, PLACES).unsqueeze(-1)
     values = values.expand(-1, -1, -1, KINDS).clone()
     observed = torch.ones_like(values, dtype=torch.bool)
     values[:, :, 1], observed[:, :, 1] = 0.0, False
-    answer = kriged(values, observed, around(distance=None))[0, 0, 1, 0]
-    assert abs(answer - 2.25) < 0.01
+    answer = kriged(values, observed, told, alike=True)[0, 0, 1, 0]
+    assert answer < 1.0  # nearer to the 0 of the one it resembles than to the mean of all, 2.25
 
 
 @pytest.mark.parametrize("nugget", [0.02, 0.003])
@@ -111,10 +118,10 @@ def test_many_stations_are_solved_in_single_precision(nugget):
             roughness=torch.tensor([0.1], dtype=kind),
             kinds=torch.arange(1),
         )
-        module = Kriging(1).to(kind)
+        module = Kriging(1, alike=False).to(kind)
         module.nugget.data.fill_(math.log(nugget - LEAST_NUGGET))
         easy = easy_answer(torch.where(observed, values, 0.0).to(kind), observed)
-        answer = module(easy.line, easy.told, easy.strays, told)
+        answer = module(easy.line, easy.told, easy, told)
         answer.square().sum().backward()
         found.append((answer.detach().double(), module.slope.grad.double()))
     (rough, slope), (exact, exact_slope) = found
@@ -122,11 +129,12 @@ def test_many_stations_are_solved_in_single_precision(nugget):
     torch.testing.assert_close(slope, exact_slope, rtol=1e-3, atol=0)
 
 
-def test_the_gradient_of_the_pull_is_that_of_its_equations():
+@pytest.mark.parametrize("kernels", [1, 2])
+def test_the_gradient_of_the_pull_is_that_of_its_equations(kernels):
     source = torch.Generator().manual_seed(4)
     parts, trust, sides = (
         torch.randn(shape, generator=source, dtype=torch.float64)
-        for shape in ((2, 4, 4), (2, 2, 3, 4), (2, 2, 3, 4, 2))
+        for shape in ((kernels, 2, 4, 4), (2, 2, 3, 4), (2, 2, 3, 4, 2))
     )
     trust = trust.abs()
     trust[0, 0, 0, :2] = 0.0
@@ -135,27 +143,31 @@ def test_the_gradient_of_the_pull_is_that_of_its_equations():
         return Pull.apply(parts @ parts.mT, trust, sides)
 
     told = pull(parts, trust, sides)
-    heard = torch.einsum("mlk, bmtkr -> bmtlr", parts @ parts.mT, told)
+    heard = torch.einsum("bmlk, bmtkr -> bmtlr", (parts @ parts.mT).expand(2, -1, -1, -1), told)
     torch.testing.assert_close(told, trust.unsqueeze(-1) * (sides - heard))
     trust = trust + 0.1  # beside zero there is no slope to compare with
     assert torch.autograd.gradcheck(pull, [x.requires_grad_() for x in (parts, trust, sides)])
 
 
-def test_a_network_asks_kriging_only_of_what_nothing_is_known_of():
-    told = around(usual=torch.full((3, STEPS, PLACES, KINDS), 2.0).double())
-    told.usual[1:, :, 4] = torch.nan
+def test_a_station_of_which_nothing_is_usual_says_nothing_of_what_is_unusual():
+    told = around(usual=torch.full((1, STEPS, PLACES, KINDS), 2.0).double())
+    told.usual[:, :, 1:3] = torch.nan
     model = Geographic(GeographicConfig(channels=8, heads=2, layers=1), Sizes(6, 5, 2), 0).double()
-    values, observed = (part.expand(3, -1, -1, -1).clone() for part in window())
-    observed[2, 0, 4] = True  # a line is known
+    values = torch.full((1, STEPS, PLACES, KINDS), 2.0).double()
+    observed = torch.ones_like(values, dtype=torch.bool)
+    observed[:, :, 4] = False
     seen = []
-    model.nearby.register_forward_hook(lambda module, given, answer: seen.append(answer))
-    told = told._replace(clock=torch.zeros(3, STEPS, 0).double())
-    _, answer = model._embedded(values, observed, told)
-    (kriged_of,) = seen
-    assert len(kriged_of) == 1  # in the other windows something is known of every series
-    torch.testing.assert_close(answer.value[1, :, 4], kriged_of[0, :, 4])
-    assert (answer.value[0, :, 4] == 2.0).all() and (answer.value[2, :, 4, 0] == 0.0).all()
-    assert answer.nowhere[1, :, 4].all() and not answer.nowhere[0].any()
+    model.unusual.register_forward_hook(lambda module, given, answer: seen.append(answer))
+    model(torch.where(observed, values, 0.0), observed, told)
+    torch.testing.assert_close(seen[0][:, :, 4], torch.zeros(1, STEPS, KINDS).double())
+
+
+def test_likenesses_that_cannot_be_true_together_are_mended():
+    odd = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    mended = possible(odd)
+    assert np.linalg.eigvalsh(odd).min() < 0 <= np.linalg.eigvalsh(mended).min() + 1e-12
+    fine = np.array([[1.0, 0.5], [0.5, 1.0]])
+    np.testing.assert_allclose(possible(fine), fine)
 
 
 def test_roughness_is_the_squared_difference_of_what_stands_side_by_side():

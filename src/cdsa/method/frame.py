@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cdsa.cube import has_places
 from cdsa.distances import great_circle, usual_distance
 from cdsa.gaps import LONGEST
-from cdsa.method.resemblance import resemblance, resemblance_outside
+from cdsa.method.resemblance import possible, resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
 from cdsa.models.surroundings import Whereabouts
 
@@ -90,7 +90,7 @@ class Frame:
             unit=usual_distance(_kilometres(places)) if has_places(scaled) else None,
             cycles=cycles,
             usual=usual,
-            likeness=resemblance(values - np.nan_to_num(usual.at(times))),
+            likeness=possible(resemblance(values - np.nan_to_num(usual.at(times)))),
             roughness=roughness(values),
             learnt=_stretches(scaled),
             least=least,
@@ -158,6 +158,7 @@ class Frame:
             unusual = values - np.nan_to_num(usual.at(times)[:, :, kinds])
             new = resemblance(unusual[:, strange], unusual)
             likeness[strange], likeness[:, strange] = new, new.T
+            likeness = possible(likeness)
         return replace(
             self,
             usual=usual,

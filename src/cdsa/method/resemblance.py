@@ -34,13 +34,24 @@ def resemblance_outside(unusual: Floats, length: int) -> tuple[NDArray[np.int64]
     steps = len(unusual)
     count = min(BLOCKS, steps // length)
     if count < 3:  # nothing is left outside
-        return np.zeros(steps, dtype=np.int64), resemblance(unusual)[None]
+        return np.zeros(steps, dtype=np.int64), possible(resemblance(unusual))[None]
     block = np.arange(steps) * count // steps
     values, known = _centred(unusual)
     parts = [(values[block == one], known[block == one]) for one in range(count)]
     sums = np.stack([_sums(part, part) for part in parts])
     outside = [sums.sum(axis=0) - sums[one : one + 2].sum(axis=0) for one in range(count)]
-    return block, np.stack([_told(part) for part in outside])
+    return block, np.stack([possible(_told(part)) for part in outside])
+
+
+def possible(likeness: Floats) -> Floats:
+    """The nearest likenesses (l, l) that can be true together: correlations of pairs that report at
+    different times need not be."""
+    told = np.zeros_like(likeness)
+    some = np.flatnonzero(likeness.any(axis=0) | likeness.any(axis=1))  # not places without a value
+    part = likeness[np.ix_(some, some)]
+    values, vectors = np.linalg.eigh((part + part.T) / 2)
+    told[np.ix_(some, some)] = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return told
 
 
 def _centred(values: Floats) -> tuple[Floats, Floats]:

@@ -23,12 +23,16 @@ from cdsa.models.priors import Leanings
 from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
 from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back, to_sum
 from cdsa.models.stack import feed_forward
-from cdsa.models.surroundings import EasyAnswer, Surroundings, easy_answer
+from cdsa.models.surroundings import Surroundings, easy_answer
 
-TOLD = 8
+TOLD = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and
-the next observation are, the usual value, whether that is known, and what kriging says where
-neither line nor usual value is known."""
+the next observation are, the usual value, whether that is known, and what kriging says: of the
+lines, and of how unusual they are."""
+MIX = (3.0, 0.0, 0.0)
+"""The first shares, before a softmax, of the easy answers: the straight line and the two of
+kriging. A network that starts from kriging fits the time it learns from better, and others worse;
+one that starts from the line soon learns where not to trust it."""
 BOLD = -2.0
 """How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
 UNSEEN = -3.0
@@ -135,46 +139,61 @@ def present(observed: Tensor) -> Tensor:
     return there | ~there.any(dim=1, keepdim=True)
 
 
-class Answer(NamedTuple):
-    """What is easily said of each cell, of which a network tells the difference; (b, t, l, m)."""
+class Answers(NamedTuple):
+    """What is easily said of each cell, of which a network tells the difference."""
 
-    value: Tensor
-    """The straight line; without one what is usual, and without that what kriging says."""
+    values: Tensor
+    """(b, t, l, m, 3): in the order of `MIX`."""
+
+    there: Tensor
+    """Whether it can be said at all."""
 
     nowhere: Tensor
-    """True in a series that nothing is known of."""
+    """True in a series that nothing is known of, (b, t, l, m)."""
+
+    def mixed(self, weight: Tensor) -> Tensor:
+        """One of all that are there, by weights before a softmax; (b, t, l, m)."""
+        return (weight.masked_fill(~self.there, -torch.inf).softmax(dim=-1) * self.values).sum(-1)
 
 
 class Geographic(nn.Module):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
-    guess and its quantiles. Both are told as differences from the easy answer. Where nothing was
-    ever measured the difference counts for less, as much as it is learnt to be of use."""
+    guess and its quantiles. Both are told as differences from the easy answers: a mix of the
+    straight line and of what kriging says, of every cell its own. Where nothing was ever measured
+    the difference counts for less, as much as it is learnt to be of use."""
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
-        self.nearby = Kriging(sizes.measurements)
+        self.nearby = Kriging(sizes.measurements, alike=False)
+        self.unusual = Kriging(sizes.measurements, alike=True)
+        self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
         self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
         self.embed = nn.Linear(TOLD + clock, config.channels)
         self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.channels)
+        self.sway = nn.Linear(config.channels, len(MIX))
         self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.answer[-1])
-        with torch.no_grad():  # at first the easy answer, and quantiles close around it
+        with torch.no_grad():  # at first the easy answers, and quantiles close around them
             last.weight.mul_(0.3)
             last.bias.fill_(FIRST_STEP)
             last.bias[[0, 1 + MIDDLE]] = 0.0
+            self.sway.weight.mul_(0.1)
+            self.sway.bias.zero_()
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        x, easy = self._embedded(values, observed, around)
+        x, answers = self._embedded(values, observed, around)
         for block in self.blocks:
             x = block(x, observed, around)
-        guess, raw = self.answer(self.norm(x)).split([1, len(QUANTILES)], dim=-1)
+        x = self.norm(x)
+        guess, raw = self.answer(x).split([1, len(QUANTILES)], dim=-1)
         quantiles = in_order(raw)
+        easy = answers.mixed(self.mix[around.kinds] + self.sway(x))
         middle = quantiles[..., MIDDLE : MIDDLE + 1]
-        bold = torch.where(easy.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
+        bold = torch.where(answers.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
         told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
-        return told + easy.value.unsqueeze(-1)
+        return told + easy.unsqueeze(-1)
 
     def reasons(
         self, values: Tensor, observed: Tensor, around: Surroundings, cell: tuple[int, int, int]
@@ -188,17 +207,19 @@ class Geographic(nn.Module):
         """
         values = torch.where(observed, values, 0.0).requires_grad_()
         with torch.enable_grad():
-            x, answer = self._embedded(values, observed, around)
+            x, answers = self._embedded(values, observed, around)
             start = x.detach()
             with torch.no_grad():
                 looks = []
                 for block in self.blocks:
                     looks.append(cast(Block, block).look(start, observed, around))
                     start = block(start, observed, around)
-                difference = self.answer(self.norm(start))[(0, *cell, 0)].abs()
-                if answer.nowhere[(0, *cell)]:
+                told = self.norm(start)
+                mix = self.mix[around.kinds] + self.sway(told)
+                difference = self.answer(told)[(0, *cell, 0)].abs()
+                if answers.nowhere[(0, *cell)]:
                     difference = difference * self.bold[around.kinds[cell[2]]].sigmoid()
-            easy = answer.value
+            easy = answers.mixed(mix)
             asked = one_cell(easy, cell)
             with torch.no_grad():
                 share = rolled_back(looks, asked)
@@ -223,26 +244,19 @@ class Geographic(nn.Module):
 
     def _embedded(
         self, values: Tensor, observed: Tensor, around: Surroundings
-    ) -> tuple[Tensor, Answer]:
-        """Cells as vectors (b, t, l, m, c), and the easy answer."""
+    ) -> tuple[Tensor, "Answers"]:
+        """Cells as vectors (b, t, l, m, c), and the easy answers."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
         easy = easy_answer(values, observed)
         known = ~around.usual.isnan()
         usual = torch.where(known, around.usual, 0.0)
-        nowhere = ~(easy.told | known)
-        nearby = self._nearby(easy, nowhere, around)
-        told = [values, observed, easy.line, easy.before, easy.after, usual, known, nearby]
+        nearby = self.nearby(easy.line, easy.told, easy, around)
+        unusual = self.unusual(easy.line - usual, easy.told & known, easy, around) + usual
+        simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
+        told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
         clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
-        cells = torch.stack([part.to(values.dtype) for part in told], dim=-1)
-        x = self.embed(torch.cat([cells, clock], dim=-1)) + self.kind[around.kinds]
-        return x, Answer(torch.where(easy.told, easy.line, usual + nearby), nowhere)
-
-    def _nearby(self, easy: EasyAnswer, nowhere: Tensor, around: Surroundings) -> Tensor:
-        """What kriging says where nothing else is known, zero elsewhere; of other windows it is not
-        asked."""
-        some = nowhere.flatten(1).any(dim=1)
-        told = torch.zeros_like(easy.line)
-        if some.any():
-            kriged = self.nearby(easy.line[some], easy.told[some], easy.strays[some], around)
-            told[some] = torch.where(nowhere[some], kriged, 0.0)
-        return told
+        x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
+        # the line where there is one, what is nearby, and what is unusual where it is known
+        answers = torch.stack([easy.line, nearby, unusual], dim=-1)
+        there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
+        return x + self.kind[around.kinds], Answers(answers, there, ~(easy.told | known))

@@ -2,9 +2,10 @@
 
 A line is trusted the less the further away the observations are that it runs between: a walk that
 strays by `roughness` a step is off it by that times a b / (a + b), a steps behind one observation
-and b before the next. With this as its noise, ordinary kriging of the lines of all places tells of
-a place without a sensor. The kernel is learnt for every measurement: how fast it falls with
-distance, what a station has of its own, and the noise.
+and b before the next. With this as its noise, ordinary kriging of the lines of all places weighs
+a station's own line against what its neighbours say, and where there is no sensor it is what is
+left. The kernel is learnt for every measurement: how fast it falls with distance, how much stations
+that were alike count as near, and the noise.
 
 Letters: b window of the batch, t time, l and k locations, m measurement.
 """
@@ -17,10 +18,12 @@ from torch import Tensor, einsum, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from cdsa.models.surroundings import Surroundings
+from cdsa.models.surroundings import EasyAnswer, Surroundings
 
 SLOPE = 0.12
 """First slope of the kernel's logarithm, per unit of distance."""
+ALIKE = 0.3
+"""First share of resemblance in the kernel."""
 OWN = 0.05
 """First share of what a station has of its own and no neighbour knows of; its line does."""
 NUGGET = 0.005
@@ -32,50 +35,60 @@ MEAN_TRUST = 1e-3
 
 
 class Kriging(nn.Module):
-    """Lines (b, t, l, m), where they are to be believed, and how far a walk strays from them ->
-    what is said of every cell."""
+    """Lines (b, t, l, m) and where they are to be believed -> what is said of every cell.
 
-    def __init__(self, measurements: int) -> None:
+    Its kernel falls with distance or, with `alike`, is in part the resemblance of places. Of a
+    place that nothing is known of but where it is, the latter is only a part of what others have in
+    common, so it takes distance alone to tell of such places.
+    """
+
+    def __init__(self, measurements: int, *, alike: bool) -> None:
         super().__init__()
         self.slope = nn.Parameter(torch.full((measurements,), math.log(math.expm1(SLOPE))))
         self.nugget = nn.Parameter(torch.full((measurements,), math.log(NUGGET - LEAST_NUGGET)))
         self.drift = nn.Parameter(torch.zeros(measurements))
         self.own = nn.Parameter(torch.full((measurements,), math.log(OWN / (1 - OWN))))
+        self.alike = None
+        if alike:
+            self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
 
     def forward(
-        self, lines: Tensor, believed: Tensor, strays: Tensor, around: Surroundings
+        self, lines: Tensor, believed: Tensor, easy: EasyAnswer, around: Surroundings
     ) -> Tensor:
-        trust = torch.where(believed, self.noise(strays, around).reciprocal(), 0.0)
+        trust = torch.where(believed, self.noise(easy, around).reciprocal(), 0.0)
         trust, lines = einsum("btlm -> bmtl", trust), einsum("btlm -> bmtl", lines)
         kernel = self.kernel(around)
         sides = torch.stack([lines, torch.ones_like(lines)], dim=-1)
         pull: Tensor = Pull.apply(kernel, trust, sides)  # type: ignore[no-untyped-call]
         told, ones = pull.unbind(-1)
         mean = told.sum(-1, keepdim=True) / (ones.sum(-1, keepdim=True) + MEAN_TRUST)
-        kriged = mean + einsum("mlk, bmtk -> bmtl", kernel, told - mean * ones)
+        kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, told - mean * ones)
         return einsum("bmtl -> btlm", kriged)
 
-    def noise(self, strays: Tensor, around: Surroundings) -> Tensor:
+    def noise(self, easy: EasyAnswer, around: Surroundings) -> Tensor:
         """The variance of what a line is off by, (b, t, l, m)."""
         nugget, drift = self.nugget[around.kinds].exp(), self.drift[around.kinds].exp()
-        return LEAST_NUGGET + nugget + drift * around.roughness * strays
+        return LEAST_NUGGET + nugget + drift * around.roughness * easy.strays
 
     def kernel(self, around: Surroundings) -> Tensor:
-        """How much places have in common, (m, l, k): most with themselves. Without coordinates all
-        places are equally near."""
+        """How much places have in common, (b, m, l, k), where b may be one: most with themselves.
+        Without coordinates all places are equally near."""
         slope = F.softplus(self.slope[around.kinds]).unflatten(0, (-1, 1, 1))
-        apart = around.distance
-        if apart is None:
-            apart = torch.zeros_like(around.likeness.reshape(-1, *around.likeness.shape[-2:])[0])
+        likeness = around.likeness if around.likeness.ndim == 3 else around.likeness.unsqueeze(0)
+        apart = torch.zeros_like(likeness[0]) if around.distance is None else around.distance
+        kernel: Tensor = (-slope * apart).exp().unsqueeze(0)
+        if self.alike is not None:
+            share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+            kernel = share * likeness.unsqueeze(1) + (1 - share) * kernel
         own = self.own[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
         alone = torch.eye(len(apart), dtype=own.dtype, device=own.device)
-        told: Tensor = (1 - own) * (-slope * apart).exp() + own * alone
+        told: Tensor = (1 - own) * kernel + own * alone
         return told
 
 
 class Pull(torch.autograd.Function):
-    """Kernel (m, l, k), trust (b, m, t, l), sides (b, m, t, l, r) -> pull, of the shape of the
-    sides: `pull = trust (sides - kernel pull)`, solved moment by moment.
+    """Kernel (b or 1, m, l, k), trust (b, m, t, l), sides (b, m, t, l, r) -> pull, of the shape of
+    the sides: `pull = trust (sides - kernel pull)`, solved moment by moment.
 
     Trust is one over the variance of the noise, and may be zero. Written by hand since a moment's
     matrix then takes part in nothing but its own factorisation: the gradient is another pull.
@@ -84,11 +97,11 @@ class Pull(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernel: Tensor, trust: Tensor, sides: Tensor) -> Tensor:
         root = trust.sqrt()
-        pairs = root.unsqueeze(-1) * kernel.unsqueeze(1)
+        pairs = root.unsqueeze(-1) * kernel.unsqueeze(2)
         pairs *= root.unsqueeze(-2)
         pairs.diagonal(dim1=-2, dim2=-1).add_(1.0)
         factor, failed = torch.linalg.cholesky_ex(pairs)
-        if failed.any():  # by rounding
+        if failed.any():  # by rounding: likeness is mended beforehand
             factor = torch.linalg.cholesky(pairs.double()).to(pairs.dtype)
         pull = _solved(factor, root, sides)
         ctx.save_for_backward(kernel, trust, sides, factor, pull)
@@ -101,7 +114,8 @@ class Pull(torch.autograd.Function):
         side = _solved(factor, trust.sqrt(), wish)
         left, asked = (_heard(kernel, part) for part in (pull, side))
         by_trust = ((wish - asked) * (sides - left)).sum(-1)
-        return -einsum("bmtlr, bmtkr -> mlk", side, pull), by_trust, side
+        by_kernel = -einsum("bmtlr, bmtkr -> bmlk", side, pull)
+        return by_kernel.sum_to_size(kernel.shape), by_trust, side
 
 
 def _solved(factor: Tensor, root: Tensor, sides: Tensor) -> Tensor:
@@ -110,4 +124,4 @@ def _solved(factor: Tensor, root: Tensor, sides: Tensor) -> Tensor:
 
 
 def _heard(kernel: Tensor, pull: Tensor) -> Tensor:
-    return einsum("mlk, bmtkr -> bmtlr", kernel, pull)
+    return einsum("bmlk, bmtkr -> bmtlr", kernel.expand(len(pull), -1, -1, -1), pull)

@@ -1,7 +1,11 @@
 """The server: what visitors may do, and what nobody may."""
 
 import gzip
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -309,3 +313,27 @@ def test_a_visitor_who_goes_away_leaves_nothing(address):
             client.post("/api/tables", params={"name": "a.csv"}, content=broken())
         time.sleep(0.2)
         assert client.get("/api/health").json()["tables"] == before
+
+
+def test_the_command_says_where_it_is_and_leaves_nothing_behind(tmp_path):
+    held = subprocess.Popen(
+        [sys.executable, "-m", "cdsa", "serve", "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        where = re.match(r"(http://127\.0\.0\.1:\d+)/", held.stdout.readline()).group(1)
+        for _ in range(200):
+            try:
+                health = httpx.get(f"{where}/api/health")
+                break
+            except httpx.ConnectError:
+                time.sleep(0.1)
+        assert health.json()["tables"] == 0 and list(tmp_path.iterdir())
+        port = where.rpartition(":")[2]
+        taken = CliRunner().invoke(app, ["serve", "--port", port])
+        assert f"cannot listen on 127.0.0.1, port {port}" in str(taken.exception)
+    finally:
+        held.send_signal(signal.SIGINT)
+        _, said = held.communicate(timeout=30)
+    assert "Traceback" not in said and not list(tmp_path.iterdir())

@@ -23,6 +23,7 @@ from cdsa.serving.jobs import Job, Jobs
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import (
     ENDS,
+    Held,
     NotThereError,
     Shelf,
     TooLargeError,
@@ -79,6 +80,10 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         """Do something that takes a while, not more than a few at the same time."""
         async with readers:
             return await run_in_threadpool(work, *given)
+
+    async def understand(held: Held) -> answers.TableAnswer:
+        told: answers.TableAnswer = await at_ease(lambda: looks.table(held, shelf.source(held)))
+        return told
 
     def answer(job: Job) -> answers.JobAnswer:
         return answers.JobAnswer(
@@ -145,8 +150,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         held = await shelf.take(name, request.stream())
         held.reading = how.model_dump(exclude_none=True)
         try:
-            source = await at_ease(shelf.source, held)
-            return looks.table(held, source)
+            return await understand(held)
         except BaseException:
             shelf.forget(held.id)
             raise
@@ -157,13 +161,13 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         with as_file(files("cdsa") / "data" / "nyc_weather.csv.gz") as path:
             held = shelf.keep("nyc_weather.csv.gz", path)
         held.reading = {"units": dict(UNITS), "bounds": dict(BOUNDS)}
-        return looks.table(held, await at_ease(shelf.source, held))
+        return await understand(held)
 
     @app.get("/api/tables/{table}", tags=["tables"], responses=PROBLEMS)
     async def understood(table: str) -> answers.TableAnswer:
         """What was understood of a table."""
         held = shelf.get(table)
-        return looks.table(held, await at_ease(shelf.source, held))
+        return await understand(held)
 
     @app.put("/api/tables/{table}/reading", tags=["tables"], responses=PROBLEMS)
     async def read_again(table: str, how: answers.Reading) -> answers.TableAnswer:
@@ -172,7 +176,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         wanted = how.model_dump(exclude_none=True)
         await at_ease(open_here, held, wanted, bounds)
         held.reading = wanted
-        return looks.table(held, await at_ease(shelf.source, held))
+        return await understand(held)
 
     @app.delete("/api/tables/{table}", tags=["tables"], status_code=204, responses=PROBLEMS)
     async def forget(table: str) -> None:
@@ -184,14 +188,18 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     @app.get("/api/tables/{table}/gaps", tags=["tables"], responses=PROBLEMS)
     async def gaps(table: str, measurement: Name | None = None) -> answers.Gaps:
         """When each station is missing."""
-        source = await at_ease(shelf.source, shelf.get(table))
-        return looks.gaps(source, measurement)
+        held = shelf.get(table)
+        told: answers.Gaps = await at_ease(lambda: looks.gaps(shelf.source(held), measurement))
+        return told
 
     @app.get("/api/tables/{table}/series", tags=["tables"], responses=PROBLEMS)
     async def series(table: str, location: Name, measurement: Name) -> answers.Series:
         """One series of a table."""
-        source = await at_ease(shelf.source, shelf.get(table))
-        return looks.series(source, location, measurement)
+        held = shelf.get(table)
+        told: answers.Series = await at_ease(
+            lambda: looks.series(shelf.source(held), location, measurement)
+        )
+        return told
 
     @app.post("/api/tables/{table}/fill", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def fill(table: str, ask: answers.AskFill) -> answers.JobAnswer:
@@ -233,8 +241,10 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     async def filled_series(job: str, location: Name, measurement: Name) -> answers.Series:
         """One series as it was filled, with intervals."""
         found = jobs.get(job)
-        source = await at_ease(shelf.source, found.held)
-        return looks.filled_series(found, source, location, measurement)
+        told: answers.Series = await at_ease(
+            lambda: looks.filled_series(found, shelf.source(found.held), location, measurement)
+        )
+        return told
 
     @app.get("/api/jobs/{job}/cells", tags=["results"], responses=PROBLEMS)
     async def filled_cells(
@@ -246,8 +256,12 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     ) -> answers.CellsAnswer:
         """The cells that were filled, some at a time."""
         found = jobs.get(job)
-        source = await at_ease(shelf.source, found.held)
-        return looks.filled_cells(found, source, location, measurement, start, most)
+        told: answers.CellsAnswer = await at_ease(
+            lambda: looks.filled_cells(
+                found, shelf.source(found.held), location, measurement, start, most
+            )
+        )
+        return told
 
     @app.get("/api/jobs/{job}/reasons", tags=["results"], responses=PROBLEMS)
     async def reasons(
@@ -259,9 +273,8 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     ) -> answers.ReasonsAnswer:
         """Which measured cells a filled value comes from, as `cdsa explain`."""
         found = jobs.get(job)
-        source = await at_ease(shelf.source, found.held)
         told: answers.ReasonsAnswer = await at_ease(
-            looks.reasons, found, source, time, location, measurement, top
+            lambda: looks.reasons(found, shelf.source(found.held), time, location, measurement, top)
         )
         return told
 

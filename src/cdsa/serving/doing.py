@@ -129,6 +129,7 @@ def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
     job.records = fill_records(result, choice)
     own = main_part(choice.filler)
     job.filler = own if hasattr(own, "explain") else None
+    job.others = choice.parts
 
 
 def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:

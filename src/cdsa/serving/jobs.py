@@ -1,10 +1,11 @@
 """What visitors ask to be done: one job at a time, the others wait in a queue that they can see."""
 
+import logging
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
 
 Kind = Literal["fill", "forecast", "score"]
+logger = logging.getLogger("cdsa")
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 
@@ -53,6 +55,9 @@ class Job:
 
     filler: Filler | None = None
     """What explains its values, if it can."""
+
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Measurements that were filled by another method, and its name."""
 
     wanted: bool = True
 
@@ -130,9 +135,10 @@ class Jobs:
 
     def sweep(self) -> None:
         """Forget what is old, and the jobs about it."""
-        gone = set(self.shelf.sweep())
-        for job in [one for one in self._all.values() if one.held.id in gone]:
-            self._all.pop(job.id, None)
+        self.shelf.sweep()
+        for job in list(self._all.values()):
+            if not self.shelf.has(job.held.id):
+                self._all.pop(job.id, None)
 
     def close(self) -> None:
         """Work nothing off any more."""
@@ -171,6 +177,7 @@ class Jobs:
         except MemoryError:
             self._end(job, "failed", "this takes more memory than there is. Send a smaller table")
         except Exception as bad:
+            logger.exception("a job failed")
             self._end(job, "failed", f"this should not happen: {type(bad).__name__}: {bad}")
         else:
             self._end(job, "done")

@@ -170,6 +170,11 @@ def reasons(
         raise NotThereError(
             "only values of a network can be explained, and this was filled by another method"
         )
+    if measurement in job.others:
+        raise NotThereError(
+            f"only values of a network can be explained, and {measurement} was filled by "
+            f"{job.others[measurement]}"
+        )
     clock, cube = source.content.clock, source.cube
     told = filler.explain(cube, clock.read(time), location, measurement)
     times = cube["time"].to_numpy()

@@ -25,8 +25,6 @@ ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 MOST_NAME = 120
 UNPACKED = 8
 """How many times larger a packed table may become."""
-OPENED = 4
-"""Tables kept open for the next question about them."""
 
 
 class NotThereError(CdsaError):
@@ -97,8 +95,12 @@ class Shelf:
     def keep(self, name: str, path: Path) -> Held:
         """Keep a copy of a file that is here already."""
         held = self._reserved(name, end_of(name))
-        shutil.copyfile(path, held.path)
-        held.size = held.path.stat().st_size
+        try:
+            shutil.copyfile(path, held.path)
+            held.size = held.path.stat().st_size
+        except BaseException:
+            self._drop(held)
+            raise
         with self._lock:
             self._coming -= 1
             self._held[held.id] = held
@@ -114,7 +116,8 @@ class Shelf:
             return held
 
     def source(self, held: Held) -> Source:
-        """The table, read; the last few are kept open."""
+        """The table, read; the last ones are kept open for the next question, as many as are
+        together no larger than one may be."""
         key = (held.id, repr(sorted(held.reading.items())))
         with self._lock:
             if key in self._opened:
@@ -124,7 +127,7 @@ class Shelf:
         with self._lock:
             if held.id in self._held:
                 self._opened[key] = source
-                while len(self._opened) > OPENED:
+                while len(self._opened) > 1 and self._open_bytes() > self.limits.bytes:
                     self._opened.pop(next(iter(self._opened)))
         return source
 
@@ -145,6 +148,13 @@ class Shelf:
         for key in gone:
             self.forget(key)
         return gone
+
+    def _open_bytes(self) -> int:
+        return sum(self._held[key].size for key, _ in self._opened if key in self._held)
+
+    def has(self, key: str) -> bool:
+        """Whether a table is kept, without asking for it."""
+        return key in self._held
 
     @property
     def count(self) -> int:

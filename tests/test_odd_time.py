@@ -165,7 +165,7 @@ def test_a_repeated_night_hour_points_to_the_time_zone(tmp_path):
         ({"step": "0.5month"}, "counted whole"),
         ({"step": "0.0000000001s"}, "longer than nothing"),
         ({"step": "99999999999d"}, "longer than any time"),
-        ({"separator": "\n"}, "one character"),
+        ({"separator": "\n"}, "one ASCII character"),
         ({"bounds": {"x": ("a", None)}}, "a lowest and a highest"),
         ({"units": "K"}, "by measurement"),
         ({"location": "time"}, "two parts"),

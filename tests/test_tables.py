@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import cdsa
-from cdsa.errors import TableError
+from cdsa.errors import ConfigError, TableError
 from cdsa.sources.files import open_source
 from conftest import network
 
@@ -262,3 +262,26 @@ def test_a_cube_that_is_one_already_is_taken_as_it_is(cube):
 def test_a_network_without_coordinates_works():
     cube = network(places=False)
     assert cdsa.fill(cdsa.open_cube(long(cube)), "linear")["value"].notnull().all()
+
+
+@pytest.mark.parametrize("separator", ["", ";;", "é", '"', "\n"])
+def test_a_separator_is_one_plain_character(tmp_path, separator):
+    (tmp_path / "a.csv").write_text("time;station;v\n2020-01-01;A;1\n")
+    with pytest.raises(ConfigError, match="one ASCII character"):
+        open_source(tmp_path / "a.csv", separator=separator)
+
+
+def test_a_table_with_hardly_anything_in_a_huge_cube_is_refused():
+    count = 4000
+    frame = pd.DataFrame(
+        {
+            "time": pd.date_range("2020-01-01", periods=count, freq="min"),
+            "station": [f"S{n}" for n in range(count)],
+            "measurement": ["a", "b"] * (count // 2),
+            "value": 1.0,
+        }
+    )
+    with pytest.raises(TableError, match="values for most of its cells"):
+        open_source(frame)
+    with pytest.raises(TableError, match="a table may have 10 cells here"):
+        open_source(frame[:20], most_cells=10)

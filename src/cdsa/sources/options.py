@@ -99,8 +99,10 @@ class ReadOptions:
             raise ConfigError(unknown("way to join duplicates", self.duplicates, ("mean", "first")))
         if self.decimal not in (".", ","):
             raise ConfigError(f"the decimal mark is '.' or ',', but found '{self.decimal}'")
-        if self.separator is not None and (len(self.separator) != 1 or self.separator in '"\r\n'):
-            raise ConfigError(f"a separator is one character, but found {self.separator!r}")
+        if self.separator is not None and (
+            len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
+        ):
+            raise ConfigError(f"a separator is one ASCII character, but found {self.separator!r}")
 
 
 def make_options(given: Mapping[str, object]) -> ReadOptions:

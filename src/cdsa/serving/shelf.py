@@ -12,7 +12,8 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,35 +76,20 @@ class Shelf:
 
     async def take(self, name: str, chunks: AsyncIterator[bytes]) -> Held:
         """Keep what is sent, if it is not too much."""
-        end = end_of(name)
-        held = self._reserved(name, end)
-        try:
+        with self._arriving(name) as held:
             with held.path.open("wb") as file:
                 async for chunk in chunks:
                     self._count(held, len(chunk))
                     file.write(chunk)
             if not held.size:
                 raise TableError(f"'{held.name}' is empty")
-        except BaseException:
-            self._drop(held)
-            raise
-        with self._lock:
-            self._coming -= 1
-            self._held[held.id] = held
         return held
 
     def keep(self, name: str, path: Path) -> Held:
         """Keep a copy of a file that is here already."""
-        held = self._reserved(name, end_of(name))
-        try:
+        with self._arriving(name) as held:
             shutil.copyfile(path, held.path)
             held.size = held.path.stat().st_size
-        except BaseException:
-            self._drop(held)
-            raise
-        with self._lock:
-            self._coming -= 1
-            self._held[held.id] = held
         return held
 
     def get(self, key: str) -> Held:
@@ -161,8 +147,10 @@ class Shelf:
         """Tables that are kept."""
         return len(self._held)
 
-    def _reserved(self, name: str, end: str) -> Held:
-        """Room for one more table."""
+    @contextmanager
+    def _arriving(self, name: str) -> Iterator[Held]:
+        """Room for one more table, which is kept when all of it is there."""
+        end = end_of(name)
         self.sweep()
         with self._lock:
             if len(self._held) + self._coming >= self.limits.tables:
@@ -171,11 +159,22 @@ class Shelf:
                     "later"
                 )
             self._coming += 1
-        key = secrets.token_urlsafe(24)
         folder = self.folder / secrets.token_hex(16)
-        folder.mkdir()
         shown = "".join(c if c.isprintable() else " " for c in name)[-MOST_NAME:]
-        return Held(key, shown, folder / f"table{end}", 0, touched=self.clock())
+        held = Held(secrets.token_urlsafe(24), shown, folder / f"table{end}", 0)
+        try:
+            folder.mkdir()
+            yield held
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        else:
+            with self._lock:
+                held.touched = self.clock()
+                self._held[held.id] = held
+        finally:
+            with self._lock:
+                self._coming -= 1
 
     def _count(self, held: Held, more: int) -> None:
         held.size += more
@@ -188,11 +187,6 @@ class Shelf:
             total = held.size + sum(one.size for one in self._held.values())
         if total > 1e6 * self.limits.total_megabytes:
             raise TooMuchError("there is no room for more tables now. Try again later")
-
-    def _drop(self, held: Held) -> None:
-        with self._lock:
-            self._coming -= 1
-        shutil.rmtree(held.path.parent, ignore_errors=True)
 
 
 def end_of(name: str) -> str:

@@ -105,7 +105,7 @@ def test_short_and_long_cubes_are_filled(filler):
 
 
 def test_blocks_of_windows_give_what_all_at_once_give(filler, monkeypatch):
-    cube = network(steps=500, stations=10)
+    cube = network(steps=300, stations=4)
     cube[100:220, 0] = np.nan
     whole = fill_with(filler, cube)
     monkeypatch.setattr("cdsa.method.neural.CELLS_IN_A_BLOCK", 1)
@@ -308,7 +308,7 @@ def test_what_is_known_in_advance_is_made_use_of():
         method = small(
             model=GeographicConfig(channels=16, heads=2, layers=2, feed_forward=16),
             train=replace(small().train, epochs=12, batch=16),
-            stride=1,
+            stride=2,
         )
         past = shown if known else shown[:-8]
         told = cdsa.forecast(past, 8, method.foreseeing(8).knowing(known), known=known)

@@ -332,6 +332,7 @@ def start(data, results):
     )
 
 
+@pytest.mark.slow
 def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path):
     results = tmp_path / "r.jsonl"
     for count in (2, 5):  # kill once so many cells are written down

@@ -225,6 +225,7 @@ def error_of(method, cube, origins):
     return np.mean([np.abs(part.to_numpy() - truth[origins + h]) for h, part in enumerate(told)])
 
 
+@pytest.mark.slow
 def test_networks_that_know_the_graph_beat_one_that_does_not_on_a_diffusion():
     cube, few, origins = diffusion(), {"steps": 4, "horizon": 3, "stride": 1}, np.arange(304, 397)
     plain = FcLstm(model=FcLstmConfig(hidden=32, layers=1, fading=50.0), **few)

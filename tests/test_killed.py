@@ -82,6 +82,7 @@ def goes_on_after_kills(table: Path, folder: Path, waits: list[float]) -> int:
     return hits
 
 
+@pytest.mark.slow
 def test_a_killed_training_ends_with_the_same_weights(table, undisturbed, tmp_path):
     weights, seconds = undisturbed
     hits = goes_on_after_kills(table, tmp_path / "model", [seconds * 0.2, seconds * 0.3])

@@ -122,6 +122,7 @@ def together(steps=600):
     return make_cube(values[..., None], times, list("ABCD"), ["x"], lat=at, lon=at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "epochs", "rate"),
     [

@@ -130,6 +130,7 @@ def test_how_much_comes_from_where(cube):
     assert all(0 <= share <= 1 + 1e-6 for share in by.values())
 
 
+@pytest.mark.slow
 def test_deleting_the_foremost_cells_moves_a_value_more_than_deleting_others():
     cube = network(steps=300, stations=5, measurements=2, missing=0.2)
     filler = trained("cdsa", cube)

@@ -132,6 +132,10 @@ def test_how_a_table_is_read_can_be_corrected(client):
     where = f"/api/tables/{told['id']}/reading"
     better = client.put(where, json={"missing": ["-9"]}).json()
     assert better["measurements"][0]["missing"] > 0
+    ask = {"method": "linear", "check": False}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/fill", json=ask).json())
+    better = client.put(where, json={"missing": ["-9"], "coordinates": False}).json()
+    assert client.get(f"/api/jobs/{job['id']}").status_code == 404  # of a table read otherwise
     wrong = client.put(where, json={"time": "lat"})
     assert wrong.status_code == 422
     assert client.get(f"/api/tables/{told['id']}").json() == better

@@ -1,7 +1,6 @@
 """Methods tried on the same hidden cells, under a progress bar."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
@@ -21,9 +20,6 @@ from cdsa.scoring import (
     compare,
 )
 from cdsa.train.run import Run
-
-if TYPE_CHECKING:
-    pass
 
 
 def usable_methods(cube: xr.DataArray) -> list[str]:

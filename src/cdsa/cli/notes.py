@@ -1,7 +1,6 @@
 """What a user should be told of a table beside what was asked for."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -10,9 +9,6 @@ from cdsa.cli import show
 from cdsa.cube import bounds_of
 from cdsa.distances import great_circle
 from cdsa.words import several
-
-if TYPE_CHECKING:
-    pass
 
 
 def tell_far_places(cube: xr.DataArray, added: xr.DataArray) -> None:

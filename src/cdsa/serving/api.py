@@ -17,9 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from cdsa.errors import CdsaError
 from cdsa.method import methods
 from cdsa.serving import answers, looks
-from cdsa.serving.doing import Compare, Fill, Forecast, do, refuse
+from cdsa.serving.doing import Ask, Compare, Fill, Forecast, do, refuse
 from cdsa.serving.guard import Guard
-from cdsa.serving.jobs import Job, Jobs
+from cdsa.serving.jobs import Job, Jobs, Kind
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import (
     ENDS,
@@ -102,6 +102,11 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
             explains=job.filler is not None and job.state == "done",
         )
 
+    async def begun(table: str, kind: Kind, wanted: Ask) -> answers.JobAnswer:
+        held = shelf.get(table)
+        await run_in_threadpool(refuse, wanted, bounds)
+        return answer(jobs.add(held, kind, wanted))
+
     @app.get("/api/health", tags=["server"])
     async def health() -> answers.Health:
         """Whether the server is up, and what it allows."""
@@ -171,10 +176,12 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
 
     @app.put("/api/tables/{table}/reading", tags=["tables"], responses=PROBLEMS)
     async def read_again(table: str, how: answers.Reading) -> answers.TableAnswer:
-        """Correct how a table is read; if it cannot be read so, nothing changes."""
+        """Correct how a table is read, and forget the jobs about it; if it cannot be read so,
+        nothing changes."""
         held = shelf.get(table)
         wanted = how.model_dump(exclude_none=True)
         await at_ease(open_here, held, wanted, bounds)
+        jobs.forget(held)  # what they made is of a table that was read otherwise
         held.reading = wanted
         return await understand(held)
 
@@ -204,26 +211,19 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     @app.post("/api/tables/{table}/fill", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def fill(table: str, ask: answers.AskFill) -> answers.JobAnswer:
         """Fill the gaps of a table: a job that is worked off when its turn comes."""
-        held = shelf.get(table)
-        wanted = Fill(**ask.model_dump())
-        await run_in_threadpool(refuse, wanted, bounds)
-        return answer(jobs.add(held, "fill", wanted))
+        return await begun(table, "fill", Fill(**ask.model_dump()))
 
     @app.post("/api/tables/{table}/forecast", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def forecast(table: str, ask: answers.AskForecast) -> answers.JobAnswer:
         """Carry a table forward: a job as well."""
-        held = shelf.get(table)
         wanted = Forecast(**(ask.model_dump() | {"known": tuple(ask.known)}))
-        await run_in_threadpool(refuse, wanted, bounds)
-        return answer(jobs.add(held, "forecast", wanted))
+        return await begun(table, "forecast", wanted)
 
     @app.post("/api/tables/{table}/score", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def score(table: str, ask: answers.AskScore) -> answers.JobAnswer:
         """Compare methods on cells that are hidden from them; the records are the job's."""
-        held = shelf.get(table)
         wanted = Compare(**(ask.model_dump() | {"methods": tuple(ask.methods)}))
-        await run_in_threadpool(refuse, wanted, bounds)
-        return answer(jobs.add(held, "score", wanted))
+        return await begun(table, "score", wanted)
 
     @app.get("/api/jobs/{job}", tags=["jobs"], responses=PROBLEMS)
     async def how_far(job: str) -> answers.JobAnswer:

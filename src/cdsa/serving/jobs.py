@@ -19,7 +19,6 @@ from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
 Kind = Literal["fill", "forecast", "score"]
 logger = logging.getLogger("cdsa")
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 
 
 class CancelledError(Exception):
@@ -155,12 +154,7 @@ class Jobs:
             with self._turn:
                 while self._open and not self._queue:
                     self._turn.wait(timeout=60)
-                    if self._open and not self._queue:
-                        self._turn.release()
-                        try:
-                            self.sweep()
-                        finally:
-                            self._turn.acquire()
+                    self.sweep()
                 if not self._open:
                     return
                 job = self._queue.popleft()

@@ -2,6 +2,8 @@
 
     python benchmarks/default.py step       a training step as a share of the machine's matmul peak
     python benchmarks/default.py compiled   the same step by torch.compile
+    python benchmarks/default.py parts      the same step on one core, with torch's own threads, and
+                                            in parts; with threads that spin, and that sleep
     python benchmarks/default.py fill       filling a year of hourly data at 36 stations
     python benchmarks/default.py memory     filling a cube that gets ten times longer
     python benchmarks/default.py stations   whole stations hidden: beside idw and kriging  (*)
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +49,7 @@ from cdsa.models.surroundings import Surroundings
 from cdsa.results import Value, append_results, provenance
 from cdsa.splits import stretches
 from cdsa.train.loss import loss_of
+from cdsa.train.parts import in_parts
 
 Records = list[dict[str, Value]]
 WINDOWS = {"36x36x1": (Sizes(36, 36, 1), 8), "48x11x11": (Sizes(48, 11, 11), 2)}
@@ -63,8 +67,11 @@ def peak() -> float:
     return 5 * 2 * 1536**3 / (time.perf_counter() - start)
 
 
-def learner(sizes: Sizes, batch: int, *, compiled: bool = False) -> Callable[[], None]:
-    """One step of training: forward, backward and the optimiser."""
+def learner(
+    sizes: Sizes, batch: int, *, whole: bool = False, compiled: bool = False
+) -> Callable[[], None]:
+    """One step of training: forward, backward and the optimiser; the batch in parts, one for each
+    core, or as a whole."""
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
     model = GeographicConfig().build(sizes, 0, 4)
@@ -80,6 +87,8 @@ def learner(sizes: Sizes, batch: int, *, compiled: bool = False) -> Callable[[],
     )
     optimiser = torch.optim.Adam(model.parameters(), foreach=True)
     answer = torch.compile(model) if compiled else model
+    if not (whole or compiled):
+        answer = partial(in_parts, model)
 
     def learn() -> None:
         told = answer(values, observed, around)
@@ -102,11 +111,12 @@ def step(given: argparse.Namespace) -> Records:
     """A step of training, in turns with the large product."""
     found: Records = []
     for threads in (1, torch.get_num_threads()):
-        torch.set_num_threads(threads)
         for name, (sizes, batch) in WINDOWS.items():
+            torch.set_num_threads(1)  # a counter sees its own thread only
             learn = learner(sizes, batch)
             with FlopCounterMode(display=False) as counter:
                 learn()
+            torch.set_num_threads(threads)
             ratios, seconds = [], []
             for _ in range(ROUNDS):
                 top = peak()
@@ -144,6 +154,50 @@ def compiled(given: argparse.Namespace) -> Records:
         }
         print(f"{name}: {one['times_faster']:.2f} times as fast after {first:.0f} s of compiling")
         found.append(one)
+    return found
+
+
+def parts_of(rounds: int) -> Records:
+    """The same step in parts, in turns with torch's own threads and with one core."""
+    found: Records = []
+    threads = torch.get_num_threads()
+    for name, (sizes, batch) in WINDOWS.items():
+        works = {
+            "one core": (1, learner(sizes, batch)),
+            "torch's threads": (threads, learner(sizes, batch, whole=True)),
+            "parts": (threads, learner(sizes, batch)),
+        }
+        seconds: dict[str, list[float]] = {way: [] for way in works}
+        for _ in range(rounds):
+            for way, (number, work) in works.items():
+                torch.set_num_threads(number)
+                seconds[way].append(seconds_of(work))
+        middle = {way: statistics.median(each) for way, each in seconds.items()}
+        found += [
+            {
+                "window": name,
+                "batch": batch,
+                "way": way,
+                "threads": number,
+                "seconds": middle[way],
+                "times_faster": middle["one core"] / middle[way],
+            }
+            for way, (number, _) in works.items()
+        ]
+    return found
+
+
+def parts(given: argparse.Namespace) -> Records:
+    """With threads that sleep while they wait and with some that spin, each in its own process."""
+    found: Records = []
+    for wait in ("PASSIVE", "ACTIVE"):
+        command = [sys.executable, __file__, "parts", "--child", str(ROUNDS)]
+        env = os.environ | {"OMP_WAIT_POLICY": wait}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
+        for one in json.loads(done.stdout):
+            words = f"{one['window']} {wait} {one['way']}"
+            print(f"{words}: {one['seconds']:.3f} s, {one['times_faster']:.2f} times as fast")
+            found.append(one | {"wait": wait})
     return found
 
 
@@ -348,12 +402,15 @@ def windows_for_rivals(trial, asked: xr.DataArray) -> dict[str, np.ndarray]:
 WHAT = {
     "step": step,
     "compiled": compiled,
+    "parts": parts,
     "fill": fill,
     "memory": memory,
     "stations": stations,
     "weather": weather,
     "race": race,
 }
+CHILDREN = {"memory": memory_of, "parts": parts_of}
+"""What runs in a process of its own, with a number."""
 
 
 def main() -> None:
@@ -368,7 +425,7 @@ def main() -> None:
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(memory_of(given.child)))
+        print(json.dumps(CHILDREN[given.what](given.child)))
         return
     if given.what in ("stations", "weather", "race") and "CDSA_DATA" not in os.environ:
         parser.error("CDSA_DATA must name the folder with the data sets")

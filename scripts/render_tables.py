@@ -291,6 +291,20 @@ def our_step() -> str:
     return markdown(rows, records)
 
 
+def our_parts() -> str:
+    """The same step on one core and on all, by threads that spin or sleep."""
+    records = latest("default", "parts")
+    means = records.pivot_table("times_faster", ["window", "wait"], "way", sort=False)
+    waits = {"PASSIVE": "sleep", "ACTIVE": "spin"}
+    rows = [["window", "threads that wait", "PyTorch's threads", "parts"]]
+    for (window, wait), row in means.iterrows():
+        ways = (row["torch's threads"], row["parts"])
+        rows.append(
+            [window.replace("x", " x "), waits[wait], *(f"{way:.2f} x one core" for way in ways)]
+        )
+    return markdown(rows, records)
+
+
 def our_compiled() -> str:
     """The same step by torch.compile."""
     records = latest("default", "compiled")
@@ -372,6 +386,7 @@ TABLES = {
     "our_metr_la": our_metr_la,
     "our_step": our_step,
     "our_compiled": our_compiled,
+    "our_parts": our_parts,
     "our_stations": our_stations,
     "our_weather": our_weather,
     "our_fill": our_fill,

@@ -11,7 +11,7 @@ import cdsa
 from cdsa.cube import append_places, append_times, make_cube
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import fill_with, forecast_with, split_known
-from cdsa.method import default, learning, make_method, neural
+from cdsa.method import learning, make_method, neural
 from cdsa.method.default import Cdsa
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.geographic import GeographicConfig
@@ -344,7 +344,7 @@ def test_what_cannot_be_known_is_answered():
 def test_it_chooses_by_the_data():
     hourly = Cdsa().settled(network(steps=200, stations=10))
     assert hourly.steps == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
-    assert hourly.train.batch == round(default.CELLS_OF_A_STEP / (48 * 20))
+    assert hourly.train.batch == 11  # 48 steps of 20 series are 960 cells
     assert hourly.model.layers == 4
     assert Cdsa().settled(network(steps=9)).steps == 9
     long = replace(Cdsa(), train=replace(Cdsa().train, minutes=30.0))
@@ -352,6 +352,8 @@ def test_it_chooses_by_the_data():
     assert Cdsa(steps=20).settled(network()).steps == 20
     wide = network(steps=100, stations=1500, places=False)
     assert Cdsa().settled(wide).steps == 10 and Cdsa().settled(wide).train.batch == 1
+    roads = network(steps=100, stations=180, measurements=1, places=False)
+    assert Cdsa().settled(roads).train.batch == 2  # one for each of two cores
 
 
 def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):

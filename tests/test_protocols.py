@@ -68,7 +68,7 @@ def told_by(filler) -> tuple:
 
 @pytest.mark.parametrize("name", FILLINGS)
 def test_no_hidden_value_is_seen(name):
-    """Other truths behind hidden cells change no training input, scale or prediction."""
+    """Other truths behind hidden cells change nothing that a method is given."""
     cube = cube_for(name)
     trial: Filling = FILLINGS[name](cube)
     hidden = trial.asked["all"]
@@ -78,6 +78,13 @@ def test_no_hidden_value_is_seen(name):
     assert (other.truth.to_numpy() != trial.truth.to_numpy())[hidden.to_numpy()].all()
     xr.testing.assert_identical(other.train, trial.train)
     xr.testing.assert_identical(other.test, trial.test)
+
+
+def test_no_hidden_value_reaches_a_scale_or_a_prediction():
+    cube = windy()
+    trial = protocols.kdd2018(cube, 0.5, 0)
+    values = np.where(trial.asked["all"], cube * 0.5 + 7, cube)
+    other = protocols.kdd2018(cube.copy(data=values), 0.5, 0)
     brief = small(**{"steps": 12, "stride": 12, "train.epochs": 1})
     for method in ("mean", "linear", "climatology", brief):
         made = make_method(method)[1]

@@ -16,7 +16,7 @@ from cdsa.cli.app import app
 from cdsa.filling import fill
 from cdsa.method import make_method
 from cdsa.reporting import Story, render, write_report
-from cdsa.reporting.page import worst_cells
+from cdsa.reporting.story import worst_cells
 from cdsa.reporting.timeline import MOST_CELLS, packed_series, shown_series
 from cdsa.scoring import score
 from cdsa.sources.files import open_source

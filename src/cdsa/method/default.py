@@ -27,7 +27,7 @@ SHORTEST_WINDOW = 8
 CELLS_OF_A_WINDOW = 30_000
 """Windows of more cells than that are shortened."""
 CELLS_OF_A_STEP = 10_000
-"""A step of training takes windows of about so many cells."""
+"""A step of training takes windows of so many cells or a few more."""
 MOST_WINDOWS = 64
 """Of a step of training."""
 STARTS = 50_000
@@ -113,8 +113,8 @@ class Cdsa(Neural):
             cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
         if not train.batch:
-            batch = round(CELLS_OF_A_STEP / (length * series))
-            train = replace(train, batch=int(np.clip(batch, 1, MOST_WINDOWS)))
+            batch = math.ceil(CELLS_OF_A_STEP / (length * series))
+            train = replace(train, batch=min(batch, MOST_WINDOWS))
         if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)

@@ -162,6 +162,9 @@ class Geographic(nn.Module):
     straight line and of what kriging says, of every cell its own. Where nothing was ever measured
     the difference counts for less, as much as it is learnt to be of use."""
 
+    apart = True
+    """Windows of a batch know nothing of each other."""
+
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
         self.nearby = Kriging(sizes.measurements, alike=False)

@@ -41,6 +41,11 @@ class Surroundings(NamedTuple):
     links: Tensor | None = None
     """How much each location (l) hears of another (k), where a graph was given; (l, k)."""
 
+    def part(self, at: slice) -> "Surroundings":
+        """Those of some windows of the batch."""
+        likeness = self.likeness[at] if self.likeness.ndim == 3 else self.likeness
+        return self._replace(clock=self.clock[at], usual=self.usual[at], likeness=likeness)
+
     def without(self, lost: Tensor) -> "Surroundings":
         """The same with nothing known of some locations, (b, l), but where they are."""
         both = lost.unsqueeze(2) | lost.unsqueeze(1)

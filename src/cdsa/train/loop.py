@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast, get_args, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from cdsa.models.surroundings import Surroundings
 from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at
+from cdsa.train.parts import in_parts
 from cdsa.train.run import Report, Watch
 from cdsa.train.state import Place, Store, Weights
 from cdsa.windows import Window, Windows
@@ -300,8 +301,7 @@ def _copied(model: nn.Module) -> Weights:
 def reply(model: nn.Module, window: Window, shown: Tensor) -> Tensor:
     """A model's answer to what is shown of a window."""
     values = torch.where(shown, window.values, 0.0)
-    around = () if window.around is None else (window.around,)
-    return cast(Tensor, model(values, shown, *around))
+    return in_parts(model, values, shown, window.around)
 
 
 def lesson_loss(

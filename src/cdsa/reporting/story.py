@@ -1,0 +1,130 @@
+"""What a report tells of a fill, and which of its cells are worth a look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from cdsa.choosing import Chosen, main_part
+from cdsa.config import to_plain
+from cdsa.cube import angle_flags
+from cdsa.gaps import gap_starts, run_lengths
+from cdsa.metrics import spreads
+from cdsa.results import Value
+from cdsa.scoring import Score
+from cdsa.sources.files import Source
+from cdsa.times import Clock
+
+WORST = 15
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Story:
+    """All that a report tells."""
+
+    name: str
+    """Of the file that was filled."""
+
+    cube: xr.DataArray
+    """As it was read."""
+
+    result: xr.Dataset
+    """As it was filled."""
+
+    method: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Measurements that were filled by another method, and its name."""
+
+    expected: Score | None = None
+    """How what filled did on hidden cells."""
+
+    scores: Sequence[Score] = ()
+    """How all methods did that were tried on the same cells."""
+
+    errors: Sequence[Mapping[str, Value]] = ()
+    """Errors of a network's own exam, where no cells were hidden for it."""
+
+    told: Sequence[str] = ()
+    """What was said of the choice."""
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    command: str = ""
+    clock: Clock = field(default_factory=Clock)
+    """How the file writes its times."""
+
+    @property
+    def zone(self) -> str:
+        """The zone that times inside are in; none if the file has none."""
+        return "" if self.clock.zone is None or self.clock.wall else "UTC"
+
+    def stamp(self, time: np.datetime64) -> str:
+        """A time as the file writes it."""
+        return self.clock.write(np.array([time], dtype="datetime64[ns]"))[0]
+
+
+def story_of(
+    source: Source, result: xr.Dataset, choice: Chosen, *, name: str, command: str
+) -> Story:
+    """What is to be told of a fill that was planned and carried out."""
+    made = getattr(main_part(choice.filler), "method", None)
+    return Story(
+        name=name,
+        cube=source.cube,
+        result=result,
+        clock=source.content.clock,
+        method=choice.best,
+        parts=choice.parts,
+        expected=choice.expected,
+        scores=choice.scores,
+        errors=choice.errors,
+        told=choice.told,
+        settings={} if made is None else to_plain(made),
+        command=command,
+    )
+
+
+def worst_cells(story: Story) -> pd.DataFrame:
+    """Filled cells to check by hand, one of each gap: those with the widest intervals for their
+    measurement or, where there are none, in the longest gaps."""
+    result, cube = story.result, story.cube
+    filled = (result["source"] == "filled").to_numpy()
+    missing = cube.isnull().to_numpy()
+    runs = run_lengths(missing)
+    doubt = runs.astype(np.float64)
+    if has_intervals(result):
+        width = (result["upper"] - result["lower"]).to_numpy()
+        turned = np.where(width >= 360, 360.0, width % 360)  # a direction's runs clockwise
+        doubt = np.where(angle_flags(cube), turned, width) / spreads(cube)
+    number = np.arange(len(missing))[:, None, None]
+    first = np.maximum.accumulate(np.where(gap_starts(missing), number, 0), axis=0)
+    where = np.argwhere(filled & np.isfinite(doubt))
+    order = where[np.argsort(-doubt[tuple(where.T)], kind="stable")]
+    gaps = np.column_stack([first[tuple(order.T)], order[:, 1:]])
+    _, foremost = np.unique(gaps, axis=0, return_index=True)
+    ends = [end for end in ("lower", "upper") if end in result]
+    return pd.DataFrame(
+        [
+            {
+                "step": t,
+                "time": cube["time"].to_numpy()[t],
+                "location": str(cube["location"].to_numpy()[l]),
+                "measurement": str(cube["measurement"].to_numpy()[m]),
+                "value": float(result["value"].to_numpy()[t, l, m]),
+                "lower": np.nan,
+                "upper": np.nan,
+                **{end: float(result[end].to_numpy()[t, l, m]) for end in ends},
+                "gap": int(runs[t, l, m]),
+                "series": (int(l), int(m)),
+            }
+            for t, l, m in order[np.sort(foremost)[:WORST]]  # noqa: E741
+        ]
+    )
+
+
+def has_intervals(result: xr.Dataset) -> bool:
+    """Whether any filled cell has an interval."""
+    return "lower" in result and bool(
+        result["lower"].where(result["source"] == "filled").notnull().any()
+    )

@@ -180,6 +180,9 @@ def test_the_command_draws_each_kind(kind, files, cube, tmp_path):
         (["reasons"], "give --model, --time and --location"),
         (["series"], "--measurement"),
         (["gaps", "--from", "2031-01-01"], "no step between"),
+        (["gaps", "--time", "2024-01-01"], "gaps makes no use of --time"),
+        (["map", "--hide", "random", "--to", "2031-01-01"], "map makes no use of --to"),
+        (["errors", "--location", "A"], "it takes --methods, --hide"),
     ],
 )
 def test_a_wish_that_cannot_be_met_is_explained(words, told, files, tmp_path):

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from cdsa.method.reasons import Reasons
 
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
-KINDS = ("gaps", "series", "map", "errors", "reasons", "attention")
+OF_A_CELL = ("--model", "--time", "--location", "--measurement")
+KINDS = {
+    "gaps": ("--from", "--to"),
+    "series": ("--methods", "--model", "--location", "--measurement", "--from", "--to"),
+    "map": ("--methods", "--hide"),
+    "errors": ("--methods", "--hide"),
+    "reasons": OF_A_CELL,
+    "attention": OF_A_CELL,
+}
+"""The pictures, and the options that each of them makes use of."""
 
 
 @reads_a_file_for_a_cell
@@ -76,6 +85,22 @@ def plot(
 
     if kind not in KINDS:
         raise ConfigError(unknown("picture", kind, KINDS))
+    given = {
+        "--methods": methods,
+        "--hide": None if hide == defaults.HIDE else hide,
+        "--model": model,
+        "--time": moment,
+        "--location": place,
+        "--measurement": measured,
+        "--from": first,
+        "--to": last,
+    }
+    useless = [name for name, value in given.items() if value and name not in KINDS[kind]]
+    if useless:
+        raise ConfigError(
+            f"a picture of {kind} makes no use of {', '.join(useless)}. Of such options it takes "
+            f"{', '.join(KINDS[kind])}"
+        )
     if find_spec("matplotlib") is None:
         raise ConfigError("pictures need matplotlib: pip install 'cdsa[plot]'")
     from cdsa.pictures.figures import check_picture, save_figure

@@ -69,13 +69,17 @@ def test_no_view_of_a_cell_sees_the_cell():
         assert before[2, 0] == pytest.approx(after[2, 0])
 
 
-def test_in_a_block_of_gaps_the_global_views_stand_in():
+def test_in_a_block_of_gaps_the_stations_around_are_asked():
     block = np.tile(np.array([[1.0, 3.0, 2.0]]), (30, 1)) + np.arange(30)[:, None]
     block[8:20, :] = NAN
     block[8:20, 0] = 5.0
     assert np.isnan(alike_moments(block, 7)[14, 1])
     views, lost = StMvl().views(block, APART)
     assert np.isfinite(views).all() and lost[14, 1] and not lost[3].any()
+    time = np.datetime64("2024-01-01") + np.arange(30).astype("timedelta64[h]")
+    cube = make_cube(block[..., None], time, list("ABC"), ["x"], lat=[50, 51, 52], lon=[8, 8, 8])
+    filled = StMvl().fit(cube).fill(cube)
+    np.testing.assert_allclose(filled[8:20, 1:, 0][4:8], 5.0)  # what the only one says that reports
 
 
 def test_it_beats_each_view_alone_on_a_field_that_moves():

@@ -370,6 +370,28 @@ def our_race() -> str:
     return markdown(rows, records)
 
 
+def our_server() -> str:
+    """The page's server under load."""
+    records = latest("serving")
+    head = [
+        "tables",
+        "MB each",
+        "at once",
+        "lost",
+        "mixed up",
+        "seconds",
+        "MiB before",
+        "at the peak",
+    ]
+    rows = [head]
+    rows += [
+        [f"{r.tables:.0f} {r.what}", f"{r.megabytes:.2g}", f"{r.at_once:.0f}", f"{r.lost:.0f}",
+         f"{r.mixed_up:.0f}", f"{r.seconds:.1f}", f"{r.before_mib:.0f}", f"{r.peak_mib:.0f}"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, records)
+
+
 TABLES = {
     "pm25": pm25,
     "demo": demo,
@@ -392,6 +414,7 @@ TABLES = {
     "our_fill": our_fill,
     "our_memory": our_memory,
     "our_race": our_race,
+    "our_server": our_server,
 }
 
 

@@ -211,6 +211,15 @@ def test_virtual_sensors_are_filled_with_intervals(filler):
     assert (result["source"] == "filled").all() and result["lower"].notnull().all()
 
 
+def test_a_place_at_the_end_of_the_world_spoils_no_other(filler):
+    cube = append_places(many(36), ["lat and lon swapped"], [0.0], [0.0])
+    told, without = fill_with(filler, cube), fill_with(filler, many(36))
+    assert told["lower"].notnull().all()
+    np.testing.assert_allclose(
+        told["value"].isel(location=slice(0, 36)), without["value"], rtol=1e-4, atol=1e-4
+    )
+
+
 def levels(stations: int, steps: int = 400) -> xr.DataArray:
     """Stations whose level rises from one to the next, with a common wave."""
     rng = np.random.default_rng(0)
@@ -401,6 +410,8 @@ def test_short_tables_tell_nothing_usual_as_training_could_not_either():
     method = small()
     frames = [method.fit(network(steps=n)).network.frame for n in (30, 40)]
     assert [bool(frame.usual.count.any()) for frame in frames] == [False, True]
+    told = method.fit(network(steps=30)).network.placed(network(steps=200)).frame
+    assert not told.usual.count.any()  # what it has not learnt to make use of
 
 
 def test_values_no_measurement_has_are_refused_by_name(filler):

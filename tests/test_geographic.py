@@ -98,6 +98,22 @@ def test_a_part_of_the_measurements_is_found_by_number(model):
     assert not torch.allclose(first, other)
 
 
+@pytest.mark.parametrize("units", [11.0, 600.0])
+def test_a_silent_place_may_be_as_far_away_as_it_likes(model, units):
+    values, observed = window()
+    observed = observed.clone()
+    observed[:, :, 4] = False
+    told = around()
+    distance = told.distance.clone()
+    distance[4, :4] = distance[:4, 4] = units
+    answer = model(values, observed, told._replace(distance=distance))
+    answer.sum().backward()
+    assert answer.isfinite().all()
+    assert all(w.grad.isfinite().all() for w in model.parameters() if w.grad is not None)
+    near = model(values, observed, told)
+    torch.testing.assert_close(answer[:, :, :4], near[:, :, :4])  # nobody listens to it
+
+
 def test_the_order_of_stations_does_not_matter(model):
     values, observed = window()
     told, turned = around(), torch.tensor([3, 0, 4, 1, 2])

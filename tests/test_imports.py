@@ -17,7 +17,7 @@ LAYERS = [
     {"train"},
     {"method"},
     {"scoring", "inspection"},
-    {"choosing"},
+    {"choosing", "notes"},
     {"filling"},
     {"pictures"},
     {"reporting"},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cdsa.cube import describe, make_cube
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.method.neighbours import Knn
@@ -100,3 +101,13 @@ def test_where_nobody_reports_a_straight_line_stands_in(name):
     line = make_method("linear")[1].fit(cube).fill(cube)
     np.testing.assert_allclose(told[40:60], line[40:60])
     assert not np.allclose(told[60:], line[60:])
+
+
+def test_a_direction_just_before_north_is_rounded_to_north():
+    times = np.datetime64("2024-01-01") + np.arange(3).astype("timedelta64[h]")
+    low, high = np.mgrid[181:360, 1:180].reshape(2, -1).astype(float)
+    values = np.stack([low, np.full_like(low, np.nan), high])[..., None]
+    names = [f"S{n}" for n in range(len(low))]
+    cube = describe(make_cube(values, times, names, ["wind"]), angles=["wind"])
+    filled = make_method("linear")[1].fit(cube).fill(cube)
+    assert (filled >= 0).all() and (filled < 360).all()

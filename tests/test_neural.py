@@ -298,8 +298,9 @@ def test_a_fingerprint_tells_settings_and_data_apart(cube):
         fingerprint(replace(method, seed=1), cube),
         fingerprint(method, cube + 1),
         fingerprint(method, cube.assign_coords(location=["A", "B", "C"])),
+        fingerprint(method, cube.assign_coords(lat=cube["lat"] + 0.1)),
     }
-    assert len(prints) == 4
+    assert len(prints) == 5
     watched = replace(method, run=Run(device="cpu"))
     longer = replace(method, train=replace(method.train, minutes=7.0))
     assert {fingerprint(m, cube) for m in (watched, longer)} == {fingerprint(method, cube)}

@@ -27,8 +27,7 @@ class Watched(nn.Module):
         super().__init__()
         self.weight, self.idle = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(1.0))
         self.asked = []
-        if apart:
-            self.apart = True
+        self.in_parts = apart
 
     def forward(self, values, observed):
         self.asked.append((threading.current_thread(), torch.get_num_threads(), len(values)))
@@ -100,7 +99,7 @@ def test_a_batch_is_taken_whole_where_parts_are_of_no_use(two_threads):
 
 def test_what_goes_wrong_in_a_part_is_told(two_threads):
     class Broken(nn.Module):
-        apart = True
+        in_parts = True
 
         def forward(self, values, observed):
             raise ValueError("no such window")

@@ -25,6 +25,10 @@ class ConfigError(CdsaError):
     """A setting that contradicts another, the data, or what exists."""
 
 
+class StoppedError(CdsaError):
+    """A command that its user stopped; the text says what is left of it."""
+
+
 class MissingExtraError(CdsaError):
     """Something optional that is not installed."""
 

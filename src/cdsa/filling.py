@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cdsa import defaults
 from cdsa.choosing import Chosen, carry_out, plan
-from cdsa.cube import append_times, check_cube
+from cdsa.cube import append_times, check_cube, has_places
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import Filler, Method, fill_and_ends, make_method
 from cdsa.results import Value, plain
@@ -34,11 +34,12 @@ def fill(
     """The cube filled: `value`, `source` of each cell ('observed', 'filled' or 'unfillable'), and
     `lower` and `upper` where the method can tell them.
 
-    The method 'auto' trains the default network, for a minute or more, and takes a simpler method
-    if that is better on cells that were hidden for it; the attributes `method` and `expected_error`
-    say which, and how far it was off there on average. `minutes` is the time a network may learn
-    for. What has learnt already, such as a network that was loaded,
-    can stand in the place of a method.
+    The method 'auto' trains the default network, for half a minute or more, and takes a simpler
+    method if that is better on cells that were hidden for it; the attributes `method` and
+    `expected_error` say which, and how far it was off there on average. Places without a single
+    value are told by what is best where whole stations are hidden. `minutes` is the time a network
+    may learn for. What has learnt already, such as a network that was loaded, can stand in the
+    place of a method.
 
     >>> import numpy as np
     >>> from cdsa.cube import make_cube
@@ -55,16 +56,17 @@ def fill(
         return fill_with(method, cube, interval=interval)
     made = cast("str | Method", method)
     if made == defaults.AUTO:
-        to_try = plan(defaults.AUTO, cube)
+        silent = cube.isnull().all(("time", "measurement")).to_numpy() & has_places(cube)
+        stations = cube.isel(location=~silent) if silent.any() and not silent.all() else cube
+        to_try = plan(defaults.AUTO, stations, cube)
         network = make_method(to_try.method)[1]
         choice = carry_out(to_try, within(network, minutes) if to_try.auto else network)
     else:
         name, own = make_method(made)
         choice = Chosen(within(own, minutes).fit(cube), name, None)
     result = fill_with(choice.filler, cube, interval=interval).assign_attrs(method=choice.label)
-    if not choice.expected:
-        return result
-    return result.assign_attrs(expected_error=_in_words(choice.expected))
+    expected = choice.expected or choice.elsewhere
+    return result.assign_attrs(expected_error=_in_words(expected)) if expected else result
 
 
 def _in_words(scored: Score) -> str:

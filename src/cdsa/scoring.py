@@ -18,7 +18,6 @@ from cdsa.method import (
     PLACES,
     Filler,
     IntervalFiller,
-    Learnt,
     Method,
     fill_and_ends,
     info_of,
@@ -113,9 +112,9 @@ def score(
     first part of the time only and is asked about the last part, of that share. `minutes` is the
     time a network may learn for.
     """
-    if minutes is not None:
-        method = within(make_method(method)[1], minutes)
-    return try_method(method, cube, hide, seed=seed, test=test).score
+    name, made = make_method(method)
+    trial = try_method(within(made, minutes), cube, hide, seed=seed, test=test)
+    return replace(trial.score, method=name)
 
 
 def within(method: Method, minutes: float | None) -> Method:
@@ -194,11 +193,6 @@ class Choice:
     parts: Mapping[str, str]
     """Measurements that another method is better for, and its name."""
 
-    @property
-    def label(self) -> str:
-        """What was chosen, in words."""
-        return in_words(self.best, self.parts)
-
 
 def in_words(best: str, parts: Mapping[str, str]) -> str:
     """A method, and those that some measurements have of their own: 'cdsa; mice for temp, dewp'."""
@@ -252,9 +246,11 @@ def choose(
     fillers: dict[str, Filler] = {}
     for name in dict.fromkeys(parts.values()):
         progress(name)
-        own = networks.get(name)
-        trial = try_method(named[name] if own is None else Learnt(own), cube, hidden, seed=seed)
-        fillers[name] = _again(named[name], trial, cube)
+        if name in networks and getattr(networks[name], "network", None) is not None:
+            fillers[name] = networks[name]
+        else:
+            trial = try_method(named[name], cube, hidden, seed=seed)
+            fillers[name] = _again(named[name], trial, cube)
     if parts:
         filler = ByMeasurement(filler, {kind: fillers[name] for kind, name in parts.items()})
     return Choice(tuple(scores), best, filler, networks, _joined(scores, best, parts), parts)

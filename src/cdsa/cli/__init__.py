@@ -6,22 +6,29 @@ import shutil
 import sys
 import textwrap
 
+STOPPED = 130
+"""What a command that was stopped with Ctrl-C ends with."""
+
 
 def main() -> None:
     """Run a command; whatever goes wrong ends in one readable message."""
     # torch's threads else spin while they wait, and a busy machine comes to a standstill
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cdsa.cli.app import app
-    from cdsa.errors import CdsaError
+    from cdsa.errors import CdsaError, StoppedError
 
     logging.getLogger("cdsa").propagate = False  # what it would say is printed beside the results
     logging.getLogger("cdsa").addHandler(logging.NullHandler())
     try:
         app()
+    except StoppedError as error:
+        _stop(str(error), STOPPED)
     except CdsaError as error:
         _stop(str(error), 2)
-    except KeyboardInterrupt:
-        _stop("stopped; nothing was written", 130)
+    except SystemExit as end:
+        if end.code == STOPPED:  # what typer makes of Ctrl-C
+            print("cdsa: stopped; nothing was written", file=sys.stderr)
+        raise
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import DataFolder, Json, Overwrite
-from cdsa.errors import CdsaError, ConfigError, OutputError
+from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
 from cdsa.words import several
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _measure(
                 bar.advance()
         except KeyboardInterrupt:
             there = f"what was measured is in {results}" if results.exists() else "nothing is lost"
-            show.note(f"stopped; {there}, and the same command goes on")
-            raise typer.Exit(130) from None
+            raise StoppedError(f"stopped; {there}, and the same command goes on") from None
         except CdsaError as failure:
             return records, failure
     return records, None

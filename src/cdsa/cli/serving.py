@@ -27,6 +27,9 @@ def serve(
     ] = 120.0,
 ) -> None:
     """Fill and forecast tables in a browser: a page, and a REST API underneath (/docs)."""
+    import contextlib
+    import logging
+    import signal
     import socket
     from importlib.util import find_spec
 
@@ -54,5 +57,16 @@ def serve(
     where = f"[{host}]" if ":" in host else host
     show.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
     app = make_app(limits, hosts=LOOPBACK if host in LOOPBACK else ())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    uvicorn.Server(config).run(sockets=[bound])
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
+    )
+    tell = logging.StreamHandler()
+    tell.setLevel(logging.ERROR)
+    logging.getLogger("cdsa").addHandler(tell)  # what visitors only hear in one sentence
+    if hasattr(signal, "SIGHUP"):  # a terminal that is closed is as good as Ctrl-C
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[bound])
+    finally:
+        app.state.close()

@@ -149,7 +149,8 @@ class Frame:
         usual = Usual(slots, total, count)
         values = scaled.to_numpy()
         lacking = (count.sum(axis=0)[:, kinds] == 0) & np.isfinite(values).any(axis=0)
-        if lacking.any() and len(times) >= self.least:
+        told = bool(self.usual.count.any())  # else the network has not learnt what to make of it
+        if told and lacking.any() and len(times) >= self.least:
             own = Usual.learn(np.where(lacking, values, np.nan), times, slots)
             total[:, :, kinds] += own.total
             count[:, :, kinds] += own.count

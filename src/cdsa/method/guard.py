@@ -43,10 +43,10 @@ class Guard:
         plain = to_components(cube)
         guessed = guessed.transpose(*plain.dims).astype(np.float64)
         whole = self._complete(plain, plain.where(plain.notnull(), guessed))
-        filled = from_components(whole, cube)
-        filled = within_bounds(filled)
-        filled = filled.copy(data=significant(filled.to_numpy(), DIGITS)).astype(cube.dtype)
-        return cube.copy(data=np.where(cube.isnull(), filled.transpose(*cube.dims), cube))
+        filled = within_bounds(from_components(whole, cube)).transpose(*cube.dims)
+        values = significant(filled.to_numpy(), DIGITS)
+        values = np.where(angle_flags(cube), on_circle(values), values)  # 359.99... is north again
+        return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
 
     def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
         """Fill what the method left open, from the nearest mean there is."""

@@ -160,7 +160,9 @@ class Calibration:
             factor, middle = factors[number][gaps[:, :, k]], filled.to_numpy()[:, :, k]
             if self.angles[number]:
                 known = told[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
-                around = np.stack([on_circle(middle - factor), on_circle(middle + factor)])
+                around = on_circle(
+                    significant(np.stack([middle - factor, middle + factor]), DIGITS)
+                )
                 whole = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
                 ends[..., k] = np.where(known, np.where(factor < 180, around, whole), np.nan)
                 continue

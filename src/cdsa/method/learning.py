@@ -112,6 +112,9 @@ def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
     digest.update(cube.to_numpy().tobytes())
     for axis in cube.dims:
         digest.update("\0".join(map(str, cube[axis].to_numpy())).encode())
+    for name in ("lat", "lon"):
+        if name in cube.coords:
+            digest.update(cube[name].to_numpy().astype(np.float64).tobytes())
     return digest.hexdigest()
 
 

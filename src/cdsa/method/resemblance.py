@@ -29,11 +29,12 @@ def resemblance_outside(unusual: Floats, length: int) -> tuple[NDArray[np.int64]
     this length that begin in a block, told from the steps that no such window sees.
 
     What a network is told of a cell while it learns so knows nothing of that cell. Of many stations
-    that report for a short time, correlations told from everything would know a good deal.
+    that report for a short time, correlations told from everything would know a good deal. So they
+    do in less than three windows, where nothing is left outside.
     """
     steps = len(unusual)
     count = min(BLOCKS, steps // length)
-    if count < 3:  # nothing is left outside
+    if count < 3:
         return np.zeros(steps, dtype=np.int64), possible(resemblance(unusual))[None]
     block = np.arange(steps) * count // steps
     values, known = _centred(unusual)

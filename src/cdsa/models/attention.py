@@ -8,6 +8,7 @@ and may be mixed from what carries information alone: `weight`. The network user
 needs both. Letters: `axes.py`.
 """
 
+import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError
@@ -91,15 +92,19 @@ class CrossDimensionalAttention(nn.Module):
         present: Tensor | None = None,
     ) -> Maps:
         """The maps of this layer by axis; in the joint manner the one between all cells. Priors are
-        for the shared manner, and so are the places that are `present`, (b, l): which times and
-        measurements go together is told by them alone."""
+        for the shared manner, and so are the places that are `present`, (b, l): the others are
+        looked at by nobody, and which times and measurements go together is not theirs to tell."""
         y = x if y is None else y
         if self.config.manner == "decomposed":
             return {axis: self.axes[axis](x, y) for axis in AXES}
         q, k = self._query_key(x, y)
         if self.config.manner == "joint":
             return {"cells": joint_map(q, k, self._joint_sight())}
-        heard = q if present is None else of_places(q, present)
+        heard = q
+        if present is not None:
+            heard, near = of_places(q, present), priors.get("location", q.new_zeros(()))
+            absent = ~present.unflatten(1, (1, 1, -1))
+            priors = {**priors, "location": torch.where(absent, -torch.inf, near)}
         return {
             axis: shared_map(
                 axis,

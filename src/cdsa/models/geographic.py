@@ -1,9 +1,9 @@
 """The network users get by default: any number of steps, places and measurements.
 
-Cross-dimensional attention in the shared manner, with three things the paper's has not: each map
-leans to what is near (`priors.py`), only what was measured counts fully (`mix_weighted`), and each
-cell is told the easy answer (`surroundings.py`). No weight belongs to a step or a place; those of
-a measurement are found by its name.
+Cross-dimensional attention in the shared manner, with what the paper's has not: each map leans to
+what is near or alike (`priors.py`), only what was measured counts fully (`mix_weighted`), each cell
+is told the easy answers (`surroundings.py`, `kriging.py`), and the answer is a guess with its
+quantiles. No weight belongs to a step or a place; those of a measurement are found by its name.
 
 Letters: b window of the batch, t time, l location, m measurement, c channels of a cell, h head,
 q quantile.
@@ -162,8 +162,8 @@ class Geographic(nn.Module):
     straight line and of what kriging says, of every cell its own. Where nothing was ever measured
     the difference counts for less, as much as it is learnt to be of use."""
 
-    apart = True
-    """Windows of a batch know nothing of each other."""
+    in_parts = True
+    """Windows of a batch know nothing of each other: each core may take some of them."""
 
     def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()

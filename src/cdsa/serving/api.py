@@ -48,6 +48,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     429: {"model": answers.Problem, "description": "Too much at the same time."},
 }
 FILES = ("filled", "detail", "report")
+SWEEP_SECONDS = 30
+"""Between two looks for what nobody asked for in a while."""
 KINDS = ("text/csv", "text/html", "application/octet-stream")
 """Of files, as browsers call them."""
 
@@ -59,11 +61,21 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     jobs = Jobs(bounds, shelf, lambda job: do(job, shelf, bounds))
     readers = asyncio.Semaphore(READERS)
 
-    @contextlib.asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        yield
+    def close() -> None:
         jobs.close()
         shelf.close()
+
+    async def tidy() -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            await run_in_threadpool(jobs.sweep)
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        sweeper = asyncio.create_task(tidy())
+        yield
+        sweeper.cancel()
+        close()
 
     app: FastAPI = FastAPIOffline(
         title="cdsa",
@@ -73,6 +85,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         "after a while.",
         lifespan=life,
     )
+    app.state.close = close  # for a server that is stopped before its life is over
     app.add_middleware(Guard, hosts=hosts)
     _answer_errors(app)
 

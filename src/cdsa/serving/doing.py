@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from cdsa import defaults
+from cdsa import defaults, notes
 from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
 from cdsa.config import override
 from cdsa.errors import ConfigError
@@ -34,6 +34,8 @@ from cdsa.sources.write import staged_text
 from cdsa.train.run import Report, Run
 
 ARRAYS = ("value", "lower", "upper")
+OTHERWISE_MINUTES = 5.0
+"""That a network trains for which does not choose by itself."""
 SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
 
 
@@ -85,18 +87,24 @@ def refuse(ask: Ask, limits: Limits) -> None:
         )
     if isinstance(ask, Compare):
         read_hide(ask.hide)
-        for name in ask.methods:
-            info_of(name)
+        networks = sum(info_of(name).trains for name in ask.methods)
+        wanted = networks * ask.repeats * (OTHERWISE_MINUTES if minutes is None else minutes)
+        if wanted > limits.training_minutes:
+            raise ConfigError(
+                f"training takes at most {limits.training_minutes:g} minutes here, but {networks} "
+                f"networks, {ask.repeats} times, would take {wanted:g}. Ask for fewer, or for "
+                "fewer minutes"
+            )
         return
     check_share(ask.interval)
-    wanted = defaults.NETWORK if ask.method == defaults.AUTO else ask.method
+    name = defaults.NETWORK if ask.method == defaults.AUTO else ask.method
     if isinstance(ask, Forecast) and ask.method == defaults.AUTO:
         raise ConfigError("'auto' is for filling. Name a method that forecasts, such as cdsa")
-    info = info_of(wanted)
+    info = info_of(name)
     task = "forecast" if isinstance(ask, Forecast) else "fill"
     if task not in info.task:
         raise ConfigError(f"'{ask.method}' does not {task}. What does: GET /api/methods")
-    _made(ask, wanted, Run())
+    _made(ask, name, Run())
 
 
 def do(job: Job, shelf: Shelf, limits: Limits) -> None:
@@ -114,13 +122,15 @@ def do(job: Job, shelf: Shelf, limits: Limits) -> None:
 def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
     to_do = plan(ask.method, source.cube, check=ask.check, tell=job.told.append)
     ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
-    made = _made(ask, to_do.method, _run(job), limits)
+    made = _made(ask, to_do.method, _run(job), limits, source.cube)
     if to_do.hidden is None:
         job.at(f"learning: {to_do.method}")
     choice = carry_out(to_do, made, progress=lambda name: job.at(f"trying {name}"))
+    notes.tell_short_windows(main_part(choice.filler), job.told.append)
     job.told += choice.told
     job.at(f"filling with {choice.label}")
     result = fill_with(choice.filler, source.cube, interval=ask.interval)
+    notes.tell_below_zero(source.cube, result, job.told.append)
     job.at("writing")
     folder = job.held.path.parent
     end = job.held.path.name.removeprefix("table")
@@ -135,11 +145,15 @@ def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
 def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:
     past, future = split_known(source.cube, ask.known)
     longer = source.ahead(ask.steps, future.sizes["time"])
-    made = _made(ask, ask.method, _run(job), limits)
+    notes.tell_known(past, future, ask.known, ask.steps, job.told.append)
+    made = _made(ask, ask.method, _run(job), limits, past)
     job.at(f"learning: {ask.method}")
     filler = made.fit(past)
     job.at("measuring the error")
     errors = forecast_errors(filler, made, past, ask.steps, job.told.append)
+    notes.tell_short_windows(filler, job.told.append)
+    if not errors:
+        job.told.append(notes.NO_EXAM)
     job.at(f"foreseeing with {ask.method}")
     result = forecast_with(filler, past, ask.steps, future=future, interval=ask.interval)
     job.at("writing")
@@ -152,7 +166,7 @@ def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:
 def _compare(job: Job, ask: Compare, source: Source, limits: Limits) -> None:
     ways = [(name, info_of(name).trains) for name in ask.methods]
     made = [
-        _made(ask if trains else replace(ask, minutes=None), name, _run(job), limits)
+        _made(ask if trains else replace(ask, minutes=None), name, _run(job), limits, source.cube)
         for name, trains in ways
     ]
     scores = compare(
@@ -171,8 +185,15 @@ def _run(job: Job) -> Run:
     return Run(watch=watch)
 
 
-def _made(ask: Ask, name: str, run: Run, limits: Limits | None = None) -> Method:
-    """The method that was asked for, as it was asked for."""
+def _made(
+    ask: Ask,
+    name: str,
+    run: Run,
+    limits: Limits | None = None,
+    cube: xr.DataArray | None = None,
+) -> Method:
+    """The method that was asked for, as it was asked for; on this cube it trains for no longer than
+    it may."""
     info, made = info_of(name), make_method(name)[1]
     if not info.trains:
         if ask.minutes is not None:
@@ -182,10 +203,15 @@ def _made(ask: Ask, name: str, run: Run, limits: Limits | None = None) -> Method
     if ask.minutes is not None:
         network = override(network, ["train.epochs=none", f"train.minutes={ask.minutes}"])
     elif limits is not None and info.name != defaults.NETWORK:  # others know no end by themselves
-        network = override(network, [f"train.minutes={min(5.0, limits.training_minutes)}"])
+        most = min(OTHERWISE_MINUTES, limits.training_minutes)
+        network = override(network, [f"train.minutes={most}"])
     if isinstance(ask, Forecast):
         network = network.foreseeing(ask.steps)
         network = network.knowing(ask.known) if ask.known else network
+    if limits is not None and cube is not None and info.name == defaults.NETWORK:
+        chosen = network.settled(cube).train.minutes
+        if chosen is not None and chosen > limits.training_minutes:
+            network = override(network, [f"train.minutes={limits.training_minutes}"])
     done: Method = replace(network, run=run)
     return done
 

@@ -12,14 +12,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HARMLESS = ("GET", "HEAD", "OPTIONS")
-OWN = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
-POLICY = OWN + "frame-ancestors 'none'"
-DOCS = OWN + "script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+DOCS = POLICY + "; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
 REPORT = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; "
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 )
 """A report is a page of its own, with nothing of this server's rights."""
+LARGE = "/api/tables"
+"""Where something large may be sent; all else is a few words."""
+A_FEW_WORDS = 1_000_000
+"""Bytes of a request."""
 
 
 class Guard:
@@ -34,8 +40,11 @@ class Guard:
             return
         headers = Headers(scope=scope)
         refusal = self._refusal(scope["method"], headers)
+        status = 403
+        if refusal is None and scope["path"] != LARGE:
+            refusal, status = _too_long(headers)
         if refusal is not None:
-            await JSONResponse({"detail": refusal}, status_code=403)(scope, receive, send)
+            await JSONResponse({"detail": refusal}, status_code=status)(scope, receive, send)
             return
 
         async def send_guarded(message: Message) -> None:
@@ -62,6 +71,16 @@ class Guard:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "a page of another site may not change anything here"
         return None
+
+
+def _too_long(headers: Headers) -> tuple[str | None, int]:
+    """Why a request that should be a few words is not read, if it is not."""
+    if "transfer-encoding" in headers:
+        return "say how long this is: a Content-Length is needed here", 411
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > A_FEW_WORDS:
+        return f"this may have {A_FEW_WORDS:,} bytes at the most", 413
+    return None, 200
 
 
 def _name(host: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import shutil
 import threading
 import time
 from collections import deque
@@ -130,7 +131,7 @@ class Jobs:
         """Forget all jobs about a table."""
         for job in [one for one in self._all.values() if one.held is held]:
             self.cancel(job)
-            self._all.pop(job.id, None)
+            self._drop(job)
 
     def sweep(self) -> None:
         """Forget what is old, and the jobs about it."""
@@ -153,8 +154,7 @@ class Jobs:
         while True:
             with self._turn:
                 while self._open and not self._queue:
-                    self._turn.wait(timeout=60)
-                    self.sweep()
+                    self._turn.wait()
                 if not self._open:
                     return
                 job = self._queue.popleft()
@@ -181,3 +181,13 @@ class Jobs:
             job.error, job.ended, job.share = error, time.monotonic(), None
             job.held.busy -= 1
             job.state = state
+            over = [one for one in self._all.values() if one.ended is not None]
+            of_its_table = [one for one in over if one.held is job.held]
+            for old in (*of_its_table[: -self.limits.of_a_table], *over[: -self.limits.results]):
+                self._drop(old)
+
+    def _drop(self, job: Job) -> None:
+        """Forget a job and what came out."""
+        self._all.pop(job.id, None)
+        if "arrays" in job.files:
+            shutil.rmtree(job.files["arrays"], ignore_errors=True)

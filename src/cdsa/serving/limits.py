@@ -24,6 +24,12 @@ class Limits:
     queue: int = 20
     """Jobs that may wait."""
 
+    results: int = 60
+    """Jobs of which the results are kept; the oldest are forgotten first."""
+
+    of_a_table: int = 5
+    """Such jobs about the same table."""
+
     training_minutes: float = 30.0
     """That one job may train for."""
 

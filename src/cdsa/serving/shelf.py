@@ -26,6 +26,8 @@ ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 MOST_NAME = 120
 UNPACKED = 8
 """How many times larger a packed table may become."""
+BYTES_OF_AN_ENTRY = 8
+"""In memory, at the least."""
 
 
 class NotThereError(CdsaError):
@@ -65,7 +67,7 @@ class Shelf:
         self._held: dict[str, Held] = {}
         self._opened: dict[tuple[str, str], Source] = {}
         self._lock = threading.Lock()
-        self._coming = 0
+        self._coming: list[Held] = []
 
     def close(self) -> None:
         """Forget everything."""
@@ -96,14 +98,14 @@ class Shelf:
         """The table of this id."""
         with self._lock:
             held = self._held.get(key)
-            if held is None:
+            if held is None or self._old(held):
                 raise NotThereError("there is no such table, or it was forgotten. Send it again")
             held.touched = self.clock()
             return held
 
     def source(self, held: Held) -> Source:
-        """The table, read; the last ones are kept open for the next question, as many as are
-        together no larger than one may be."""
+        """The table, read; the last ones are kept open for the next question, as many as take no
+        more memory together than a single one may."""
         key = (held.id, repr(sorted(held.reading.items())))
         with self._lock:
             if key in self._opened:
@@ -113,7 +115,7 @@ class Shelf:
         with self._lock:
             if held.id in self._held:
                 self._opened[key] = source
-                while len(self._opened) > 1 and self._open_bytes() > self.limits.bytes:
+                while len(self._opened) > 1 and self._open_bytes() > UNPACKED * self.limits.bytes:
                     self._opened.pop(next(iter(self._opened)))
         return source
 
@@ -128,15 +130,22 @@ class Shelf:
 
     def sweep(self) -> list[str]:
         """Forget what nobody asked for in a while; the ids of what is gone."""
-        old = self.clock() - 60 * self.limits.keep_minutes
         with self._lock:
-            gone = [key for key, held in self._held.items() if not held.busy and held.touched < old]
+            gone = [key for key, held in self._held.items() if self._old(held)]
         for key in gone:
             self.forget(key)
         return gone
 
+    def _old(self, held: Held) -> bool:
+        """Whether nobody has asked for it in a while."""
+        return not held.busy and held.touched < self.clock() - 60 * self.limits.keep_minutes
+
     def _open_bytes(self) -> int:
-        return sum(self._held[key].size for key, _ in self._opened if key in self._held)
+        """What open tables take, about: their cubes, and their entries to write them again."""
+        sizes = {key: held.size for key, held in self._held.items()}
+        return sum(
+            source.cube.nbytes + sizes.get(key, 0) for (key, _), source in self._opened.items()
+        )
 
     def has(self, key: str) -> bool:
         """Whether a table is kept, without asking for it."""
@@ -153,15 +162,15 @@ class Shelf:
         end = end_of(name)
         self.sweep()
         with self._lock:
-            if len(self._held) + self._coming >= self.limits.tables:
+            if len(self._held) + len(self._coming) >= self.limits.tables:
                 raise TooMuchError(
                     f"{self.limits.tables} tables are kept at the same time at the most. Try again "
                     "later"
                 )
-            self._coming += 1
-        folder = self.folder / secrets.token_hex(16)
-        shown = "".join(c if c.isprintable() else " " for c in name)[-MOST_NAME:]
-        held = Held(secrets.token_urlsafe(24), shown, folder / f"table{end}", 0)
+            folder = self.folder / secrets.token_hex(16)
+            shown = "".join(c if c.isprintable() else " " for c in name)[-MOST_NAME:]
+            held = Held(secrets.token_urlsafe(24), shown, folder / f"table{end}", 0)
+            self._coming.append(held)
         try:
             folder.mkdir()
             yield held
@@ -174,7 +183,7 @@ class Shelf:
                 self._held[held.id] = held
         finally:
             with self._lock:
-                self._coming -= 1
+                self._coming.remove(held)
 
     def _count(self, held: Held, more: int) -> None:
         held.size += more
@@ -184,7 +193,7 @@ class Shelf:
                 "it on the command line, or start the server with a higher --megabytes"
             )
         with self._lock:
-            total = held.size + sum(one.size for one in self._held.values())
+            total = sum(one.size for one in (*self._held.values(), *self._coming))
         if total > 1e6 * self.limits.total_megabytes:
             raise TooMuchError("there is no room for more tables now. Try again later")
 
@@ -227,6 +236,8 @@ def _refuse_swollen(held: Held, limits: Limits) -> None:
             large = sum(
                 groups.row_group(number).total_byte_size for number in range(groups.num_row_groups)
             )
+            # a column that says the same again and again takes no room in the file
+            large = max(large, BYTES_OF_AN_ENTRY * groups.num_rows * groups.num_columns)
     except (OSError, EOFError, ValueError, ImportError, zlib.error):
         return  # reading it will say what is wrong
     if large > most:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,22 +23,16 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-@runtime_checkable
-class Apart(Protocol):
-    """A network of large steps, written without loops, in which windows know nothing of each other:
-    worth going through in parts."""
-
-    apart: bool
-
-
 def in_parts(
     model: nn.Module, values: Tensor, observed: Tensor, around: Surroundings | None
 ) -> Tensor:
-    """A model's answer to a batch of windows: in as many parts as torch has threads, if it is worth
-    it. The answer can be learnt from as if it came from the model itself."""
+    """A model's answer to a batch of windows: in as many parts as torch has threads, if the model
+    says that it can be had `in_parts`, since no window knows of another and it has no long loops.
+    The answer can be learnt from as if it came from the model itself."""
     given = () if around is None else (around,)
-    count = min(torch.get_num_threads(), len(values))
-    if not isinstance(model, Apart) or values.device.type != "cpu" or count < 2:
+    threads = torch.get_num_threads()
+    count = min(threads, len(values))
+    if not getattr(model, "in_parts", False) or values.device.type != "cpu" or count < 2:
         answer: Tensor = model(values, observed, *given)
         return answer
     parts = [
@@ -46,9 +40,9 @@ def in_parts(
         for at in _slices(len(values), count)
     ]
     if not torch.is_grad_enabled():
-        return torch.cat(_each(count, lambda part: _without_slope(model, part), parts))
+        return torch.cat(_each(threads, lambda part: _without_slope(model, part), parts))
     slopes = [weight for weight in model.parameters() if weight.requires_grad]
-    joined: Tensor = _Joined.apply(model, parts, *slopes)  # type: ignore[no-untyped-call]
+    joined: Tensor = _Joined.apply(threads, model, parts, *slopes)  # type: ignore[no-untyped-call]
     return joined
 
 
@@ -56,9 +50,11 @@ class _Joined(torch.autograd.Function):
     """The answers to all parts, and the gradient of each on the thread that it is worked out on."""
 
     @staticmethod
-    def forward(ctx: Any, model: nn.Module, parts: Sequence[Any], *weights: Tensor) -> Tensor:
-        ctx.answers = _each(len(parts), lambda part: _with_slope(model, part), parts)
-        ctx.weights = weights
+    def forward(
+        ctx: Any, threads: int, model: nn.Module, parts: Sequence[Any], *weights: Tensor
+    ) -> Tensor:
+        ctx.answers = _each(threads, lambda part: _with_slope(model, part), parts)
+        ctx.threads, ctx.weights = threads, weights
         return torch.cat([answer.detach() for answer in ctx.answers])
 
     @staticmethod
@@ -72,9 +68,9 @@ class _Joined(torch.autograd.Function):
             return found
 
         pairs = list(zip(ctx.answers, wishes, strict=True))
-        found = _each(len(pairs), back, pairs)
+        found = _each(ctx.threads, back, pairs)
         ctx.answers = ()
-        return None, None, *(_sum(same) for same in zip(*found, strict=True))
+        return None, None, None, *(_sum(same) for same in zip(*found, strict=True))
 
 
 def _with_slope(model: nn.Module, part: Sequence[Any]) -> Tensor:
@@ -101,8 +97,13 @@ def _slices(there: int, count: int) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
-def _each(count: int, work: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
-    return list(_workers(count, os.getpid()).map(work, given))
+def _each(threads: int, work: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
+    with BEGINNING:
+        workers = _workers(threads, os.getpid())
+    return list(workers.map(work, given))
+
+
+BEGINNING = threading.Lock()
 
 
 @cache

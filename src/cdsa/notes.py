@@ -1,17 +1,19 @@
 """What a user should be told of a table beside what was asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
 
-from cdsa.cli import show
 from cdsa.cube import bounds_of
 from cdsa.distances import great_circle
 from cdsa.words import several
 
+Tell = Callable[[str], object]
+NO_EXAM = "the table is too short to keep a part of it for an exam: no error can be told"
 
-def tell_far_places(cube: xr.DataArray, added: xr.DataArray) -> None:
+
+def tell_far_places(cube: xr.DataArray, added: xr.DataArray, tell: Tell) -> None:
     """Say so if a place that was added is further from all stations than they are from each
     other."""
     there = cube.sizes["location"]
@@ -21,20 +23,22 @@ def tell_far_places(cube: xr.DataArray, added: xr.DataArray) -> None:
     for number in range(there, len(lat)):
         nearest = float(apart[number, :there].min())
         if nearest > max(widest, 1.0):
-            show.note(
+            tell(
                 f"{added['location'].to_numpy()[number]} is {nearest:,.0f} km from the nearest "
                 "station, further than any two stations are from each other. Are lat and lon right?"
             )
 
 
-def tell_known(past: xr.DataArray, future: xr.DataArray, known: Sequence[str], steps: int) -> None:
+def tell_known(
+    past: xr.DataArray, future: xr.DataArray, known: Sequence[str], steps: int, tell: Tell
+) -> None:
     """Say so if what is said to be known in advance is not all there, or is there unsaid."""
     names = [str(name) for name in past["measurement"].to_numpy()]
     if known:
         ahead = future.isel(time=slice(0, steps)).sel(measurement=list(known))
         there, wanted = int(ahead.notnull().sum()), steps * past.sizes["location"] * len(known)
         if there < wanted:
-            show.note(f"of {', '.join(known)}, {there:,} of {wanted:,} values ahead are known")
+            tell(f"of {', '.join(known)}, {there:,} of {wanted:,} values ahead are known")
         return
     last = [
         int(np.flatnonzero(past[:, :, m].notnull().any("location"))[-1])
@@ -44,35 +48,35 @@ def tell_known(past: xr.DataArray, future: xr.DataArray, known: Sequence[str], s
     if last and min(last) < max(last):
         late = [name for name, end in zip(names, last, strict=False) if end == max(last)]
         if len(last) == len(names):
-            show.note(
+            tell(
                 f"in the last {several(max(last) - min(last), 'step')} only "
                 f"{', '.join(late)} has values; if they are known in advance, say --known "
                 f"{','.join(late)}"
             )
 
 
-def tell_short_windows(filler: object) -> None:
+def tell_short_windows(filler: object, tell: Tell) -> None:
     """Say so if there were fewer steps than a window was to have."""
     method, network = getattr(filler, "method", None), getattr(filler, "network", None)
     if method is None:
         return
     if network is None:
-        show.note("there is too little to learn from; gaps get means")
+        tell("there is too little to learn from; gaps get means")
     elif network.past + network.ahead < method.steps + method.horizon:
-        show.note(
+        tell(
             f"windows of {method.steps + method.horizon} steps were shortened to the "
             f"{network.past + network.ahead} that the table allows"
         )
 
 
-def tell_below_zero(cube: xr.DataArray, result: xr.Dataset) -> None:
+def tell_below_zero(cube: xr.DataArray, result: xr.Dataset, tell: Tell) -> None:
     """Say so if a measurement that was never negative has guesses or lower ends below zero."""
     low = bounds_of(cube)[0]
     told = result["lower"] if "lower" in result else result["value"]
     for m, name in enumerate(cube["measurement"].to_numpy()):
         least = float(cube[:, :, m].min())
         if not np.isfinite(low[m]) and least >= 0 and float(told[:, :, m].min()) < 0:
-            show.note(
+            tell(
                 f"{name} was never below zero, but guesses or lower ends are. If it cannot be: "
                 f"--bounds {name}=0:"
             )

@@ -116,6 +116,17 @@ def test_a_bad_table_is_refused_with_a_clear_message(case, tmp_path):
         raise AssertionError(message)
 
 
+def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    def stop(*given, **more):
+        raise KeyboardInterrupt
+
+    (tmp_path / "in.csv").write_text(GOOD)
+    monkeypatch.setattr("cdsa.sources.files.open_source", stop)
+    done = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+    assert done.returncode == 130 and not (tmp_path / "out.csv").exists()
+    assert done.stderr.strip().endswith("cdsa: stopped; nothing was written")
+
+
 def test_options_resolve_what_the_messages_name(tmp_path):
     path = tmp_path / "in.csv"
     for text, words in [

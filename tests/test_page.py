@@ -155,6 +155,47 @@ def test_a_job_is_cancelled_and_another_one_begun(visit):
     expect(page.locator("#failure")).to_be_hidden()
 
 
+def test_another_table_leaves_nothing_of_the_one_before(visit):
+    page = visit()
+    send(page, table(steps=100, stations=5))
+    fill(page, "cdsa", "5")
+    expect(page.locator("#doing")).to_contain_text("training, step")
+    plain = b"\n".join(line.rsplit(b",", 3)[0] + b"," + line.rsplit(b",", 1)[1]
+                       for line in table(steps=80).splitlines())  # fmt: skip
+    send(page, plain.replace(b"S0", "Zürich".encode("latin-1")), "nowhere.csv")
+    expect(page.locator("#problem")).to_contain_text("--encoding latin-1")
+    page.click("#problem button")
+    page.fill("#again [name=encoding]", "latin-1")
+    page.click("#again button")
+    expect(page.locator("#facts")).to_contain_text("80 time steps")
+    expect(page.locator("#map-words")).to_contain_text("no coordinates")
+    expect(page.locator("#map")).to_be_hidden()
+    expect(page.locator("#progress")).to_be_hidden()
+    page.wait_for_timeout(1200)  # longer than between two questions about a job
+    expect(page.locator("#progress")).to_be_hidden()
+    fill(page, "linear")
+    expect(page.locator("#records")).to_contain_text("linear")
+    expect(page.locator("#station option").first).to_have_text("S1")
+    visit.wrong[:] = [one for one in visit.wrong if "422" not in one]
+
+
+def test_bounds_are_kept_and_the_pages_of_cells_begin_anew(visit):
+    page = visit()
+    send(page, table(steps=200))
+    page.click("#correct summary")
+    page.fill("#reading [name=bounds]", "no2=21:24")
+    page.click("#reading button")
+    expect(page.locator("#reading [name=bounds]")).to_have_value("no2=21:24")
+    fill(page, "linear")
+    expect(page.locator("#cells-words")).to_contain_text("1 to 12 of")
+    page.click("#on")
+    expect(page.locator("#cells-words")).to_contain_text("13 to 24 of")
+    page.locator("#map circle[aria-label^=S2]").click()
+    expect(page.locator("#cells-words")).to_contain_text("1 to 12 of")
+    told = page.locator("#cells tbody tr td:nth-child(3)").all_inner_texts()
+    assert told and all(21 <= float(value) <= 24 for value in told)
+
+
 def test_a_page_that_is_reloaded_goes_on_and_two_visitors_wait_their_turn(visit):
     one, two = visit(), visit()
     send(one, table(steps=100))
@@ -212,11 +253,18 @@ def test_all_of_it_can_be_done_with_keys(visit):
     before = page.locator("#here").inner_text()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#here")).not_to_have_text(before)
-    page.locator("#map circle[aria-label^=LGA]").focus()
+    focused = "document.activeElement.getAttribute('aria-label').slice(0, 3)"
+    page.locator("#map circle[tabindex='0']").focus()
+    for _ in range(3):  # arrows go from station to station, and Enter takes one
+        page.keyboard.press("ArrowRight")
+        if page.evaluate(focused) == "LGA":
+            break
     page.keyboard.press("Enter")
     expect(page.locator("#station")).to_have_value("LGA")
+    expect(page.locator("#cells-words")).to_contain_text("of")
+    assert page.evaluate(focused) == "LGA"  # though the map was drawn anew
     reached = page.evaluate("""() => [...document.querySelectorAll(
-        'button, select, input, canvas#timeline, #map circle, a')].filter(
+        'button, select, input, canvas#timeline, #map circle[tabindex="0"], a')].filter(
         (one) => one.offsetParent !== null || one.tagName === 'circle').every(
         (one) => one.tabIndex >= 0)""")
     assert reached

@@ -1,6 +1,7 @@
 """The server: what visitors may do, and what nobody may."""
 
 import gzip
+import io
 import os
 import re
 import signal
@@ -10,6 +11,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -171,6 +174,55 @@ def test_what_is_too_large_is_refused(client):
     )
     reply = client.post("/api/tables", params={"name": "a.csv"}, content=wide)
     assert reply.status_code == 422 and "cells" in reply.json()["detail"]
+    same = io.BytesIO()
+    pd.DataFrame({"time": "2024-01-01", "v": np.zeros(2_000_000)}).to_parquet(same)
+    assert len(same.getvalue()) < 100_000
+    reply = client.post("/api/tables", params={"name": "a.parquet"}, content=same.getvalue())
+    assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+
+
+def test_questions_are_short(client):
+    where = f"/api/tables/{sent(client, table())['id']}/fill"
+    long = client.post(where, json={"method": "x" * 1_100_000})
+    assert long.status_code == 413 and "1,000,000 bytes" in long.json()["detail"]
+    endless = client.post(where, content=iter([b"{}"]))
+    assert endless.status_code == 411
+
+
+def test_only_the_last_results_of_a_table_are_kept(client):
+    told = sent(client, table(steps=30))
+    where = f"/api/tables/{told['id']}/fill"
+    ask = {"method": "mean", "check": False}
+    jobs = [finished(client, client.post(where, json=ask).json()) for _ in range(7)]
+    there = [client.get(f"/api/jobs/{job['id']}").status_code for job in jobs]
+    assert there == [404, 404, 200, 200, 200, 200, 200]
+
+
+def test_training_of_a_job_is_bounded(client):
+    where = f"/api/tables/{sent(client, table())['id']}/score"
+    ask = {"methods": ["cdsa", "brits", "linear"], "minutes": 10, "repeats": 2}
+    reply = client.post(where, json=ask)
+    assert (
+        reply.status_code == 422 and "2 networks, 2 times, would take 40" in reply.json()["detail"]
+    )
+
+
+def test_the_page_tells_what_the_command_line_tells(client):
+    told = sent(client, never_negative())
+    where = f"/api/tables/{told['id']}"
+    filled = client.post(f"{where}/fill", json={"method": "linear"}).json()
+    assert any("never below zero" in line for line in finished(client, filled)["told"])
+    ask = {"steps": 2, "method": "cdsa", "minutes": 0.001}
+    small = client.post(f"{where}/forecast", json=ask).json()
+    assert any("no error can be told" in line for line in finished(client, small)["told"])
+
+
+def never_negative() -> bytes:
+    """A table of values that touch zero, so that intervals go below."""
+    rows = [
+        f"2024-01-01T{n // 60:02}:{n % 60:02},A,{n * 7 % 5 if n % 9 else ''}" for n in range(40)
+    ]
+    return "\n".join(["time,station,rain", *rows]).encode()
 
 
 def test_nobody_sees_what_he_has_no_id_of(client):
@@ -283,6 +335,8 @@ def test_tables_are_forgotten_after_a_while_and_at_the_end(tmp_path):
     now[0] = 9 * 60
     shelf.get(used.id)
     now[0] = 11 * 60
+    with pytest.raises(NotThereError, match="forgotten"):
+        shelf.get(old.id)  # even if nobody has tidied up yet
     assert shelf.sweep() == [old.id] and not old.path.exists()
     with pytest.raises(NotThereError, match="forgotten"):
         shelf.get(old.id)
@@ -319,7 +373,8 @@ def test_a_visitor_who_goes_away_leaves_nothing(address):
         assert client.get("/api/health").json()["tables"] == before
 
 
-def test_the_command_says_where_it_is_and_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "closed terminal"])
+def test_the_command_says_where_it_is_and_leaves_nothing_behind(end, tmp_path):
     held = subprocess.Popen(
         [sys.executable, "-m", "cdsa", "serve", "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -338,6 +393,6 @@ def test_the_command_says_where_it_is_and_leaves_nothing_behind(tmp_path):
         taken = CliRunner().invoke(app, ["serve", "--port", port])
         assert f"cannot listen on 127.0.0.1, port {port}" in str(taken.exception)
     finally:
-        held.send_signal(signal.SIGINT)
+        held.send_signal(end)
         _, said = held.communicate(timeout=30)
     assert "Traceback" not in said and not list(tmp_path.iterdir())

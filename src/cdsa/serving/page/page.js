@@ -22,7 +22,14 @@
 
   let table = null, job = null, lastFile = null, chart = null, shown = null, start = 0, gapsTold = null;
   let reasonsTold = null;
-  const PAGE_OF_CELLS = 12;
+  let turn = 0, looked = 0;  // answers to a question that is not the last one are not shown any more
+  const PAGE_OF_CELLS = 12, PATIENCE = 20;
+  const goes = () => job && (job.state === "waiting" || job.state === "running");
+  const forgetJob = () => {  // a job that nobody will look at any more
+    if (goes()) ask(`/api/jobs/${job.id}`, { method: "DELETE" }).catch(() => {});
+    job = reasonsTold = null;
+    busy(false);
+  };
 
   // --- asking the server ------------------------------------------------------------------------
   const ask = async (path, options = {}) => {
@@ -55,40 +62,54 @@
 
   // --- 1. sending -------------------------------------------------------------------------------
   const receive = async (work, words) => {
+    const mine = ++turn;
     problem($("problem"), "");
     $("sending").textContent = words;
-    for (const id of ["understood", "ask", "result", "progress"]) $(id).hidden = true;
+    for (const id of ["understood", "ask", "result", "again"]) $(id).hidden = true;
     problem($("failure"), "");
-    table = job = reasonsTold = null;
+    forgetJob();
+    table = null;
     try {
-      table = await work();
+      const told = await work();
+      if (mine !== turn) return;
+      table = told;
       understood();
     } catch (bad) {
+      if (mine !== turn) return;
       problem($("problem"), bad.message);
       if (lastFile && bad.status === 422) offerReading();
     } finally {
-      $("sending").textContent = "";
-      remember();
+      if (mine === turn) {
+        $("sending").textContent = "";
+        remember();
+      }
     }
   };
   const send = (file, reading) => {
     lastFile = file;
     const given = query({ name: file.name, reading: reading ? JSON.stringify(reading) : null });
-    return receive(
-      () => ask(`/api/tables?${given}`, { method: "POST", body: file }), `reading ${file.name} ...`);
+    return receive(async () => {
+      await file.slice(0, 1).arrayBuffer().catch(() => {
+        throw new Error(`${file.name} has changed or gone since it was chosen. Choose it again`);
+      });
+      return ask(`/api/tables?${given}`, { method: "POST", body: file });
+    }, `reading ${file.name} ...`);
   };
   const offerReading = () => {  // what could not be understood can be said
     const button = made("button", "Say how it is to be read", { type: "button" });
     button.addEventListener("click", () => {
-      const form = made("form", undefined, { class: "again" });
-      form.id = "again";
-      makeReading(form, { columns: [], reading: {} }, (reading) => send(lastFile, reading));
-      $("problem").append(form);
+      makeReading($("again"), { columns: [], reading: {} }, (reading) => send(lastFile, reading));
+      $("again").hidden = false;
       button.remove();
+      $("again").elements[0].focus();
     });
     $("problem").append(document.createElement("br"), button);
   };
-  $("file").addEventListener("change", () => { if ($("file").files[0]) send($("file").files[0]); });
+  $("file").addEventListener("change", () => {
+    const file = $("file").files[0];
+    $("file").value = "";  // the same one, mended, may be chosen again
+    if (file) send(file);
+  });
   $("example").addEventListener("click", () => {
     lastFile = null;
     receive(() => ask("/api/tables/example", { method: "POST" }), "reading the example ...");
@@ -123,6 +144,8 @@
       return box;
     }));
     $("notes").replaceChildren(...[...table.notes, ...table.doubts].map((text) => made("li", text)));
+    $("longest").textContent = table.longest.length ? `Longest gaps: ${table.longest.slice(0, 3).map((gap) =>
+      `${gap.measurement} at ${gap.location}, ${count(gap.steps, "step")} from ${short(gap.first)}`).join("; ")}.` : "";
     const kinds = table.measurements.map((one) => one.name);
     $("gap-kind").replaceChildren(new Option("all measurements", ""), ...kinds.map((name) => new Option(name, name)));
     options($("station"), table.stations.map((one) => one.name));
@@ -130,8 +153,10 @@
     makeReading($("reading"), table, async (reading) => {
       problem($("problem"), "");
       try {
-        table = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
-        job = null;
+        const mine = turn, told = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
+        if (mine !== turn) return;
+        table = told;
+        forgetJob();
         $("result").hidden = true;
         understood();
       } catch (bad) {
@@ -156,10 +181,28 @@
     ["lon", "Column of longitudes", "column"], ["missing", "What stands for missing: -999,NA", "list"],
     ["step", "Time step: 1h, 5min", "text"], ["tz", "Time zone", "text"],
     ["time_format", "How times are written: %d.%m.%Y %H:%M", "text"],
-    ["separator", "Separator of columns", "text"], ["decimal", "Decimal mark", ["", ".", ","]],
+    ["separator", "Separator of columns: ; tab space", "separator"], ["decimal", "Decimal mark", ["", ".", ","]],
+    ["encoding", "Character encoding: latin-1", "text"],
     ["measurements", "Measurements to take: a,b", "list"], ["angles", "Directions in degrees: a,b", "list"],
+    ["bounds", "Bounds of what is filled: pm25=0:,rh=0:100", "bounds"],
     ["duplicates", "Cells given twice", ["", "mean", "first"]],
   ];
+  const SEPARATORS = { tab: "\t", space: " " };
+  const bound = (text) => (text === undefined || !text.trim() ? null : Number(text));
+  // how a field is written, and what is written in it, read
+  const WRITE = {
+    list: (value) => value.join(","),
+    separator: (value) => Object.keys(SEPARATORS).find((word) => SEPARATORS[word] === value) || value,
+    bounds: (value) => Object.entries(value).map(([name, [low, high]]) => `${name}=${low ?? ""}:${high ?? ""}`).join(","),
+  };
+  const READ = {
+    list: (text) => text.split(",").map((one) => one.trim()).filter(Boolean),
+    separator: (text) => SEPARATORS[text] || text,
+    bounds: (text) => Object.fromEntries(READ.list(text).map((one) => {
+      const [name, ends = ""] = one.split("="), [low, high] = ends.split(":").map(bound);
+      return [name.trim(), [low ?? null, high ?? null]];
+    })),
+  };
   const makeReading = (form, told, done) => {
     form.replaceChildren();
     const prefix = form.id;
@@ -173,7 +216,7 @@
       if (kind === "column") field.setAttribute("list", `${prefix}-columns`);
       field.name = name;
       const now = told.reading[name];
-      if (now !== null && now !== undefined) field.value = Array.isArray(now) ? now.join(",") : now;
+      if (now !== null && now !== undefined) field.value = WRITE[kind] ? WRITE[kind](now) : now;
       label.append(field);
       form.append(label);
     }
@@ -184,7 +227,7 @@
       for (const [name, , kind] of READING) {
         const text = form.elements[name].value.trim();
         if (!text) delete reading[name];
-        else reading[name] = kind === "list" ? text.split(",").map((one) => one.trim()).filter(Boolean) : text;
+        else reading[name] = READ[kind] ? READ[kind](text) : text;
       }
       for (const [name, value] of Object.entries(reading)) if (value === null) delete reading[name];
       done(reading);
@@ -194,9 +237,8 @@
   // places as they lie to each other: degrees of longitude are shorter far from the equator
   const drawMap = () => {
     const placed = table.stations.filter((one) => one.lat !== null);
-    $("map-words").textContent = placed.length
-      ? "Stations; the fuller the colour, the more is missing. Click one to see its series."
-      : "There are no coordinates: no map can be drawn.";
+    $("map-words").textContent = !placed.length ? "There are no coordinates: no map can be drawn."
+      : `Stations; the fuller the colour, the more is missing.${job && job.state === "done" ? " Click one to see its series." : ""}`;
     $("map").toggleAttribute("hidden", !placed.length);
     $("where").parentNode.hidden = !placed.length;
     if (!placed.length) return;
@@ -204,6 +246,7 @@
     if (!$("result").hidden) paintMap($("where"), placed, reasonsTold);
   };
   const paintMap = (map, placed, reasons) => {
+    const held = map.contains(document.activeElement);  // a station that is redrawn keeps the focus
     map.replaceChildren();
     const box = map.getBoundingClientRect(), edge = 34;
     const middle = placed.reduce((sum, one) => sum + one.lat, 0) / placed.length;
@@ -230,19 +273,28 @@
       }
     }
     const most = Math.max(...placed.map((one) => one.missing), 1e-9);
+    const live = job && job.state === "done", dots = [];
     for (const one of placed) {
-      const { x, y } = by[one.name];
+      const { x, y } = by[one.name], chosen = live && one.name === $("station").value;
       const dot = svg("circle", {
-        cx: x, cy: y, r: 7, tabindex: 0, role: "button",
+        cx: x, cy: y, r: 7, role: live ? "button" : "img", class: chosen ? "chosen" : "",
         "aria-label": `${one.name}, ${percent(one.missing)} missing`,
-        class: one.name === $("station").value && job ? "chosen" : "",
       });
       dot.style.fill = `color-mix(in srgb, ${colour("--filled")} ${Math.round(100 * one.missing / most)}%, ${colour("--paper")})`;
-      const choose = () => { $("station").value = one.name; look(); };
-      dot.addEventListener("click", choose);
-      dot.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
-      });
+      if (live) {  // one stop for the tab key; arrows go from station to station
+        const choose = () => { $("station").value = one.name; start = 0; look(); };
+        const place = dots.push(dot) - 1;
+        dot.setAttribute("tabindex", chosen ? 0 : -1);
+        dot.addEventListener("click", choose);
+        dot.addEventListener("keydown", (event) => {
+          const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+          if (event.key === "Enter" || event.key === " ") choose();
+          else if (step) dots[(place + step + dots.length) % dots.length].focus();
+          else return;
+          event.preventDefault();
+        });
+        if (chosen && held) dot.focus();
+      }
       dot.append(svg("title", {}));
       dot.firstChild.textContent = `${one.name}: ${percent(one.missing)} missing`;
       map.append(dot);
@@ -256,8 +308,11 @@
   };
 
   const drawGaps = async () => {
+    const mine = turn, kind = $("gap-kind").value;
     try {
-      gapsTold = await ask(`/api/tables/${table.id}/gaps?${query({ measurement: $("gap-kind").value || null })}`);
+      const told = await ask(`/api/tables/${table.id}/gaps?${query({ measurement: kind || null })}`);
+      if (mine !== turn || kind !== $("gap-kind").value) return;
+      gapsTold = told;
     } catch (bad) {
       problem($("problem"), bad.message);
       return;
@@ -314,14 +369,23 @@
 
   // --- 3. what to do ----------------------------------------------------------------------------
   const startJob = async (path, body) => {
+    if (!$("progress").hidden) return;
+    const mine = turn;
     problem($("failure"), "");
     $("result").hidden = true;
-    reasonsTold = null;
+    job = reasonsTold = null;
+    $("doing").textContent = "beginning";
+    $("elapsed").textContent = "";
+    busy(true);
     try {
-      job = await sent(`/api/tables/${table.id}/${path}`, body);
+      const told = await sent(`/api/tables/${table.id}/${path}`, body);
+      if (mine !== turn) return;  // its table was left, and is forgotten in time
+      job = told;
       remember();
       follow();
     } catch (bad) {
+      if (mine !== turn) return;
+      busy(false);
       problem($("failure"), bad.message);
     }
   };
@@ -343,32 +407,39 @@
       await ask(`/api/jobs/${job.id}`, { method: "DELETE" });
     } catch (bad) {
       problem($("failure"), bad.message);
+      $("cancel").disabled = false;
     }
   });
   const busy = (on) => {
     $("progress").hidden = !on;
     for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = on;
-    if (on) $("cancel").disabled = false;
+    $("cancel").disabled = !job;
   };
   const follow = async () => {
     const mine = job.id;
+    let failures = 0;
     busy(true);
-    while (job && job.id === mine && (job.state === "waiting" || job.state === "running")) {
+    while (goes()) {
       $("doing").textContent = job.state === "waiting"
         ? (job.ahead ? `waiting: ${count(job.ahead, "job")} before this one` : "beginning") : job.doing;
       $("elapsed").textContent = job.seconds >= 1 ? `${Math.round(job.seconds)} s` : "";
       if (job.share === null) $("bar").removeAttribute("value");
       else $("bar").value = job.share;
       await new Promise((done) => setTimeout(done, 500));
+      let told = null;
       try {
-        job = await ask(`/api/jobs/${mine}`);
+        told = await ask(`/api/jobs/${mine}`);
+        failures = 0;
       } catch (bad) {
+        if (!job || job.id !== mine) return;
+        if (bad.status !== 404 && ++failures < PATIENCE) continue;  // it may be back in a moment
         busy(false);
         problem($("failure"), bad.message);
         return;
       }
+      if (!job || job.id !== mine) return;
+      job = told;
     }
-    if (!job || job.id !== mine) return;
     busy(false);
     if (job.state === "failed") problem($("failure"), job.error);
     else if (job.state === "cancelled") problem($("failure"), "cancelled");
@@ -395,6 +466,7 @@
   };
   const results = () => {
     $("result").hidden = false;
+    $("announced").textContent = job.kind === "fill" ? "The table is filled." : "The forecast is there.";
     const fills = job.kind === "fill", word = fills ? "filled" : "forecast";
     $("key-filled").textContent = word;
     $("told").replaceChildren(...job.told.map((text) => made("li", text)));
@@ -426,15 +498,18 @@
   const look = async () => {
     drawMap();
     if (!job || job.state !== "done") return;
-    const given = { location: $("station").value, measurement: $("kind").value };
+    const mine = ++looked, given = { location: $("station").value, measurement: $("kind").value };
     reasonsTold = null;
     try {
-      shown = await ask(`/api/jobs/${job.id}/series?${query(given)}`);
+      const told = await ask(`/api/jobs/${job.id}/series?${query(given)}`);
+      if (mine !== looked) return;
+      shown = told;
       await cells();
     } catch (bad) {
-      problem($("failure"), bad.message);
+      if (mine === looked) problem($("failure"), bad.message);
       return;
     }
+    if (mine !== looked) return;
     const values = Float64Array.from(shown.values, (v) => (v === null ? NaN : v));
     const isFilled = Uint8Array.from(shown.source, (s) => (s === "filled" || s === "forecast" ? 1 : 0));
     const at = new Int32Array(values.length).fill(-1), low = [], high = [];
@@ -476,8 +551,10 @@
     return middle;
   };
   const cells = async () => {
+    const mine = looked, first = start;
     const told = await ask(`/api/jobs/${job.id}/cells?${query({
       location: $("station").value, measurement: $("kind").value, start, most: PAGE_OF_CELLS })}`);
+    if (mine !== looked || first !== start) return;
     rows($("cells"), [[""], ["time"], ["value", "n"], ["interval"]], told.cells.map((cell) => {
       const button = made("button", "why", { type: "button", "aria-label": `why ${number(cell.value)} at ${cell.time}` });
       button.disabled = !job.explains;
@@ -538,8 +615,13 @@
   $("nearer").addEventListener("click", () => chart && chart.zoom(0.6));
   $("further").addEventListener("click", () => chart && chart.zoom(1.6));
   $("whole").addEventListener("click", () => chart && chart.whole());
-  $("back").addEventListener("click", () => { start = Math.max(0, start - PAGE_OF_CELLS); cells(); });
-  $("on").addEventListener("click", () => { start += PAGE_OF_CELLS; cells(); });
+  const turnPage = (by) => {
+    start = Math.max(0, start + by);
+    $("back").disabled = $("on").disabled = true;  // until it is known what is there
+    cells().catch((bad) => problem($("failure"), bad.message));
+  };
+  $("back").addEventListener("click", () => turnPage(-PAGE_OF_CELLS));
+  $("on").addEventListener("click", () => turnPage(PAGE_OF_CELLS));
 
   // --- beginning --------------------------------------------------------------------------------
   const redraw = () => { if (table) { drawMap(); paintGaps(); } };

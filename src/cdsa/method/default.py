@@ -37,7 +37,7 @@ MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
 """Up to so many measured cells: minutes of training."""
 SIZES = (
     (1.5, GeographicConfig(channels=32, layers=4, feed_forward=64)),
-    (10.0, GeographicConfig(layers=4)),
+    (30.0, GeographicConfig(layers=4)),
     (math.inf, GeographicConfig()),
 )
 """Up to so many minutes: the network that learns best in them."""

@@ -293,11 +293,11 @@
           else return;
           event.preventDefault();
         });
-        if (chosen && held) dot.focus();
       }
       dot.append(svg("title", {}));
       dot.firstChild.textContent = `${one.name}: ${percent(one.missing)} missing`;
       map.append(dot);
+      if (chosen && held) dot.focus();
       if (placed.length <= 40) {
         const left = x > box.width * 0.7;
         const text = svg("text", { x: left ? x - 10 : x + 10, y: y + 4, "text-anchor": left ? "end" : "start" });

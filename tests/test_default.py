@@ -36,7 +36,7 @@ def many(stations: int, steps: int = 80) -> xr.DataArray:
 
 @pytest.fixture(scope="module")
 def filler():
-    return small(train=replace(small().train, epochs=10), stride=1).fit(many(36))
+    return small(train=replace(small().train, epochs=6), stride=1).fit(many(36))
 
 
 def spread(cube: xr.DataArray) -> xr.DataArray:
@@ -105,8 +105,8 @@ def test_short_and_long_cubes_are_filled(filler):
 
 
 def test_blocks_of_windows_give_what_all_at_once_give(filler, monkeypatch):
-    cube = network(steps=300, stations=4)
-    cube[100:220, 0] = np.nan
+    cube = network(steps=170, stations=3)
+    cube[30:150, 0] = np.nan
     whole = fill_with(filler, cube)
     monkeypatch.setattr("cdsa.method.neural.CELLS_IN_A_BLOCK", 1)
     monkeypatch.setattr("cdsa.method.network.CELLS_AT_ONCE", 1)
@@ -316,7 +316,7 @@ def test_what_is_known_in_advance_is_made_use_of():
     for known in ((), ("cause",)):
         method = small(
             model=GeographicConfig(channels=16, heads=2, layers=2, feed_forward=16),
-            train=replace(small().train, epochs=12, batch=16),
+            train=replace(small().train, epochs=8, batch=16),
             stride=2,
         )
         past = shown if known else shown[:-8]
@@ -356,7 +356,7 @@ def test_it_chooses_by_the_data():
     assert hourly.train.batch == 11  # 48 steps of 20 series are 960 cells
     assert hourly.model.layers == 4
     assert Cdsa().settled(network(steps=9)).steps == 9
-    long = replace(Cdsa(), train=replace(Cdsa().train, minutes=30.0))
+    long = replace(Cdsa(), train=replace(Cdsa().train, minutes=60.0))
     assert long.settled(network()).model == GeographicConfig()
     assert Cdsa(steps=20).settled(network()).steps == 20
     wide = network(steps=100, stations=1500, places=False)

@@ -23,7 +23,7 @@ def filled(name: str, cube: xr.DataArray) -> xr.DataArray:
 
 
 def small(**sizes) -> xr.DataArray:
-    return network(**({"steps": 40} | sizes))
+    return network(**({"steps": 30} | sizes))
 
 
 def constant(cube):

@@ -116,7 +116,7 @@ class Jobs:
     def ahead(self, job: Job) -> int:
         """How many jobs come before it, the running one among them."""
         with self._turn:
-            running = sum(one.state == "running" for one in self._all.values())
+            running = sum(one.state == "running" for one in self._jobs())
             return running + self._queue.index(job) if job in self._queue else 0
 
     def cancel(self, job: Job) -> None:
@@ -129,14 +129,14 @@ class Jobs:
 
     def forget(self, held: Held) -> None:
         """Forget all jobs about a table."""
-        for job in [one for one in self._all.values() if one.held is held]:
+        for job in [one for one in self._jobs() if one.held is held]:
             self.cancel(job)
             self._drop(job)
 
     def sweep(self) -> None:
         """Forget what is old, and the jobs about it."""
         self.shelf.sweep()
-        for job in list(self._all.values()):
+        for job in self._jobs():
             if not self.shelf.has(job.held.id):
                 self._all.pop(job.id, None)
 
@@ -144,11 +144,15 @@ class Jobs:
         """Work nothing off any more."""
         with self._turn:
             self._open = False
-            for job in self._all.values():
+            for job in self._jobs():
                 job.wanted = False
             self._queue.clear()
             self._turn.notify()
         self._worker.join(timeout=5)
+
+    def _jobs(self) -> list[Job]:
+        """All jobs, as they are now: requests come and go meanwhile."""
+        return list(self._all.values())
 
     def _loop(self) -> None:
         while True:
@@ -181,7 +185,7 @@ class Jobs:
             job.error, job.ended, job.share = error, time.monotonic(), None
             job.held.busy -= 1
             job.state = state
-            over = [one for one in self._all.values() if one.ended is not None]
+            over = [one for one in self._jobs() if one.ended is not None]
             of_its_table = [one for one in over if one.held is job.held]
             for old in (*of_its_table[: -self.limits.of_a_table], *over[: -self.limits.results]):
                 self._drop(old)

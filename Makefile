@@ -47,7 +47,7 @@ clean:
 
 # A stamp is written only after its install went through, so a broken one is made again.
 $(VENV)/.ready-demo: $(INPUTS)
-	@sh scripts/install.sh "$(PYTHON)" $(VENV) baselines,io,plot
+	@sh scripts/install.sh "$(PYTHON)" $(VENV) baselines,io,plot,web
 	@touch $@
 
 $(VENV)/.ready-dev: $(INPUTS)

@@ -116,6 +116,35 @@ def test_a_bad_table_is_refused_with_a_clear_message(case, tmp_path):
         raise AssertionError(message)
 
 
+def hours(pattern: str, count: int = 30) -> list[str]:
+    start = pd.Timestamp("2024-03-01 01:00")
+    return [(start + pd.Timedelta(n, unit="h")).strftime(pattern) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "told"),
+    [
+        ([*hours("%d.%m.%Y %H:%M"), "31.02.2024 01:00"], "'31.02.2024 01:00' in line 32"),
+        ([*hours("%m/%d/%Y %H:%M", 400), "02/30/2024 01:00"], "'02/30/2024 01:00' in line 402"),
+        ([*hours("%d.%m.%Y %H:%M", 23), "01.03.2024 24:00"], "in line 25. Write such stamps as 00"),
+        ([f"2024-03-01T08:{m:02}:{m % 7:02}" for m in range(0, 60, 10)], "--step 10min"),
+        (hours("%Y-%m-%d"), "If the hour has a column of its own, join it"),
+    ],
+    ids=["day first", "month first", "24:00", "off the clock", "days only"],
+)
+def test_a_stamp_that_is_wrong_is_found_among_those_that_are_right(stamps, told, tmp_path):
+    rows = [f"{stamp},A,{n}" for n, stamp in enumerate(stamps)]
+    (tmp_path / "in.csv").write_text("\n".join(["time,station,v", *rows]))
+    assert told in refuse(tmp_path)
+
+
+def test_rows_without_a_station_are_told_apart_by_one_before_they_are_joined(tmp_path):
+    rows = [f"2024-03-01T{n:02}:00,{place},{n}" for n in range(5) for place in "AB"]
+    (tmp_path / "in.csv").write_text("\n".join(["time,Messstelle,NO2", *rows]))
+    told = refuse(tmp_path)
+    assert 0 < told.index("--location") < told.index("--duplicates")
+
+
 def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path, monkeypatch):
     def stop(*given, **more):
         raise KeyboardInterrupt

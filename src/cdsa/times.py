@@ -29,6 +29,18 @@ UNITS: dict[str, int | str] = {
 }
 EPOCHS = {"unix": 1, "unix-ms": 1000}
 MOST_SPARSE = 2  # a grid this many times longer than its stamps may still be their own
+ROUND = tuple(
+    pd.Timedelta(n, unit=unit)
+    for unit, numbers in (
+        ("s", (1, 2, 5, 10, 15, 20, 30)),
+        ("min", (1, 2, 5, 10, 15, 20, 30)),
+        ("h", (1, 2, 3, 6, 12, 24)),
+    )
+    for n in numbers
+)
+"""Steps that clocks are set to."""
+NEARLY = 0.1
+"""How far a step may be off one of them, as a share."""
 MOST_EMPTY = 50  # a grid this many times longer than its stamps is a mistyped stamp, not a gap
 
 
@@ -172,11 +184,17 @@ def regular_grid(
     if off.any():
         row = int(np.argmax(off))
         raise TableError(
-            f"stamps must be {describe_step(span)} apart like most here, but "
+            f"stamps must be one step apart, here usually {describe_step(span)}, but "
             f"{pd.Timestamp(times[row])} in {where(row)} lies between two steps. To move stamps to "
-            f"the nearest step, give it: --step {short_step(span)}"
+            f"the nearest step, give it: --step {short_step(_rounded(span))}"
         )
     return grid, position
+
+
+def _rounded(span: pd.Timedelta) -> pd.Timedelta:
+    """The step of a clock that is meant by one that is a little off it."""
+    nearest = min(ROUND, key=lambda step: abs(step / span - 1))
+    return nearest if abs(nearest / span - 1) < NEARLY else span
 
 
 def infer_step(distinct: Times) -> pd.Timedelta | int:

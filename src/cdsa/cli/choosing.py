@@ -9,7 +9,7 @@ from cdsa.cli import show
 from cdsa.cli.progress import training
 from cdsa.cli.training import Training, make_trained
 from cdsa.cli.work import command_line
-from cdsa.errors import ConfigError
+from cdsa.errors import ConfigError, MissingExtraError
 from cdsa.method import info_of
 from cdsa.sources.files import Source
 
@@ -45,5 +45,5 @@ def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"a report is a page: --report report.html, but found '{path}'")
     if find_spec("matplotlib") is None:
-        raise ConfigError("a report has pictures, which need matplotlib: pip install 'cdsa[plot]'")
+        raise MissingExtraError("a report with pictures", "matplotlib", "plot")
     check_file(path, overwrite=overwrite)

@@ -65,6 +65,7 @@ def fill(
         typer.Option(
             "--check/--no-check",
             help="First hide a tenth of what is there and tell the error to expect.",
+            metavar="",
         ),
     ] = True,
     overwrite: Overwrite = False,
@@ -219,7 +220,10 @@ def train(
     ] = None,
     known: Known = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start anew in a folder that holds a network.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Start anew in a folder that holds a network.", metavar=""
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

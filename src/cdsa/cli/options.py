@@ -23,7 +23,9 @@ Known = Annotated[
         metavar="A,B",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print records as JSON and nothing else.", metavar="")
+]
 Hide = Annotated[
     str,
     typer.Option(
@@ -43,7 +45,9 @@ Detail = Annotated[
     Path | None,
     typer.Option("--detail", help="Also write one row per cell that was not there."),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace existing outputs.", metavar="")
+]
 Model = Annotated[
     Path | None,
     typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR"),

@@ -58,12 +58,15 @@ def reproduce(
         typer.Option("--minutes", help="Training of a network for each cell; 10 if not given."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small networks, few rates, one seed: does it run?")
+        bool,
+        typer.Option(
+            "--quick", help="Small networks, few rates, one seed: does it run?", metavar=""
+        ),
     ] = False,
     folder: DataFolder = None,
     results: Results = DEFAULT,
     again: Annotated[
-        bool, typer.Option("--again", help="Measure anew what is written down already.")
+        bool, typer.Option("--again", help="Measure anew what is written down already.", metavar="")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from cdsa import defaults
 from cdsa.cli.options import File, Hide, Overwrite, read_names
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
 from cdsa.cli.training import Training, trains
-from cdsa.errors import ConfigError
+from cdsa.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -102,7 +102,7 @@ def plot(
             f"{', '.join(KINDS[kind])}"
         )
     if find_spec("matplotlib") is None:
-        raise ConfigError("pictures need matplotlib: pip install 'cdsa[plot]'")
+        raise MissingExtraError("a picture", "matplotlib", "plot")
     from cdsa.pictures.figures import check_picture, save_figure
 
     check_picture(output, overwrite=overwrite)

@@ -42,7 +42,7 @@ OPTIONS: Options = {
     ),
     "coordinates": (
         bool,
-        _option("--coordinates/--no-coordinates", help="Use the coordinates."),
+        _option("--coordinates/--no-coordinates", help="Use the coordinates.", metavar=""),
     ),
     "missing": (
         str | None,
@@ -72,7 +72,10 @@ OPTIONS: Options = {
         _option("--bounds", help="Physical bounds: pm25=0: or humid=0:100.", metavar="NAME=A:B"),
     ),
     "unit": (list[str] | None, _option("--unit", help="Unit: pm25=ug/m3.", metavar="NAME=UNIT")),
-    "refill": (bool, _option("--refill", help="Take cells filled before for gaps again.")),
+    "refill": (
+        bool,
+        _option("--refill", help="Take cells filled before for gaps again.", metavar=""),
+    ),
     "separator": (
         str | None,
         _option("--separator", help="CSV: column separator.", metavar="CHAR"),

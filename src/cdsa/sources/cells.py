@@ -76,12 +76,18 @@ def likely_codes(cube: xr.DataArray) -> Iterator[str]:
                 )
 
 
+DIRECTIONS = re.compile(
+    r"(^|[^a-z])dir|direction|bearing|heading|richtung|wind_?dir|^w_?d(ir)?([^a-z]|$)|^dd$"
+)
+"""Names of what is likely to be a direction, in small letters."""
+
+
 def likely_angles(cube: xr.DataArray) -> Iterator[str]:
     """Remarks on measurements that look like directions and are not marked as such."""
     for number, name in enumerate(cube["measurement"].to_numpy()):
         values = cube.to_numpy()[:, :, number]
         known = values[np.isfinite(values) & ~np.isin(values, CODES)]
-        named = re.search(r"(^|[^a-z])dir|direction|bearing|heading", str(name).lower())
+        named = DIRECTIONS.search(str(name).lower())
         likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
         if likely and not cube["angle"].to_numpy()[number]:
             yield f"{name} looks like a direction in degrees; if it is one, give --angle {name}"

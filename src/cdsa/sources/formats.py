@@ -36,6 +36,7 @@ def format_of(path: str | Path) -> Format:
     raise ConfigError(
         f"the format is told by the end of the name, but '{path}' ends in none of: "
         f"{', '.join(SUFFIXES)}"
+        + (". Save the sheet as CSV" if name.endswith((".xls", ".xlsx", ".ods")) else "")
     )
 
 

@@ -162,15 +162,19 @@ def _refuse_duplicates(
     row = int(np.argmax(twice))
     first = int(np.argmax(keys == keys[row]))
     moment = pd.Timestamp(times[rows.number[row]])
+    zone = "" if clock.zone is None or clock.wall else " UTC"
+    days = bool((times.astype("datetime64[D]") == times).all())
     station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
     cell = {"wide": "", "panel": station, "long": station + kind}[rows.layout]
     # a stamp without a zone may be the second one of a night when clocks went back
     night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
     raise TableError(
-        f"a cell may be given once, but {moment}{cell} stands in {where(first)} and again in "
-        f"{where(row)}. Say what to take: --duplicates mean or --duplicates first"
-        + (", or name the column of the stations with --location" if not cell else "")
-        + (". If clocks went back that night, give --tz instead" if night else "")
+        f"a cell may be given once, but {moment}{zone}{cell} stands in {where(first)} and again in "
+        f"{where(row)}. "
+        + ("Name the column of the stations with --location. " if not cell else "")
+        + ("If the hour has a column of its own, join it and the date into one. " if days else "")
+        + ("If clocks went back that night, give --tz. " if night and not days else "")
+        + "If both are the same cell, say what to take: --duplicates mean or --duplicates first"
     )
 
 
@@ -246,8 +250,8 @@ def _notes(
     if options.duplicates:
         joined = len(rows.number) - len(np.unique(rows.keys))
         yield (
-            f"rows that spoke of a cell again were joined ({options.duplicates}), {joined:,} in "
-            "all; what they measured comes back as it was, empty entries get the joined value"
+            f"duplicate rows were combined ({options.duplicates}), {joined:,} in all; entries with "
+            "a value come back as they were, empty ones get the combined value"
         )
     if roles.carried:
         yield f"carried along unread: {', '.join(roles.carried)}"

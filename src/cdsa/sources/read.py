@@ -95,8 +95,8 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
         reason = str(bad).removeprefix("Error tokenizing data. C error: ").strip()
         raise TableError(
-            f"{path} is not a table separated by '{separator}': {reason}. Correct it, or give the "
-            "separator with --separator"
+            f"{path} is not a table separated by '{separator}': {reason}. Correct it, take out "
+            "lines above the names of the columns, or give the separator with --separator"
         ) from bad
     header = tuple(str(name) for name in cells.iloc[0])
     _check_header(path, [name.strip() for name in header], separator)

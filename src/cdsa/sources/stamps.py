@@ -189,7 +189,9 @@ def _parse(
             )
         if good:
             return parsed(good[0]), good[0]
-    unread = np.asarray(parsed(time_format or "ISO8601").isna())
+    ways = (time_format,) if time_format else (*FORMATS, *(w for pair in AMBIGUOUS for w in pair))
+    # what is wrong is what the way does not read in which most of them are written
+    unread = min((np.asarray(parsed(way).isna()) for way in ways), key=np.count_nonzero)
     _refuse_unread(unread, pd.Series(texts, name=column.name), where)
     raise AssertionError("a stamp that no format reads was refused above")
 
@@ -203,6 +205,11 @@ def _refuse_unread(unread: NDArray[np.bool_], column: pd.Series, where: Where) -
             raise TableError(
                 f"a time stamp has a date, but column '{column.name}' {found} in {where(row)}. If "
                 "the date stands in another column, join the two into one"
+            )
+        if re.search(r"\b24:00", str(text)):
+            raise TableError(
+                f"a day ends before 24:00, but column '{column.name}' {found} in {where(row)}. "
+                "Write such stamps as 00:00 of the day after"
             )
         raise TableError(
             f"every row needs a time stamp, but column '{column.name}' {found} in {where(row)}. "

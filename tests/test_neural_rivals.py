@@ -7,13 +7,16 @@ import pytest
 import torch
 
 from cdsa.cube import make_cube
+from cdsa.method import REGISTRY, make_method
 from cdsa.method.brits import Brits, BritsConfig
 from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.method.iin import Iin, IinConfig, nearness, next_to, window_mean
+from cdsa.method.learning import build
 from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
 from cdsa.models.axes import Sizes
 from cdsa.models.surroundings import Surroundings
 from cdsa.scoring import score
+from conftest import network
 
 SIZES = Sizes(6, 3, 2)
 
@@ -37,8 +40,23 @@ def test_the_state_decays_the_longer_nothing_was_seen():
         unit.decay.bias.zero_()
         for part in unit.cell.parameters():
             part.zero_()  # then a unit keeps half of its state
-    lag = torch.tensor([[1.0, 2.0, 3.0]])
-    torch.testing.assert_close(unit(torch.zeros(1, 3), lag, h), h * np.exp(-3.0) / 2)
+    stays = unit.stays(torch.tensor([[1.0, 2.0, 3.0]]))
+    torch.testing.assert_close(unit(torch.zeros(1, 3), stays, h), h * np.exp(-3.0) / 2)
+
+
+@pytest.mark.parametrize("name", [name for name, info in REGISTRY.items() if info.trains])
+def test_every_weight_learns(name):
+    ahead = 0 if "fill" in REGISTRY[name].task else 4
+    method = make_method(f"{name}@small", ahead=ahead)[1]
+    if name == "mtsi":  # a round of both networks, one after the other
+        method = replace(method, model=replace(method.model, following=1, critics=1))
+    cube = network(steps=60, stations=4)
+    learnt = method.fit(cube).network
+    sizes = Sizes(learnt.length, len(learnt.locations), len(learnt.measurements))
+    clocks = learnt.frame.clocks if learnt.frame else 0
+    first = dict(build(method, sizes, learnt.ahead, clocks).named_parameters())
+    same = [n for n, part in learnt.model.named_parameters() if torch.equal(part, first[n])]
+    assert not [n for n in same if "encode.out" not in n]  # only its state goes on from there
 
 
 def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off():

@@ -2,6 +2,7 @@
 those that know the graph make use of it."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from cdsa.method.fclstm import FcLstm, FcLstmConfig
 from cdsa.method.gaan import Gaan, GaanConfig, GatedAttention
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.axes import Sizes
-from cdsa.models.graphs import graph_of, walks_on
+from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_of, walks_on
 from cdsa.models.surroundings import Surroundings
 from cdsa.sources.graph import read_graph
 
@@ -82,12 +83,36 @@ def test_walks_stay_on_the_graph_and_lose_nothing():
     weight = graph_of(distance)
     assert weight[0, 1] > 0.5 and weight[0, 2] == 0
     walks = walks_on(weight, 2)
-    assert walks.shape == (5, 3, 3)
-    torch.testing.assert_close(walks.sum(dim=2), torch.ones(5, 3))
-    torch.testing.assert_close(walks[2], walks[1] @ walks[1])
-    torch.testing.assert_close(walks[3], walks[1])  # distances are the same both ways
+    assert walks.shape == (2, 3, 3)  # distances are the same both ways
+    torch.testing.assert_close(walks.sum(dim=2), torch.ones(2, 3))
+    torch.testing.assert_close(walks[1], walks[0] @ walks[0])
     one_way = walks_on(torch.tensor([[1.0, 1, 0], [0, 1, 1], [0, 0, 1]]), 1)
-    assert one_way[1, 0, 1] > 0 == one_way[1, 1, 0] and one_way[2, 1, 0] > 0 == one_way[2, 0, 1]
+    assert one_way[0, 0, 1] > 0 == one_way[0, 1, 0] and one_way[1, 1, 0] > 0 == one_way[1, 0, 1]
+
+
+def test_walks_that_are_the_same_both_ways_are_walked_once():
+    torch.manual_seed(0)
+    look, x = DiffusionConvolution(2, 3, 4), torch.randn(2, 5, 3)
+    spots = torch.rand(5, 2)
+    walks = walks_on(graph_of((spots.unsqueeze(0) - spots.unsqueeze(1)).norm(dim=-1)), 2)
+    assert len(walks) == 2
+    torch.testing.assert_close(look(x, walks), look(x, torch.cat([walks, walks])))
+
+
+def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
+    torch.manual_seed(0)
+    cell, plain = GraphCell(partial(DiffusionConvolution, 1), 3, 4, 1), torch.nn.GRUCell(3, 4)
+    with torch.no_grad():  # who walks nowhere stays: the weights of both count
+        stay, along, against = cell.gates[0].mix.weight.split(7, dim=1)
+        both = stay + along + against
+        new = sum(cell.fresh[0].mix.weight.split(7, dim=1))
+        plain.weight_ih.copy_(torch.cat([both[:, :3], new[:, :3]]))
+        plain.weight_hh.copy_(torch.cat([both[:, 3:], new[:, 3:]]))
+        plain.bias_ih.copy_(torch.cat([cell.gates[0].mix.bias, cell.fresh[0].mix.bias]))
+        plain.bias_hh.zero_()
+    x, h = torch.randn(2, 5, 3), torch.zeros(2, 5, 4)  # of a state of zero: r * (W h) = W (r * h)
+    told, _ = cell(x, (h,), walks_on(torch.eye(5), 1))
+    torch.testing.assert_close(told, plain(x.flatten(0, 1), h.flatten(0, 1)).view_as(told))
 
 
 def test_stations_that_are_all_as_far_apart_have_a_graph_too():

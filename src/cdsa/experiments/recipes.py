@@ -224,9 +224,9 @@ OUR_SETTINGS: dict[str, tuple[str, ...]] = {
 }
 """The same for the default network, which chooses the rest by the data."""
 RIVAL_SETTINGS: dict[str, tuple[str, ...]] = {
-    "kdd2015": ("steps=36",),
-    "kdd2018": ("steps=48", "stride=12", "train.loss=mse"),
-    "nyc-traffic": ("steps=48", "train.loss=mse"),
+    "kdd2015": ("steps=36", "stride=1"),
+    "kdd2018": ("steps=48", "stride=1", "train.loss=mse"),
+    "nyc-traffic": ("steps=48", "stride=1", "train.loss=mse"),
     "metr-la": ("steps=12",),
 }
 """The same for networks of others; those with a loss of their own take no notice of it."""

@@ -7,7 +7,8 @@ nothing was seen. It learns from what is visible: all three estimates of every o
 that the two directions agree.
 
 Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
-times measurements, flattened.
+times measurements, flattened. To forecast, the steps ahead are filled like any gap, which it has
+not learnt to do so far from what was seen.
 
 Letters: b window of the batch, t time, s series, h hidden channels.
 """
@@ -24,7 +25,8 @@ from cdsa.models.recurrence import steps_since
 from cdsa.train.loop import TrainConfig
 
 AGREEMENT = 0.1
-"""Weight of the disagreement of the two directions, as in the authors' code."""
+"""Weight of the disagreement of the two directions beside errors that are summed over the steps, as
+in the authors' code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,33 +65,34 @@ class Direction(nn.Module):
         self.history = nn.Linear(hidden, series)
         self.features = nn.Linear(series, series)
         self.state_decay = nn.Linear(series, hidden)
-        self.value_decay = nn.Parameter(torch.zeros(series))
-        self.value_decay_shift = nn.Parameter(torch.zeros(series))
+        # not zero, where what they go through has no slope
+        first = torch.empty(2, series).uniform_(-(series**-0.5), series**-0.5)
+        self.value_decay, self.value_decay_shift = (nn.Parameter(part.clone()) for part in first)
         self.balance = nn.Linear(2 * series, series)
 
     def forward(self, values: Tensor, observed: Tensor) -> Reading:
         seen = observed.to(values.dtype)
         since = steps_since(seen)
+        # what does not depend on the state is told of all steps at once
+        state_stays = torch.exp(-torch.relu(self.state_decay(since)))  # (b, t, h)
+        value_stays = torch.exp(-torch.relu(self.value_decay * since + self.value_decay_shift))
+        share = self.balance(torch.cat([value_stays, seen], dim=-1)).sigmoid()  # (b, t, s)
+        # a series is not told from itself
         others = 1 - torch.eye(values.shape[-1], dtype=values.dtype, device=values.device)
+        weight, bias = self.features.weight * others, self.features.bias
         h = values.new_zeros(len(values), self.cell.hidden_size)
-        c = torch.zeros_like(h)
-        guesses, error = [], values.new_zeros(())
-        for t in range(values.shape[1]):
-            x, m, d = values[:, t], seen[:, t], since[:, t]
-            h = h * torch.exp(-torch.relu(self.state_decay(d)))
+        c, told = torch.zeros_like(h), []
+        steps = (part.unbind(1) for part in (values, observed, seen, state_stays, share))
+        for x, there, m, stays, mix in zip(*steps, strict=True):
+            h = h * stays
             past = self.history(h)
-            whole = torch.where(observed[:, t], x, past)
-            # a series is not told from itself
-            weight = self.features.weight * others
-            beside = nn.functional.linear(whole, weight, self.features.bias)
-            decay = torch.exp(-torch.relu(self.value_decay * d + self.value_decay_shift))
-            share = self.balance(torch.cat([decay, m], dim=-1)).sigmoid()
-            mixed = share * beside + (1 - share) * past
-            for estimate in (past, beside, mixed):
-                error = error + ((estimate - x).abs() * m).sum()
-            h, c = self.cell(torch.cat([torch.where(observed[:, t], x, mixed), m], dim=-1), (h, c))
-            guesses.append(mixed)
-        return Reading(torch.stack(guesses, dim=1), error / seen.sum().clamp(min=1))
+            beside = nn.functional.linear(torch.where(there, x, past), weight, bias)
+            mixed = torch.lerp(past, beside, mix)
+            h, c = self.cell(torch.cat([torch.where(there, x, mixed), m], dim=-1), (h, c))
+            told.append(torch.stack([past, beside, mixed]))
+        estimates = torch.stack(told, dim=2)  # (3, b, t, s)
+        error = ((estimates - values).abs() * seen).sum() / seen.sum().clamp(min=1)
+        return Reading(estimates[-1], error)
 
 
 class BritsNetwork(nn.Module):
@@ -108,8 +111,9 @@ class BritsNetwork(nn.Module):
     def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`."""
         one, other = self._read(values, observed)
-        apart = (one.filled - other.filled).abs().mean()
-        return one.error + other.error + AGREEMENT * apart
+        gaps = ~observed.flatten(2)
+        apart = ((one.filled - other.filled).abs() * gaps).mean()
+        return one.error + other.error + AGREEMENT * apart / values.shape[1]
 
     def _read(self, values: Tensor, observed: Tensor) -> tuple[Reading, Reading]:
         x, seen = values.flatten(2), observed.flatten(2)

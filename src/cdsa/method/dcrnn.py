@@ -7,9 +7,10 @@ of its own. To forecast, an encoder and a decoder of two layers with scheduled s
 published.
 
 Different from the paper: distances are great circles, not along roads; a cell that was not measured
-is told apart by a flag; the calendar is told as sines and cosines. The paper does not fill. To
-fill, the window is read in both directions by such units, and every cell is told from the two
-states of its moment, along the graph once more; it learns from hidden cells.
+is told apart by a flag; the calendar is told as sines and cosines; scheduled sampling fades in
+hundreds of lessons, not thousands, and Adam is as it comes. The paper does not fill. To fill, the
+window is read in both directions by such units, and every cell is told from the two states of its
+moment, along the graph once more; it learns from hidden cells, as our own network does.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.
@@ -102,9 +103,22 @@ class DiffusionFiller(nn.Module):
         return torch.stack(told, dim=1)
 
 
+AHEAD_BATCH = 32
+"""Windows per step of a forecaster, which are short."""
+
+
 def training() -> TrainConfig:
-    """How it is trained."""
-    return TrainConfig(minutes=5, batch=32, rate=1e-2, schedule="cosine", learn_from="hidden")
+    """How it is trained; to fill, with the recipe of our own network."""
+    return TrainConfig(
+        minutes=5,
+        batch=8,
+        rate=1e-2,
+        schedule="cosine",
+        learn_from="hidden",
+        hide="natural",
+        average=0.99,
+        patience=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +134,10 @@ class Dcrnn(OnGraph):
         """The same for so many steps ahead, looking back on as many as published, or as many as are
         foreseen, unless it was set."""
         past = PAST if self.steps == Dcrnn.steps else self.steps
-        return replace(self, horizon=steps, steps=max(steps, past), stride=self.stride or 1)
+        train = replace(self.train, batch=AHEAD_BATCH) if self.train == training() else self.train
+        return replace(
+            self, horizon=steps, steps=max(steps, past), stride=self.stride or 1, train=train
+        )
 
 
 Dcrnn.PRESETS = {

@@ -9,7 +9,8 @@ Different from the paper: the weight of an edge is told by a small network from 
 two stations and of the moments before, on the edges of a static graph of great-circle distances,
 and learnt with the rest; the paper has graphs made from the measured traffic to learn this stream
 from. Convolutions over time look back only and are gated (Dauphin et al., 2017); a cell that was
-not measured is told apart by a flag, and starts from the last value that was.
+not measured is told apart by a flag, and starts from the last value that was; the calendar is told;
+what is foreseen is told as a difference from the last value.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, f channels of a cell,
 w step of a walk.

@@ -150,6 +150,7 @@ class Exam:
             np.add.at(plenty, (part.measurement, part.gap), 1)
         for number in range(0 if self.network.ahead else CONTEXTS):
             lacking = plenty < PLENTY
+            lacking[:, NEVER] &= self.network.frame is not None  # others know no such places
             if not lacking.any():
                 break
             for sheet in self._sheets(ends, np.random.default_rng([seed, 2, number])):

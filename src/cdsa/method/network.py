@@ -113,7 +113,7 @@ class Network:
         own = self.own(cube)
         if not own.sizes["measurement"]:
             return xr.full_like(cube, np.nan).expand_dims({"quantile": 1 + len(levels)}, axis=-1)
-        told = stitch(self._pieces(own, levels), own, tapered=self.frame is not None)
+        told = stitch(self._pieces(own, levels), own, tapered=True)
         told = told if levels else told.expand_dims("quantile", axis=-1)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
         return self.scaler.part(own).denormalise(told).reindex(axes)

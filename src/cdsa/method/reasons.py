@@ -240,7 +240,7 @@ def _covering(network: Network, windows: Windows, time: int) -> list[tuple[int, 
     steps = windows.steps.cpu().numpy()
     first = network.past if network.ahead else 0
     length = steps.shape[1] - first
-    weight = taper(length).numpy() if network.frame is not None else np.ones(length)
+    weight = taper(length).numpy()
     found = [(int(w), int(s)) for w, s in np.argwhere(steps == time) if s >= first]
     if not found:
         raise ConfigError(

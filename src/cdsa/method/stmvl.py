@@ -8,10 +8,11 @@ of that window at which the network looked alike. A station's own least squares 
 
 Where a block of gaps leaves the local views nothing to look at, a cell is what the paper begins
 with there: what the stations around say, or where none reports, the smoothed series. Different from
-it: it stays that, for the least squares know only cells with something near, and on KDD-2015's
-PM2.5, where two of five hidden cells are such ones, views of what was guessed made it worse; the
-least squares have a little ridge towards the plain mean, for stations with few values; a station
-that was not learnt from gets the mean of all blends. Measurements are filled one by one.
+it: it is not the mean of the two where both speak, and it stays that, for the least squares know
+only cells with something near, and on KDD-2015's PM2.5, where two of five hidden cells are such
+ones, views of what was guessed made it worse; the least squares have a little ridge towards the
+plain mean, for stations with few values; a station that was not learnt from gets the mean of all
+blends. Measurements are filled one by one.
 
 Letters: t time, l and k stations, v view.
 """

@@ -48,28 +48,38 @@ def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor
 
 
 def walks_on(graph: Tensor, most: int) -> Tensor:
-    """Where random walks of none and up to so many steps end, (w, l, k): along the graph's edges,
-    then against them."""
-    stay = torch.eye(len(graph), dtype=graph.dtype, device=graph.device)
-    found = [stay]
-    for way in (graph, graph.T):
-        walked, step = stay, way / way.sum(dim=1, keepdim=True)
+    """Where random walks of one and up to so many steps end, (w, l, k): along the graph's edges,
+    then against them, unless that is the same."""
+    found = []
+    for way in (graph,) if torch.equal(graph, graph.T) else (graph, graph.T):
+        step = way / way.sum(dim=1, keepdim=True)
+        walked = step
         for _ in range(most):
-            walked = walked @ step
             found.append(walked)
+            walked = walked @ step
     return torch.stack(found)
 
 
 class DiffusionConvolution(nn.Module):
-    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k)."""
+    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k).
+
+    It has weights for staying, for walks along the edges and for walks against them. Where the last
+    two are the same, their weights are added up first.
+    """
 
     def __init__(self, walks: int, inputs: int, out: int) -> None:
         super().__init__()
+        self.walks, self.inputs = walks, inputs
         self.mix = nn.Linear((2 * walks + 1) * inputs, out)
 
     def forward(self, x: Tensor, walks: Tensor) -> Tensor:
-        told: Tensor = self.mix(einsum("wlk, bkf -> blwf", walks, x).flatten(2))
-        return told
+        weight = self.mix.weight
+        if len(walks) == self.walks:
+            sizes = [self.inputs, self.walks * self.inputs, self.walks * self.inputs]
+            stay, along, against = weight.split(sizes, dim=1)
+            weight = torch.cat([stay, along + against], dim=1)
+        walked = einsum("wlk, bkf -> blwf", walks, x).flatten(2)
+        return nn.functional.linear(torch.cat([x, walked], dim=-1), weight, self.mix.bias)
 
 
 class GraphCell(nn.Module):

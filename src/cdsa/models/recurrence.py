@@ -6,7 +6,6 @@ from torch import Tensor
 
 def steps_since(seen: Tensor) -> Tensor:
     """Steps since a series was last seen before each step, (b, t, s); zero at the first."""
-    since = [torch.zeros_like(seen[:, 0])]
-    for t in range(1, seen.shape[1]):
-        since.append(1 + (1 - seen[:, t - 1]) * since[-1])
-    return torch.stack(since, dim=1)
+    number = torch.arange(seen.shape[1], device=seen.device, dtype=seen.dtype).unsqueeze(-1)
+    last = torch.where(seen > 0, number, 0.0).cummax(dim=1).values
+    return number - torch.cat([torch.zeros_like(last[:, :1]), last[:, :-1]], dim=1)

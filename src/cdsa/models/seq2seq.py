@@ -27,9 +27,9 @@ LESSON = 977
 class Sampled:
     """Settings of scheduled sampling."""
 
-    fading: float = 2000.0
-    """Lessons in which the share of true values that the decoder starts from falls by half or so;
-    0 for none."""
+    fading: float = 100.0
+    """How slowly the share of true values falls that the decoder starts from, as an inverse
+    sigmoid: to one half after k ln(k) lessons, 460 of 100; 0 for none."""
 
     def __post_init__(self) -> None:
         if self.fading < 0:

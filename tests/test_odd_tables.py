@@ -216,3 +216,26 @@ def test_usual_names_of_directions_are_pointed_out(name):
 @pytest.mark.parametrize("name", ["width", "add", "wide", "indirect_light"])
 def test_other_names_are_not(name):
     assert not any("--angle" in doubt for doubt in open_source(panel(**{name: DEGREES})).doubts)
+
+
+def test_stations_that_report_at_different_minutes_are_pointed_out():
+    rows = [
+        (f"2024-03-{1 + hour // 24:02}T{hour % 24:02}:{minute:02}", place, hour)
+        for hour in range(48)
+        for place, minute in (("A", 0), ("B", 5), ("C", 10))
+    ]
+    frame = pd.DataFrame(rows, columns=["time", "station", "v"])
+    assert any("give --step 1h" in doubt for doubt in open_source(frame).doubts)
+    assert not any("--step" in doubt for doubt in open_source(frame, step="1h").doubts)
+    holes = frame.assign(time=frame["time"].str[:14] + "00").sample(frac=0.5, random_state=0)
+    assert not any("--step" in doubt for doubt in open_source(holes).doubts)
+
+
+def test_columns_that_never_change_at_a_station_may_be_coordinates():
+    rows = [
+        (f"2024-03-01T{n:02}:00", "AB"[k], 50 + k, 8.5 + k, n) for n in range(9) for k in (0, 1)
+    ]
+    frame = pd.DataFrame(rows, columns=["time", "station", "Breite", "Laenge", "v"])
+    doubts = open_source(frame).doubts
+    assert sum("never changes at a station" in doubt for doubt in doubts) == 2
+    assert not open_source(frame, lat="Breite", lon="Laenge").doubts

@@ -8,11 +8,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import describe, on_circle
+from cdsa.cube import describe, has_places, on_circle
 from cdsa.sources.options import ReadOptions
+from cdsa.times import infer_step, short_step
 
 CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
+MOST_DEGREES = 180
+"""Of a coordinate."""
 
 
 def join(
@@ -74,6 +77,39 @@ def likely_codes(cube: xr.DataArray) -> Iterator[str]:
                     f"{name} is {code:g} in {count:,} cells; if that means missing, give "
                     f"--missing {code:g}"
                 )
+
+
+def out_of_step(cube: xr.DataArray) -> Iterator[str]:
+    """A remark on stations that report at different times, each less often than there are steps."""
+    there = cube.notnull().any("measurement").to_numpy()
+    apart = [np.diff(np.flatnonzero(own)) for own in there.T if own.sum() > 2]
+    if len(apart) < 2 or there.any(axis=1).mean() < there.mean(axis=0).max() * 1.5:
+        return
+    usual = int(min(np.median(own) for own in apart))
+    if usual > 1:
+        step = infer_step(cube["time"].to_numpy())
+        own = short_step(step * usual)
+        yield (
+            f"no station reports more often than every {own}, but they do at different times, so "
+            f"most steps are gaps; to bring them together, give --step {own}"
+        )
+
+
+def likely_places(cube: xr.DataArray) -> Iterator[str]:
+    """Remarks on measurements that never change at a station, as only coordinates do not."""
+    if has_places(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
+        return
+    for number, name in enumerate(cube["measurement"].to_numpy()):
+        values = cube.to_numpy()[:, :, number]
+        known = np.isfinite(values).any(axis=0)
+        if known.sum() < 2:
+            continue
+        low, high = (f(values[:, known], axis=0) for f in (np.nanmin, np.nanmax))
+        if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MOST_DEGREES:
+            yield (
+                f"{name} never changes at a station; if it is a coordinate, give --lat {name} or "
+                f"--lon {name}, and if it is no measurement, name the others with --measurements"
+            )
 
 
 DIRECTIONS = re.compile(

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from cdsa.cube import ONE, check_cube, make_cube
 from cdsa.errors import TableError
-from cdsa.sources.cells import absent_stamps, described, join, likely_angles, likely_codes
+from cdsa.sources.cells import (
+    absent_stamps,
+    described,
+    join,
+    likely_angles,
+    likely_codes,
+    likely_places,
+    out_of_step,
+)
 from cdsa.sources.columns import Roles, find_roles, read_labels, read_numbers
 from cdsa.sources.entries import Index, Numbers
 from cdsa.sources.options import ReadOptions
@@ -267,3 +275,6 @@ def _doubts(cube: xr.DataArray, roles: Roles, options: ReadOptions) -> Iterator[
         )
     yield from likely_codes(cube)
     yield from likely_angles(cube)
+    yield from likely_places(cube)
+    if options.step is None:
+        yield from out_of_step(cube)

@@ -87,3 +87,17 @@ def browser():
             pytest.skip("no browser was found: make test-browser installs one")
         yield one
         one.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure in a browser is told plainly: parsing sources in Playwright's own threads breaks
+    Python 3.11, and with it the whole run."""
+    options = item.config.option
+    style = options.tbstyle
+    if "browser" in getattr(item, "fixturenames", ()):
+        options.tbstyle = "native"
+    try:
+        return (yield)
+    finally:
+        options.tbstyle = style

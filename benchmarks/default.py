@@ -77,10 +77,11 @@ def learner(
     model = GeographicConfig().build(sizes, 0, 4)
     values = torch.randn(batch, *sizes)
     observed = torch.rand(values.shape) < 0.7
+    spots = torch.rand(sizes.locations, 2)
     around = Surroundings(
         clock=torch.randn(batch, sizes.steps, 4),
         usual=torch.randn(batch, *sizes),
-        distance=torch.rand(sizes.locations, sizes.locations),
+        distance=torch.cdist(spots, spots),
         likeness=torch.eye(sizes.locations),
         roughness=torch.full((sizes.measurements,), 0.1),
         kinds=torch.arange(sizes.measurements),

@@ -189,11 +189,13 @@ def parts_of(rounds: int) -> Records:
 
 
 def parts(given: argparse.Namespace) -> Records:
-    """With threads that sleep while they wait and with some that spin, each in its own process."""
+    """With threads that sleep while they wait, as the commands set them, and as they come, which is
+    spinning for a while first; each in its own process."""
     found: Records = []
-    for wait in ("PASSIVE", "ACTIVE"):
+    others = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    for wait, more in (("sleep", {"OMP_WAIT_POLICY": "PASSIVE"}), ("spin", {})):
         command = [sys.executable, __file__, "parts", "--child", str(ROUNDS)]
-        env = os.environ | {"OMP_WAIT_POLICY": wait}
+        env = others | more
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
         for one in json.loads(done.stdout):
             words = f"{one['window']} {wait} {one['way']}"

@@ -13,7 +13,7 @@ from cdsa.cube import describe, make_cube
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; torch is loaded after this
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-settings.register_profile("cdsa", max_examples=40, deadline=None)
+settings.register_profile("cdsa", max_examples=30, deadline=None)
 settings.load_profile("cdsa")
 
 

@@ -152,6 +152,7 @@
     options($("kind"), kinds);
     makeReading($("reading"), table, async (reading) => {
       problem($("problem"), "");
+      for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = true;
       try {
         const mine = turn, told = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
         if (mine !== turn) return;
@@ -162,6 +163,7 @@
       } catch (bad) {
         problem($("problem"), bad.message);
         $("problem").scrollIntoView({ block: "center" });
+        busy(Boolean(goes()));
       }
       remember();
     });

@@ -302,18 +302,6 @@ def our_parts() -> str:
     return markdown(rows, records)
 
 
-def our_compiled() -> str:
-    """The same step by torch.compile."""
-    records = latest("default", "compiled")
-    rows = [["window", "threads", "seconds to compile", "times as fast"]]
-    rows += [
-        [r.window.replace("x", " x "), f"{r.threads:.0f}", f"{r.compile_seconds:.0f}",
-         f"{r.times_faster:.2f}"]
-        for r in records.itertuples()
-    ]  # fmt: skip
-    return markdown(rows, records)
-
-
 def our_stations() -> str:
     """Whole stations hidden."""
     records = latest("default", "stations")
@@ -404,7 +392,6 @@ TABLES = {
     "our_nyc": our_nyc,
     "our_metr_la": our_metr_la,
     "our_step": our_step,
-    "our_compiled": our_compiled,
     "our_parts": our_parts,
     "our_stations": our_stations,
     "our_weather": our_weather,

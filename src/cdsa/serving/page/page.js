@@ -152,7 +152,7 @@
     options($("kind"), kinds);
     makeReading($("reading"), table, async (reading) => {
       problem($("problem"), "");
-      for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = true;
+      mayBegin(false);
       try {
         const mine = turn, told = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
         if (mine !== turn) return;
@@ -412,9 +412,12 @@
       $("cancel").disabled = false;
     }
   });
+  const mayBegin = (yes) => {
+    for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = !yes;
+  };
   const busy = (on) => {
     $("progress").hidden = !on;
-    for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = on;
+    mayBegin(!on);
     $("cancel").disabled = !job;
   };
   const follow = async () => {

@@ -108,7 +108,7 @@ AHEAD_BATCH = 32
 
 
 def training() -> TrainConfig:
-    """How it is trained; to fill, with the recipe of our own network."""
+    """How it is trained; cells are hidden, and weights averaged, as for our own network."""
     return TrainConfig(
         minutes=5,
         batch=8,

@@ -130,6 +130,16 @@ def test_bad_wishes_are_answered_before_anything_is_measured(words, told):
 # ------------------------------------------------------------------ records
 
 
+def test_records_tell_how_often_intervals_held_by_gap_and_at_the_worst_station(data):
+    (record,) = reproduce("nyc", data, "--methods", "cdsa", "--rates", "0.5", "--quick")
+    counts = {name: n for name, n in record.items() if name.startswith("count_gap_")}
+    held = {name: record[name.replace("count", "coverage")] for name in counts}
+    assert len(counts) > 1 and sum(counts.values()) == record["count"]
+    whole = sum(held[name] * counts[name] for name in counts) / record["count"]
+    assert whole == pytest.approx(record["coverage"])
+    assert 0 <= record["coverage_least_station"] <= record["coverage"]
+
+
 def test_records_are_flat_and_say_all_that_is_needed(data):
     records = reproduce("kdd2015", data, "--methods", "mean", "--on", "kdd2015-pm25")
     assert all(set(record) >= FLAT for record in records)

@@ -203,8 +203,16 @@ def _measured(cell: Cell, bench: Bench) -> Records:
 
 
 def _figures(errors: Errors) -> dict[str, Value]:
-    told = errors.overall()
-    return {name: plain(float(told[name])) for name in FIGURES} | {"count": int(told["cells"])}
+    """All figures over everything; how often intervals held by length of the gap, and at the
+    station where they held least."""
+    told, by_gap = errors.overall(), errors.by("gap")
+    return (
+        {name: plain(float(told[name])) for name in FIGURES}
+        | {"count": int(told["cells"])}
+        | {f"count_gap_{gap}": int(number) for gap, number in by_gap["cells"].items()}
+        | {f"coverage_gap_{gap}": plain(float(one)) for gap, one in by_gap["coverage"].items()}
+        | {"coverage_least_station": plain(float(errors.by("location")["coverage"].min()))}
+    )
 
 
 def _training(filler: Any) -> dict[str, Value]:

@@ -74,6 +74,56 @@ def test_a_filled_table_is_what_the_command_line_writes(client, tmp_path):
     assert job["records"][0]["expected_mae"] > 0
 
 
+def test_places_are_filled_as_the_command_line_fills_them(client, tmp_path):
+    content, places = table(stations=4), "name,lat,lon\nhill,50.05,8.02\nlake,50.2,8.25\n"
+    told = sent(client, content)
+    where = f"/api/tables/{told['id']}/fill"
+    job = finished(client, client.post(where, json={"method": "idw", "at": places}).json())
+    assert job["state"] == "done" and [one["name"] for one in job["places"]] == ["hill", "lake"]
+    (tmp_path / "air.csv").write_bytes(content)
+    (tmp_path / "places.csv").write_text(places)
+    by_command_line(
+        "fill", tmp_path / "air.csv", "-o", tmp_path / "out.csv", "--method", "idw",
+        "--at", tmp_path / "places.csv",
+    )  # fmt: skip
+    fetched = client.get(f"/api/jobs/{job['id']}/files/filled")
+    assert fetched.content == (tmp_path / "out.csv").read_bytes()
+    given = {"location": "hill", "measurement": "no2"}
+    series = client.get(f"/api/jobs/{job['id']}/series", params=given).json()
+    assert set(series["source"]) == {"filled"} and None not in series["values"]
+    assert client.get(f"/api/tables/{told['id']}").json()["stations"] == told["stations"]
+    for wrong, words in (
+        ("name,x,y\nhill,1,2\n", "the table of places must have a column of names"),
+        ("name,lat,lon\nhill,north,2\n", "row 1 of the table of places"),
+        ("", "at: String should have at least 1 character"),
+    ):
+        reply = client.post(where, json={"method": "idw", "at": wrong})
+        assert reply.status_code == 422 and words in reply.json()["detail"], reply.text
+    twice = client.post(where, json={"method": "idw", "at": "name,lat,lon\nS0,50,8\n"}).json()
+    assert "there is a station 'S0' already" in finished(client, twice)["error"]
+    lines = [f"p{n},{40 + n / 1e5},8" for n in range(1001)]
+    many = client.post(where, json={"method": "idw", "at": "\n".join(["name,lat,lon", *lines])})
+    assert many.status_code == 422 and "1,000 places" in many.json()["detail"]
+    far = client.post(where, json={"method": "idw", "at": "\n".join(["name,lat,lon", *lines[:9]])})
+    (said,) = finished(client, far.json())["told"]
+    assert "p0 is 1,112 km from the nearest station" in said and "8 other places" in said
+
+
+def test_coordinates_can_be_told(client):
+    wide = b"time,A,B\n2024-01-01T00:00,1,2\n2024-01-01T01:00,,3\n2024-01-01T02:00,3,\n"
+    told = sent(client, wide)
+    assert told["stations"][0]["lat"] is None
+    where = f"/api/tables/{told['id']}/reading"
+    lines = "id;latitude;longitude\nB;48,5;9,5\nA;48;9\n"
+    better = client.put(where, json={"locations": lines}).json()
+    assert [(one["lat"], one["lon"]) for one in better["stations"]] == [(48, 9), (48.5, 9.5)]
+    assert better["reading"]["locations"] == lines
+    lost = client.put(where, json={"locations": "id,lat,lon\nA,48,9\n"})
+    assert lost.status_code == 422 and "'B' is not in the locations table" in lost.json()["detail"]
+    empty = client.put(where, json={"locations": "\n"})
+    assert empty.status_code == 422 and "the coordinates is empty" in empty.json()["detail"]
+
+
 def test_a_bad_table_gets_the_message_of_the_command_line(client, tmp_path):
     content = b"when,who\nnever,nobody\n"
     reply = client.post("/api/tables", params={"name": "odd.csv"}, content=content)

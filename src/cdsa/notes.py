@@ -14,19 +14,24 @@ NO_EXAM = "the table is too short to keep a part of it for an exam: no error can
 
 
 def tell_far_places(cube: xr.DataArray, added: xr.DataArray, tell: Tell) -> None:
-    """Say so if a place that was added is further from all stations than they are from each
+    """Say so if places that were added are further from all stations than they are from each
     other."""
-    there = cube.sizes["location"]
-    lat, lon = added["lat"].to_numpy(), added["lon"].to_numpy()
-    apart = great_circle(lat, lon)
-    widest = float(apart[:there, :there].max())
-    for number in range(there, len(lat)):
-        nearest = float(apart[number, :there].min())
-        if nearest > max(widest, 1.0):
-            tell(
-                f"{added['location'].to_numpy()[number]} is {nearest:,.0f} km from the nearest "
-                "station, further than any two stations are from each other. Are lat and lon right?"
+    stations = cube["lat"].to_numpy(), cube["lon"].to_numpy()
+    places = added.isel(location=slice(cube.sizes["location"], None))
+    nearest = great_circle(places["lat"].to_numpy(), places["lon"].to_numpy(), *stations).min(1)
+    far = nearest > max(float(great_circle(*stations).max()), 1.0)
+    if far.any():
+        worst, more = int(nearest.argmax()), int(far.sum()) - 1
+        tell(
+            f"{places['location'].to_numpy()[worst]} is {nearest[worst]:,.0f} km from the nearest "
+            "station, further than any two stations are from each other"
+            + (
+                f"; so {'is' if more == 1 else 'are'} {several(more, 'other place')}"
+                if more
+                else ""
             )
+            + ". Are lat and lon right?"
+        )
 
 
 def tell_known(

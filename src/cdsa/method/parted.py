@@ -74,6 +74,15 @@ class ByMeasurement:
         return filled, ends
 
 
+def part_of(filler: Filler, location: str, measurement: str) -> Filler:
+    """The one that fills the cells of a series."""
+    if isinstance(filler, ByPlace):
+        return filler.own if location in filler.names else filler.places
+    if isinstance(filler, ByMeasurement):
+        return filler.others.get(measurement, filler.own)
+    return filler
+
+
 def _told(
     filler: Filler, cube: xr.DataArray, levels: Sequence[float]
 ) -> tuple[xr.DataArray, list[Ends]]:

@@ -17,7 +17,17 @@ from starlette.concurrency import run_in_threadpool
 from cdsa.errors import CdsaError
 from cdsa.method import methods
 from cdsa.serving import answers, looks
-from cdsa.serving.doing import Ask, Compare, Fill, Forecast, do, refuse
+from cdsa.serving.doing import (
+    Ask,
+    Compare,
+    Fill,
+    Forecast,
+    do,
+    places_in,
+    places_of,
+    refuse,
+    source_of,
+)
 from cdsa.serving.guard import Guard
 from cdsa.serving.jobs import Job, Jobs, Kind
 from cdsa.serving.limits import Limits
@@ -112,6 +122,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
             error=job.error,
             records=[dict(record) for record in job.records],
             files=[name for name in FILES if name in job.files],
+            places=looks.places(places_of(job)),
             explains=job.filler is not None and job.state == "done",
         )
 
@@ -224,7 +235,8 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
     @app.post("/api/tables/{table}/fill", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def fill(table: str, ask: answers.AskFill) -> answers.JobAnswer:
         """Fill the gaps of a table: a job that is worked off when its turn comes."""
-        return await begun(table, "fill", Fill(**ask.model_dump()))
+        at = None if ask.at is None else await run_in_threadpool(places_in, ask.at)
+        return await begun(table, "fill", Fill(**(ask.model_dump() | {"at": at})))
 
     @app.post("/api/tables/{table}/forecast", tags=["jobs"], status_code=202, responses=PROBLEMS)
     async def forecast(table: str, ask: answers.AskForecast) -> answers.JobAnswer:
@@ -255,7 +267,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         """One series as it was filled, with intervals."""
         found = jobs.get(job)
         told: answers.Series = await at_ease(
-            lambda: looks.filled_series(found, shelf.source(found.held), location, measurement)
+            lambda: looks.filled_series(found, source_of(found, shelf), location, measurement)
         )
         return told
 
@@ -271,7 +283,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         found = jobs.get(job)
         told: answers.CellsAnswer = await at_ease(
             lambda: looks.filled_cells(
-                found, shelf.source(found.held), location, measurement, start, most
+                found, source_of(found, shelf), location, measurement, start, most
             )
         )
         return told
@@ -287,7 +299,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = ()) -> Fa
         """Which measured cells a filled value comes from, as `cdsa explain`."""
         found = jobs.get(job)
         told: answers.ReasonsAnswer = await at_ease(
-            lambda: looks.reasons(found, shelf.source(found.held), time, location, measurement, top)
+            lambda: looks.reasons(found, source_of(found, shelf), time, location, measurement, top)
         )
         return told
 

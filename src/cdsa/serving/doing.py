@@ -14,7 +14,8 @@ import xarray as xr
 from cdsa import defaults, notes
 from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
 from cdsa.config import override
-from cdsa.errors import ConfigError
+from cdsa.cube import SOURCES
+from cdsa.errors import ConfigError, TableError
 from cdsa.filling import (
     check_share,
     fill_records,
@@ -28,15 +29,16 @@ from cdsa.method import Method, info_of, make_method
 from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Shelf
+from cdsa.serving.shelf import Shelf, table_in
 from cdsa.sources.files import Source, save_all
+from cdsa.sources.options import ReadOptions
+from cdsa.sources.places import PLACES, Places, read_places
 from cdsa.sources.write import staged_text
 from cdsa.train.run import Report, Run
 
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0
 """That a network trains for which does not choose by itself."""
-SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,9 @@ class Fill:
     interval: float = defaults.INTERVAL
     check: bool = True
     """First hide a tenth of what is there, to know the error to expect."""
+
+    at: Places | None = None
+    """Places without a sensor, to be filled too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +109,37 @@ def refuse(ask: Ask, limits: Limits) -> None:
     task = "forecast" if isinstance(ask, Forecast) else "fill"
     if task not in info.task:
         raise ConfigError(f"'{ask.method}' does not {task}. What does: GET /api/methods")
+    if isinstance(ask, Fill) and ask.at is not None and len(ask.at.names) > limits.places:
+        raise ConfigError(
+            f"{limits.places:,} places may be filled at a time here, but found "
+            f"{len(ask.at.names):,}. Ask for some of them, or use the command line"
+        )
     _made(ask, name, Run())
+
+
+def places_in(text: str) -> Places:
+    """The places of a small table that was sent as text."""
+    return read_places(table_in(text, PLACES), ReadOptions(), PLACES)
+
+
+def places_of(job: Job) -> Places | None:
+    """Places without a sensor that a job fills too, if there are any."""
+    return job.ask.at if isinstance(job.ask, Fill) else None
+
+
+def source_of(job: Job, shelf: Shelf) -> Source:
+    """The table of a job, with the places it fills too."""
+    source, places = shelf.source(job.held), places_of(job)
+    if places is None:
+        return source
+    steps, stations, measurements = source.cube.shape
+    cells = steps * (stations + len(places.names)) * measurements
+    if cells > shelf.limits.cells:
+        raise TableError(
+            f"a table may have {shelf.limits.cells:,} cells here, but with these places it has "
+            f"{cells:,}. Ask for fewer places"
+        )
+    return source.at(places)
 
 
 def do(job: Job, shelf: Shelf, limits: Limits) -> None:
@@ -112,17 +147,20 @@ def do(job: Job, shelf: Shelf, limits: Limits) -> None:
     job.at("reading the table")
     source = shelf.source(job.held)
     if isinstance(job.ask, Fill):
-        _fill(job, job.ask, source, limits)
+        _fill(job, job.ask, source, source_of(job, shelf), limits)
     elif isinstance(job.ask, Forecast):
         _forecast(job, job.ask, source, limits)
     elif isinstance(job.ask, Compare):
         _compare(job, job.ask, source, limits)
 
 
-def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
-    to_do = plan(ask.method, source.cube, check=ask.check, tell=job.told.append)
+def _fill(job: Job, ask: Fill, known: Source, source: Source, limits: Limits) -> None:
+    """Learn from what is known, and fill the source, which may have more places."""
+    if source is not known:
+        notes.tell_far_places(known.cube, source.cube, job.told.append)
+    to_do = plan(ask.method, known.cube, source.cube, check=ask.check, tell=job.told.append)
     ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
-    made = _made(ask, to_do.method, _run(job), limits, source.cube)
+    made = _made(ask, to_do.method, _run(job), limits, known.cube)
     if to_do.hidden is None:
         job.at(f"learning: {to_do.method}")
     choice = carry_out(to_do, made, progress=lambda name: job.at(f"trying {name}"))
@@ -137,9 +175,7 @@ def _fill(job: Job, ask: Fill, source: Source, limits: Limits) -> None:
     _leave(job, folder, source, result, end)
     _report(job, folder, source, result, choice)
     job.records = fill_records(result, choice)
-    own = main_part(choice.filler)
-    job.filler = own if hasattr(own, "explain") else None
-    job.others = choice.parts
+    job.filler = choice.filler if hasattr(main_part(choice.filler), "explain") else None
 
 
 def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:

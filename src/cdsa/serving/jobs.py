@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -54,10 +54,7 @@ class Job:
     """What can be fetched, by its name."""
 
     filler: Filler | None = None
-    """What explains its values, if it can."""
-
-    others: Mapping[str, str] = field(default_factory=dict)
-    """Measurements that were filled by another method, and its name."""
+    """What filled it, if that can explain its values."""
 
     wanted: bool = True
 

@@ -15,6 +15,9 @@ class Limits:
     cells: int = 20_000_000
     """Of one table when it is a cube: time steps x stations x measurements."""
 
+    places: int = 1000
+    """Without a sensor, that one job may fill."""
+
     tables: int = 300
     """Kept at the same time."""
 

@@ -8,14 +8,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, has_places, unit_of
+from cdsa.cube import SOURCES, angle_flags, has_places, unit_of
 from cdsa.errors import unknown
 from cdsa.inspection import inspect_cube
+from cdsa.method.parted import part_of
 from cdsa.serving import answers
-from cdsa.serving.doing import SOURCES
 from cdsa.serving.jobs import Job
 from cdsa.serving.shelf import Held, NotThereError
 from cdsa.sources.files import Source
+from cdsa.sources.places import Places
 from cdsa.sources.tables import Table
 from cdsa.times import Clock
 
@@ -80,6 +81,14 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
             for row in seen.longest.itertuples()
         ],
     )
+
+
+def places(found: Places | None) -> list[answers.Place]:
+    """Places without a sensor."""
+    if found is None:
+        return []
+    where = zip(found.names, found.lat.tolist(), found.lon.tolist(), strict=True)
+    return [answers.Place(name=name, lat=lat, lon=lon) for name, lat, lon in where]
 
 
 def gaps(source: Source, measurement: str | None) -> answers.Gaps:
@@ -165,15 +174,11 @@ def reasons(
     job: Job, source: Source, time: str, location: str, measurement: str, top: int
 ) -> answers.ReasonsAnswer:
     """Where a value that a job filled comes from."""
-    filler: Any = job.filler
-    if filler is None:
+    filler: Any = job.filler and part_of(job.filler, location, measurement)
+    if not hasattr(filler, "explain"):
         raise NotThereError(
-            "only values of a network can be explained, and this was filled by another method"
-        )
-    if measurement in job.others:
-        raise NotThereError(
-            f"only values of a network can be explained, and {measurement} was filled by "
-            f"{job.others[measurement]}"
+            f"only values of a network can be explained, and {measurement} at {location} was "
+            "filled by another method"
         )
     clock, cube = source.content.clock, source.cube
     told = filler.explain(cube, clock.read(time), location, measurement)

@@ -17,9 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
+
 from cdsa.errors import CdsaError, TableError
 from cdsa.serving.limits import Limits
-from cdsa.sources.files import Source, open_source
+from cdsa.sources.files import Source, open_source, open_table
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 """What may be sent; all of it is parsed as data."""
@@ -209,15 +211,29 @@ def end_of(name: str) -> str:
 def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
     """Read a table with these options; messages call it by the name it was sent with."""
     _refuse_swollen(held, limits)
+    text = reading.get("locations")
+    places = {} if text is None else {"locations": table_in(str(text), "the coordinates")}
+    with _called(held.path, held.name):
+        return open_source(held.path, most_cells=limits.cells, **(reading | places))
+
+
+def table_in(text: str, name: str) -> pd.DataFrame:
+    """A small table that was sent as text, read as a CSV file is; messages call it by this name."""
+    with tempfile.TemporaryDirectory(prefix="cdsa-") as folder:
+        path = Path(folder) / "lines.csv"
+        path.write_text(text, encoding="utf-8")
+        with _called(path, name):
+            return open_table(path)
+
+
+@contextmanager
+def _called(path: Path, name: str) -> Iterator[None]:
+    """Messages about a file call it by the name that its sender knows."""
     try:
-        return open_source(held.path, most_cells=limits.cells, **reading)
+        yield
     except CdsaError as bad:
-        bad.args = (_renamed(str(bad), held),)
+        bad.args = (str(bad).replace(str(path), name).replace(path.name, name),)
         raise
-
-
-def _renamed(text: str, held: Held) -> str:
-    return text.replace(str(held.path), held.name).replace(held.path.name, held.name)
 
 
 def _refuse_swollen(held: Held, limits: Limits) -> None:

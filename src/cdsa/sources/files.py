@@ -17,7 +17,7 @@ from cdsa.sources.formats import Format, format_of
 from cdsa.sources.from_arrays import read_arrays
 from cdsa.sources.from_tables import read_table
 from cdsa.sources.options import ReadOptions, make_options
-from cdsa.sources.places import read_places, with_places
+from cdsa.sources.places import PLACES, Places, read_places, with_places
 from cdsa.sources.read import Read, read_file, refuse_twice
 from cdsa.sources.tables import Table
 from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
@@ -77,12 +77,13 @@ class Source:
         content = self.content.with_steps_ahead(own, slice(first, first + steps))
         return replace(self, content=content, cube=cube, rows=None)
 
-    def at(self, places: pd.DataFrame | str | Path) -> "Source":
+    def at(self, places: Places | pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each of these places, a table of names, lat and lon:
         virtual sensors, to be filled."""
-        what = "the table of places" if isinstance(places, pd.DataFrame) else Path(places).name
-        found = read_places(_table_of_places(places), ReadOptions(), what)
-        cube = append_places(self.cube, found.names, found.lat, found.lon)
+        if not isinstance(places, Places):
+            what = PLACES if isinstance(places, pd.DataFrame) else Path(places).name
+            places = read_places(open_table(places), ReadOptions(), what)
+        cube = append_places(self.cube, places.names, places.lat, places.lon)
         content = self.content.with_more_places(cube)
         return replace(self, content=content, cube=cube, rows=None)
 
@@ -182,7 +183,7 @@ def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
     settled = make_options(options)
     if settled.locations is not None:
-        settled = replace(settled, locations=_table_of_places(settled.locations))
+        settled = replace(settled, locations=open_table(settled.locations))
     name = type(data).__name__
     columns: dict[str, object] = {}
     index: tuple[tuple[str, object], ...] = ()
@@ -214,12 +215,13 @@ def open_source(data: object, **options: object) -> Source:
     return Source(content, cube, name, read, columns, index, None if index else rows)
 
 
-def _table_of_places(places: pd.DataFrame | str | Path) -> pd.DataFrame:
-    if isinstance(places, pd.DataFrame):
-        return places
-    table = read_file(Path(places), ReadOptions()).content
+def open_table(data: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """A table beside the data, such as one of places: entries as they are, not made a cube of."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    table = read_file(Path(data), ReadOptions()).content
     if not isinstance(table, pd.DataFrame):
-        raise TableError(f"{places} is not a table of locations")
+        raise TableError(f"{data} is not a table of locations")
     return table
 
 

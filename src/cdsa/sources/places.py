@@ -12,6 +12,9 @@ from cdsa.errors import TableError
 from cdsa.sources.columns import LAT, LOCATION, LON, named, read_labels, read_numbers
 from cdsa.sources.options import ReadOptions
 
+PLACES = "the table of places"
+"""What messages call one without a name."""
+
 
 @dataclass(frozen=True, eq=False)
 class Places:

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from cdsa.cli.serving import LOOPBACK
-from cdsa.serving import Limits, make_app
+from cdsa.serving.api import make_app
+from cdsa.serving.limits import Limits
 
 
 @contextmanager
 def running(limits: Limits | None = None) -> Iterator[str]:
     """The address of a server that runs as long as it is needed."""
     bound = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(make_app(limits, hosts=LOOPBACK), log_level="error")
+    config = uvicorn.Config(make_app(limits), log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()

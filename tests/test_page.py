@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.serving import Limits
+from cdsa.serving.limits import Limits
 from server import running, table
 
 WAIT = 30_000

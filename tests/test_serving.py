@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,9 +19,9 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.errors import TableError
-from cdsa.serving import Limits
-from cdsa.serving.jobs import Jobs
-from cdsa.serving.shelf import NotThereError, Shelf
+from cdsa.serving.jobs import CancelledError, Jobs
+from cdsa.serving.limits import Limits
+from cdsa.serving.shelf import NotThereError, Shelf, TooMuchError
 from server import finished, running, sent, table, visitor
 
 
@@ -152,6 +153,32 @@ def test_a_series_is_told_with_where_its_values_come_from(client):
     assert after["values"][first["step"]] == first["value"]
 
 
+def test_a_value_in_the_hour_that_comes_twice_is_explained(client):
+    hours = pd.date_range("2024-10-26", periods=72, freq="h", tz="Europe/Berlin")
+    lines = ["time,station,v", *(f"{h.isoformat()},{s},{20 + n % 24}" for n, h in enumerate(hours)
+                                 for s in "AB")]  # fmt: skip
+    twice = [n for n, h in enumerate(hours) if str(h).startswith("2024-10-27 02:00")]
+    lines[1 + 2 * twice[1]] = lines[1 + 2 * twice[1]].rpartition(",")[0] + ","
+    given = {"name": "mytable.csv", "reading": '{"tz": "Europe/Berlin"}'}
+    told = client.post("/api/tables", params=given, content="\n".join(lines).encode()).json()
+    ask = {"method": "cdsa", "minutes": 0.001, "check": False}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/fill", json=ask).json())
+    cell = {"step": twice[1], "location": "A", "measurement": "v"}
+    why = client.get(f"/api/jobs/{job['id']}/reasons", params=cell)
+    assert why.status_code == 200 and why.json()["time"].endswith("02:00:00+01:00"), why.text
+    far = client.get(f"/api/jobs/{job['id']}/reasons", params=cell | {"step": 10**6})
+    assert far.status_code == 404 and "72 steps" in far.json()["detail"]
+    wrong = client.put(f"/api/tables/{told['id']}/reading", json={"separator": ";"}).json()
+    assert "mytable.csv" in wrong["detail"] and "mymytable" not in wrong["detail"]
+
+
+def test_only_what_can_be_explained_is_offered_to_be(client):
+    told = sent(client, table(stations=4, steps=120))
+    ask = {"method": "brits", "minutes": 0.001, "check": False}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/fill", json=ask).json())
+    assert job["state"] == "done" and not job["explains"]
+
+
 def test_a_value_of_a_network_is_explained(client):
     told = sent(client, table(stations=4, steps=120))
     ask = {"method": "cdsa", "minutes": 0.02, "check": False}
@@ -224,11 +251,30 @@ def test_what_is_too_large_is_refused(client):
     )
     reply = client.post("/api/tables", params={"name": "a.csv"}, content=wide)
     assert reply.status_code == 422 and "cells" in reply.json()["detail"]
-    same = io.BytesIO()
-    pd.DataFrame({"time": "2024-01-01", "v": np.zeros(2_000_000)}).to_parquet(same)
-    assert len(same.getvalue()) < 100_000
-    reply = client.post("/api/tables", params={"name": "a.parquet"}, content=same.getvalue())
-    assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+    for frame in (
+        pd.DataFrame({"time": "2024-01-01", "v": np.zeros(2_000_000)}),
+        pd.DataFrame({"time": "2024-01-01", "v": ["x" * 5_000] * 20_000}),
+        pd.DataFrame({"time": ["2024-01-01"], "v": [np.zeros(3_000_000)]}),
+    ):
+        same = io.BytesIO()
+        frame.to_parquet(same)
+        assert len(same.getvalue()) < 200_000
+        reply = client.post("/api/tables", params={"name": "a.parquet"}, content=same.getvalue())
+        assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+    many = "time," + ",".join(f"S{n}" for n in range(6000)) + "\n2024-01-01" + ",1" * 6000 + "\n"
+    reply = client.post("/api/tables", params={"name": "a.csv"}, content=many.encode())
+    assert reply.status_code == 413 and "5,000 columns" in reply.json()["detail"]
+
+
+def test_what_would_become_too_large_is_refused(tmp_path):
+    with running(Limits(cells=200)) as address, visitor(address) as client:
+        where = f"/api/tables/{sent(client, table())['id']}"
+        ask = {"steps": 10_000, "method": "last"}
+        job = finished(client, client.post(f"{where}/forecast", json=ask).json())
+        assert job["state"] == "failed" and "200 cells here" in job["error"]
+        ask = {"method": "idw", "at": "name,lat,lon\na,50,8\nb,50,9\n"}
+        job = finished(client, client.post(f"{where}/fill", json=ask).json())
+        assert job["state"] == "failed" and "would have 300" in job["error"]
 
 
 def test_questions_are_short(client):
@@ -293,11 +339,12 @@ def test_nobody_sees_what_he_has_no_id_of(client):
         {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Host": "evil.example"},
+        {"Host": "evil.example:8000", "Origin": "http://evil.example:8000"},
     ],
 )
 def test_pages_of_others_may_not_change_anything(client, headers):
     reply = client.post("/api/tables/example", headers=headers)
-    assert reply.status_code == 403, reply.text
+    assert reply.status_code == 403 and reply.headers["x-content-type-options"] == "nosniff"
     own = client.post(
         "/api/tables", params={"name": "a.csv"}, content=table(),
         headers={"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"},
@@ -308,7 +355,7 @@ def test_pages_of_others_may_not_change_anything(client, headers):
 def test_answers_say_what_a_browser_may_do(client):
     page = client.get("/")
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    assert "http" not in re.sub(r"http://www.w3.org/2000/svg", "", client.get("/page.js").text)
+    assert "http" not in re.sub(r"http://www.w3.org/2000/svg", "", client.get("/page/page.js").text)
     assert not re.search(r"(src|href)=\"(?!/|data:)", page.text)
     docs = client.get("/docs")
     assert docs.status_code == 200 and not re.search(r"(src|href)=\"https?:", docs.text)
@@ -334,6 +381,47 @@ def test_jobs_wait_their_turn_and_can_be_cancelled(client):
     assert finished(client, first)["state"] == "cancelled"
     assert finished(client, waiting[2])["state"] == "done"
     assert client.get(f"/api/jobs/{first['id']}/files/filled").status_code == 404
+
+
+def test_a_job_that_trains_no_network_is_cancelled_too_and_may_take_only_so_long(client):
+    told = client.post("/api/tables/example").json()
+    where = f"/api/tables/{told['id']}/fill"
+    slow = client.post(where, json={"method": "mice"}).json()
+    while client.get(f"/api/jobs/{slow['id']}").json()["doing"] != "trying mice":
+        time.sleep(0.05)
+    client.delete(f"/api/jobs/{slow['id']}")
+    assert finished(client, slow, within=5)["state"] == "cancelled"
+    with running(Limits(job_minutes=0.05)) as address, visitor(address) as other:
+        told = other.post("/api/tables/example").json()
+        job = other.post(f"/api/tables/{told['id']}/fill", json={"method": "mice"}).json()
+        job = finished(other, job, within=20)
+        assert job["state"] == "failed" and "0.05 minutes" in job["error"]
+
+
+def test_a_job_whose_table_is_forgotten_ends_and_leaves_nothing(tmp_path):
+    (tmp_path / "a.csv").write_bytes(table())
+    shelf, begun, left = Shelf(Limits()), threading.Event(), []
+
+    def work(job):
+        job.folder.mkdir()
+        left.append(job.folder)
+        begun.set()
+        while job.wanted:
+            time.sleep(0.01)
+        raise CancelledError
+
+    jobs = Jobs(Limits(), shelf, work)
+    held, other = (shelf.keep("a.csv", tmp_path / "a.csv") for _ in range(2))
+    jobs.add(held, "fill", None)
+    begun.wait(5)
+    waiting = jobs.add(other, "fill", None)
+    assert jobs.ahead(waiting) == 1
+    jobs.forget(held)
+    while waiting.state == "waiting":
+        time.sleep(0.01)
+    assert not left[0].exists()
+    jobs.close()
+    shelf.close()
 
 
 def test_what_cannot_be_done_is_refused_before_it_waits(client):
@@ -381,7 +469,7 @@ def test_tables_are_forgotten_after_a_while_and_at_the_end(tmp_path):
     shelf = Shelf(Limits(keep_minutes=10), clock=lambda: now[0])
     (tmp_path / "a.csv").write_bytes(table())
     old, used, busy = (shelf.keep("a.csv", tmp_path / "a.csv") for _ in range(3))
-    busy.busy = 1
+    busy.jobs = 1
     now[0] = 9 * 60
     shelf.get(used.id)
     now[0] = 11 * 60
@@ -400,7 +488,7 @@ def test_the_shelf_is_full_at_some_time(tmp_path):
     shelf = Shelf(Limits(tables=1))
     jobs = Jobs(Limits(), shelf, lambda job: None)
     held = shelf.keep("a.csv", tmp_path / "a.csv")
-    with pytest.raises(Exception, match="1 tables are kept"):
+    with pytest.raises(TooMuchError, match="1 tables are kept"):
         shelf.keep("a.csv", tmp_path / "a.csv")
     job = jobs.add(held, "fill", None)
     jobs.forget(held)

@@ -105,5 +105,11 @@ def missing_over_time(cube: xr.DataArray, axis: str, columns: int) -> NDArray[np
     if axis == "location":  # what nobody ever measured would hide when stations dropped out
         cube = cube.isel(measurement=fillable(cube) if fillable(cube).any() else slice(None))
     missing = cube.isnull().mean(other).transpose(axis, "time").to_numpy()
-    edges = np.linspace(0, missing.shape[1], min(columns, missing.shape[1]) + 1).astype(int)
+    edges = time_parts(cube, columns)
     return np.add.reduceat(missing, edges[:-1], axis=1) / np.diff(edges)
+
+
+def time_parts(cube: xr.DataArray, columns: int) -> NDArray[np.int64]:
+    """The first step of each of so many stretches of time, about equally long, and the end."""
+    steps = cube.sizes["time"]
+    return np.linspace(0, steps, min(columns, steps) + 1).astype(np.int64)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from cdsa.serving.limits import Limits
 
 
 def serve(
@@ -14,17 +14,21 @@ def serve(
     ),
     host: Annotated[
         str, typer.Option("--host", help="Where to listen; this machine only, if not given.")
-    ] = LOOPBACK[0],
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="With --host: a name that the page is reached by."),
+    ] = None,
     megabytes: Annotated[
         float, typer.Option("--megabytes", help="Largest table that may be sent.", metavar="N")
-    ] = 50.0,
+    ] = Limits.megabytes,
     minutes: Annotated[
         float, typer.Option("--minutes", help="Longest training of a job.", metavar="N")
-    ] = 30.0,
+    ] = Limits.training_minutes,
     keep: Annotated[
         float,
         typer.Option("--keep", help="Minutes after which unused tables are gone.", metavar="N"),
-    ] = 120.0,
+    ] = Limits.keep_minutes,
 ) -> None:
     """Fill and forecast tables in a browser: a page, and a REST API underneath (/docs)."""
     import contextlib
@@ -36,14 +40,20 @@ def serve(
     from cdsa.cli import show
     from cdsa.errors import ConfigError, MissingExtraError
 
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "fastapi_offline", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtraError("the page", package, "web")
     import uvicorn
 
-    from cdsa.serving import Limits, make_app
+    from cdsa.serving.api import make_app
+    from cdsa.serving.guard import LOOPBACK
 
-    limits = Limits(megabytes=megabytes, training_minutes=minutes, keep_minutes=keep)
+    limits = Limits(
+        megabytes=megabytes,
+        training_minutes=minutes,
+        job_minutes=max(Limits.job_minutes, 2 * minutes),
+        keep_minutes=keep,
+    )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         bound = socket.create_server((host, port), family=family)
@@ -52,11 +62,13 @@ def serve(
             f"cannot listen on {host}, port {port}: {bad.strerror or bad}. Choose another with "
             "--port, or --port 0 for any free one"
         ) from bad
+    hosts = LOOPBACK
     if host not in LOOPBACK:
         show.note("everyone who reaches this machine can use the page; there are no passwords")
+        hosts += (host, socket.gethostname(), *(name or ()))
     where = f"[{host}]" if ":" in host else host
     show.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
-    app = make_app(limits, hosts=LOOPBACK if host in LOOPBACK else ())
+    app = make_app(limits, hosts=tuple(dict.fromkeys(one.lower() for one in hosts)))
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
     )
@@ -68,5 +80,5 @@ def serve(
     try:
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[bound])
-    finally:
-        app.state.close()
+    finally:  # a server that was stopped before its life was over leaves nothing either
+        app.state.desk.close()

@@ -29,7 +29,7 @@ from cdsa.method.guard import (
 from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.learning import learn
 from cdsa.method.network import Axes, Network, refuse_too_many
-from cdsa.method.reasons import Reasons, explain, find_cell
+from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
 from cdsa.models.axes import Sizes
 from cdsa.results import Value
 from cdsa.train.loop import TrainConfig
@@ -122,7 +122,7 @@ class Neural:
         return NeuralFiller(
             station_means=means.mean("time"),
             means=means.mean(("time", "location")),
-            method=self,
+            method=replace(self, run=Run()),  # who accompanied it has no part in what was learnt
             network=network,
             axes=Axes.of(cube),
         )
@@ -265,6 +265,11 @@ class NeuralFiller(Guard):
         if self.network is None:
             raise ConfigError("there was too little to learn from: every value is a mean")
         return explain(self, self.network.placed(cube), cube, cell)
+
+    @property
+    def explains(self) -> bool:
+        """Whether it can say where its values come from."""
+        return self.network is not None and isinstance(self.network.model, Reasoning)
 
     def acquainted(self, cube: xr.DataArray) -> Self:
         """The same, with all that can be known of the stations of this cube."""

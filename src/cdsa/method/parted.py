@@ -1,7 +1,7 @@
 """Several fillers for one cube, each for a part of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -81,6 +81,19 @@ def part_of(filler: Filler, location: str, measurement: str) -> Filler:
     if isinstance(filler, ByMeasurement):
         return filler.others.get(measurement, filler.own)
     return filler
+
+
+def explaining(filler: Filler) -> Filler | None:
+    """The same with only what can explain its values, if anything can."""
+    if isinstance(filler, ByPlace):
+        own, places = explaining(filler.own), explaining(filler.places)
+        return replace(filler, own=own, places=places) if own or places else None  # type: ignore[arg-type]
+    if isinstance(filler, ByMeasurement):
+        own = explaining(filler.own)
+        others = {name: explaining(other) for name, other in filler.others.items()}
+        some = own or any(others.values())
+        return replace(filler, own=own, others=others) if some else None  # type: ignore[arg-type]
+    return filler if getattr(filler, "explains", False) else None
 
 
 def _told(

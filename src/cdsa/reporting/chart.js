@@ -4,21 +4,63 @@
 // {times, count, zone}); `here` is the element that reads out the step pointed at; `pick(step)` is
 // called when a step is clicked, or Enter is pressed on it.
 //
+// It listens until `end()` is called.
+//
 // What it draws, with `draw(series)`: {unit, value, isFilled, at, lowEnd, highEnd, turns} of typed
 // arrays; `at` is the place of a filled step in lowEnd and highEnd. `marks(list)`: {step, share,
 // other} to be highlighted, `other` if they are cells of other series.
+const cdsaTicks = (from, to, most) => {  // moments worth a mark between two, and their words
+  const HOUR = 3600, DAY = 24 * HOUR;
+  const word = (moment, ...part) => new Date(1000 * moment).toISOString().replace("T", " ").slice(...part);
+  const each = [1, 5, 15, 30, 60, 300, 900, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY]
+    .find((seconds) => (to - from) / seconds <= most);
+  const found = [];
+  if (each) {
+    const part = each < 60 ? [11, 19] : each < DAY ? [5, 16] : [0, 10];
+    for (let moment = Math.ceil(from / each) * each; moment <= to; moment += each) {
+      found.push([moment, word(moment, ...part)]);
+    }
+    return found;
+  }
+  const months = [1, 2, 3, 6, 12, 24, 60, 120, 240].find((n) => (to - from) / (n * 30.4 * DAY) <= most) || 600;
+  const start = new Date(1000 * from);
+  for (let n = 12 * start.getUTCFullYear() + start.getUTCMonth(); ; n++) {
+    const moment = Date.UTC(Math.floor(n / 12), n % 12) / 1000;
+    if (moment > to) return found;
+    if (moment >= from && n % months === 0) found.push([moment, word(moment, 0, months < 12 ? 7 : 4)]);
+  }
+};
 const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unused-vars
   "use strict";
   const timeAt = told.times ? (i) => told.times[i] : (i) => told.first + i * told.step;
   const view = { from: 0, to: told.count };
-  let series = null, cursor = null, picked = null, marked = [];
+  let series = null, cursor = null, picked = null, marked = [], due = false;
+  const life = new AbortController(), { signal } = life;
 
+  const stepOf = (moment) => {  // the step at a moment, or the share of the way to the next one
+    if (!told.times) return (moment - told.first) / told.step;
+    let low = 0, high = told.count - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (told.times[middle] <= moment) low = middle;
+      else high = middle;
+    }
+    return low + (moment - told.times[low]) / (told.times[high] - told.times[low] || 1);
+  };
   const plain = (i) => new Date(1000 * timeAt(i)).toISOString().slice(0, 16).replace("T", " ");
   const stamp = (i) => plain(i) + (told.zone ? ` ${told.zone}` : "");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const number = (x) => (Number.isFinite(x) ? Number(x.toPrecision(5)).toString() : "-");
 
-  const draw = () => {
+  const draw = () => {  // once a frame, however often it is asked for
+    if (due) return;
+    due = true;
+    requestAnimationFrame(() => {
+      due = false;
+      if (!signal.aborted) paint();
+    });
+  };
+  const paint = () => {
     const box = canvas.getBoundingClientRect(), dots = window.devicePixelRatio || 1;
     canvas.width = Math.round(box.width * dots);
     canvas.height = Math.round(box.height * dots);
@@ -56,12 +98,11 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
     }
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    const labels = Math.max(2, Math.floor((right - left) / 130));
-    for (let n = 0; n <= labels; n++) {
-      const i = Math.min(told.count - 1, Math.round(view.from + (n / labels) * (view.to - view.from)));
-      const wide = timeAt(Math.max(first, last - 1)) - timeAt(first) > 4 * 86400;
-      const text = wide ? plain(i).slice(0, 10) : plain(i).slice(5);
-      pen.fillText(text, Math.min(right - 34, Math.max(left + 34, x(i))), bottom + 8);
+    const ends = [timeAt(first), timeAt(Math.max(first, last - 1))];
+    for (const [moment, text] of cdsaTicks(...ends, Math.max(2, Math.floor((right - left) / 110)))) {
+      const at = x(stepOf(moment));
+      pen.beginPath(); pen.moveTo(at, bottom); pen.lineTo(at, bottom + 4); pen.stroke();
+      if (at > left + 20 && at < right - 30) pen.fillText(text, at, bottom + 8);
     }
     pen.save();
     pen.beginPath(); pen.rect(left, top, right - left, bottom - top); pen.clip();
@@ -78,17 +119,31 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
         }
       }
     }
+    const crowded = (last - first) / (right - left) > 4;  // steps a dot: lows and highs say it all
     const line = (wanted, style, width) => {  // a piece belongs to the gap if either end is filled
       pen.strokeStyle = pen.fillStyle = style;
       pen.lineWidth = width;
       pen.beginPath();
+      let dot = -1, least = 0, most = 0;
       for (let i = Math.max(0, first - 1); i < Math.min(last, told.count - 1); i++) {
         const filled = Boolean(series.isFilled[i] || series.isFilled[i + 1]);
         if (filled !== wanted) continue;
-        if (!Number.isFinite(series.value[i]) || !Number.isFinite(series.value[i + 1])) continue;
-        pen.moveTo(x(i), y(series.value[i]));
-        pen.lineTo(x(i + 1), y(series.value[i + 1]));
+        const one = series.value[i], next = series.value[i + 1];
+        if (!Number.isFinite(one) || !Number.isFinite(next)) continue;
+        if (!crowded) {
+          pen.moveTo(x(i), y(one));
+          pen.lineTo(x(i + 1), y(next));
+          continue;
+        }
+        if (Math.floor(x(i)) !== dot) {
+          if (dot >= 0) { pen.moveTo(dot, y(least)); pen.lineTo(dot, y(most) - 0.5); }
+          dot = Math.floor(x(i));
+          least = most = one;
+        }
+        least = Math.min(least, one, next);
+        most = Math.max(most, one, next);
       }
+      if (crowded && dot >= 0) { pen.moveTo(dot, y(least)); pen.lineTo(dot, y(most) - 0.5); }
       pen.stroke();
       for (let i = first; i < last; i++) {  // what has nothing beside it is a dot
         if (Boolean(series.isFilled[i]) !== wanted || !Number.isFinite(series.value[i])) continue;
@@ -161,15 +216,16 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
     const share = (event.clientX - box.left - 58) / (box.width - 68);
     return view.from + Math.min(1, Math.max(0, share)) * (view.to - view.from);
   };
-  canvas.addEventListener("wheel", (event) => {
+  canvas.addEventListener("wheel", (event) => {  // a page can be scrolled past it
+    if (!event.ctrlKey && document.activeElement !== canvas) return;
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.25 : 0.8, stepAt(event));
-  }, { passive: false });
+  }, { passive: false, signal });
   let held = null;
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
     held = { x: event.clientX, from: view.from, to: view.to, moved: false };
-  });
+  }, { signal });
   canvas.addEventListener("pointermove", (event) => {
     if (held) {
       const wide = held.to - held.from;
@@ -180,16 +236,16 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
       cursor = Math.min(told.count - 1, Math.max(0, Math.round(stepAt(event))));
       draw();
     }
-  });
+  }, { signal });
   canvas.addEventListener("pointerup", (event) => {
     if (held && !held.moved && series && pick) {
       cursor = Math.min(told.count - 1, Math.max(0, Math.round(stepAt(event))));
       pick(cursor);
     }
     held = null;
-  });
-  canvas.addEventListener("pointercancel", () => { held = null; });
-  canvas.addEventListener("pointerleave", () => { cursor = null; draw(); });
+  }, { signal });
+  canvas.addEventListener("pointercancel", () => { held = null; }, { signal });
+  canvas.addEventListener("pointerleave", () => { cursor = null; draw(); }, { signal });
   canvas.addEventListener("keydown", (event) => {
     const wide = view.to - view.from, by = { PageUp: -0.5, PageDown: 0.5 }[event.key];
     const next = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -201,13 +257,13 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
     else if (event.key === "Enter" && pick && cursor !== null) pick(cursor);
     else return;
     event.preventDefault();
-  });
-  window.addEventListener("resize", draw);
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  }, { signal });
+  window.addEventListener("resize", draw, { signal });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
   return {
     draw: (one) => { series = one; draw(); },
     marks: (list, at) => { marked = list; picked = at === undefined ? null : at; draw(); },
     look: (from, to, at) => { if (at !== undefined) cursor = at; show(from, to); },
-    zoom, whole: () => show(0, told.count), stamp,
+    zoom, whole: () => show(0, told.count), end: () => life.abort(),
   };
 };

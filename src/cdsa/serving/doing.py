@@ -3,10 +3,11 @@
 The same functions as on the command line, in the same order.
 """
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
@@ -15,7 +16,7 @@ from cdsa import defaults, notes
 from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
 from cdsa.config import override
 from cdsa.cube import SOURCES
-from cdsa.errors import ConfigError, TableError
+from cdsa.errors import ConfigError
 from cdsa.filling import (
     check_share,
     fill_records,
@@ -25,11 +26,13 @@ from cdsa.filling import (
     split_known,
 )
 from cdsa.masks import read_hide
-from cdsa.method import Method, info_of, make_method
+from cdsa.method import Filler, Method, info_of, make_method
+from cdsa.method.parted import explaining
+from cdsa.results import Value
 from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Shelf, table_in
+from cdsa.serving.shelf import Held, Shelf, open_here, table_in
 from cdsa.sources.files import Source, save_all
 from cdsa.sources.options import ReadOptions
 from cdsa.sources.places import PLACES, Places, read_places
@@ -39,6 +42,7 @@ from cdsa.train.run import Report, Run
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0
 """That a network trains for which does not choose by itself."""
+logger = logging.getLogger("cdsa")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +118,7 @@ def refuse(ask: Ask, limits: Limits) -> None:
             f"{limits.places:,} places may be filled at a time here, but found "
             f"{len(ask.at.names):,}. Ask for some of them, or use the command line"
         )
-    _made(ask, name, Run())
+    _method_as_asked(ask, name)
 
 
 def places_in(text: str) -> Places:
@@ -130,154 +134,202 @@ def places_of(job: Job) -> Places | None:
 def source_of(job: Job, shelf: Shelf) -> Source:
     """The table of a job, with the places it fills too."""
     source, places = shelf.source(job.held), places_of(job)
-    if places is None:
-        return source
-    steps, stations, measurements = source.cube.shape
-    cells = steps * (stations + len(places.names)) * measurements
-    if cells > shelf.limits.cells:
-        raise TableError(
-            f"a table may have {shelf.limits.cells:,} cells here, but with these places it has "
-            f"{cells:,}. Ask for fewer places"
-        )
-    return source.at(places)
+    return source if places is None else source.at(places)
 
 
-def do(job: Job, shelf: Shelf, limits: Limits) -> None:
+class Teller(Protocol):
+    """Who is told how far a job is."""
+
+    def at(self, words: str, share: float | None = None) -> None:
+        """What is going on, and how much of it is done."""
+
+    def tell(self, line: str) -> None:
+        """What a visitor should know."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job as it is handed to another process."""
+
+    held: Held
+    ask: Ask
+    folder: Path
+    """Where what comes out is left."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What comes back."""
+
+    records: list[dict[str, Value]]
+    files: dict[str, Path] = field(default_factory=dict)
+    filler: Filler | None = None
+    """What explains values, if something can."""
+
+
+def task_of(job: Job, limits: Limits) -> Task:
+    """The job as it stands now: its table may be read otherwise later."""
+    assert isinstance(job.ask, Ask)
+    held = replace(job.held, reading=dict(job.held.reading))
+    return Task(held, job.ask, job.folder, limits)
+
+
+def do(task: Task, teller: Teller) -> Outcome:
     """Work off a job."""
-    job.at("reading the table")
-    source = shelf.source(job.held)
-    if isinstance(job.ask, Fill):
-        _fill(job, job.ask, source, source_of(job, shelf), limits)
-    elif isinstance(job.ask, Forecast):
-        _forecast(job, job.ask, source, limits)
-    elif isinstance(job.ask, Compare):
-        _compare(job, job.ask, source, limits)
+    teller.at("reading the table")
+    source = open_here(task.held, task.held.reading, task.limits)
+    match task.ask:
+        case Fill():
+            return _fill(task, task.ask, source, teller)
+        case Forecast():
+            return _forecast(task, task.ask, source, teller)
+        case Compare():
+            return _compare(task, task.ask, source, teller)
 
 
-def _fill(job: Job, ask: Fill, known: Source, source: Source, limits: Limits) -> None:
-    """Learn from what is known, and fill the source, which may have more places."""
-    if source is not known:
-        notes.tell_far_places(known.cube, source.cube, job.told.append)
-    to_do = plan(ask.method, known.cube, source.cube, check=ask.check, tell=job.told.append)
+def _refuse_more_cells(
+    cube: xr.DataArray, limits: Limits, *, steps: int = 0, places: int = 0
+) -> None:
+    """Refuse what would make a table larger than one may be."""
+    there, stations, measurements = cube.shape
+    cells = (there + steps) * (stations + places) * measurements
+    if cells > limits.cells:
+        raise ConfigError(
+            f"a table may have {limits.cells:,} cells here, but this one would have {cells:,}. Ask "
+            "for less, or use the command line"
+        )
+
+
+def _fill(task: Task, ask: Fill, known: Source, teller: Teller) -> Outcome:
+    """Learn from what is known, and fill that and the places that were asked for."""
+    source = known
+    if ask.at is not None:
+        _refuse_more_cells(known.cube, task.limits, places=len(ask.at.names))
+        source = known.at(ask.at)
+        notes.tell_far_places(known.cube, source.cube, teller.tell)
+    to_do = plan(ask.method, known.cube, source.cube, check=ask.check, tell=teller.tell)
     ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
-    made = _made(ask, to_do.method, _run(job), limits, known.cube)
+    made = _method_for(ask, to_do.method, known.cube, task.limits, teller)
     if to_do.hidden is None:
-        job.at(f"learning: {to_do.method}")
-    choice = carry_out(to_do, made, progress=lambda name: job.at(f"trying {name}"))
-    notes.tell_short_windows(main_part(choice.filler), job.told.append)
-    job.told += choice.told
-    job.at(f"filling with {choice.label}")
+        teller.at(f"learning: {to_do.method}")
+    choice = carry_out(to_do, made, progress=lambda name: teller.at(f"trying {name}"))
+    notes.tell_short_windows(main_part(choice.filler), teller.tell)
+    for line in choice.told:
+        teller.tell(line)
+    teller.at(f"filling with {choice.label}")
     result = fill_with(choice.filler, source.cube, interval=ask.interval)
-    notes.tell_below_zero(source.cube, result, job.told.append)
-    job.at("writing")
-    folder = job.held.path.parent
-    end = job.held.path.name.removeprefix("table")
-    _leave(job, folder, source, result, end)
-    _report(job, folder, source, result, choice)
-    job.records = fill_records(result, choice)
-    job.filler = choice.filler if hasattr(main_part(choice.filler), "explain") else None
+    notes.tell_below_zero(source.cube, result, teller.tell)
+    teller.at("writing")
+    files = _left(task, source, result)
+    files |= _report(task, source, result, choice, teller)
+    return Outcome(fill_records(result, choice), files, explaining(choice.filler))
 
 
-def _forecast(job: Job, ask: Forecast, source: Source, limits: Limits) -> None:
+def _forecast(task: Task, ask: Forecast, source: Source, teller: Teller) -> Outcome:
     past, future = split_known(source.cube, ask.known)
+    _refuse_more_cells(past, task.limits, steps=max(ask.steps, future.sizes["time"]))
     longer = source.ahead(ask.steps, future.sizes["time"])
-    notes.tell_known(past, future, ask.known, ask.steps, job.told.append)
-    made = _made(ask, ask.method, _run(job), limits, past)
-    job.at(f"learning: {ask.method}")
+    notes.tell_known(past, future, ask.known, ask.steps, teller.tell)
+    made = _method_for(ask, ask.method, past, task.limits, teller)
+    teller.at(f"learning: {ask.method}")
     filler = made.fit(past)
-    job.at("measuring the error")
-    errors = forecast_errors(filler, made, past, ask.steps, job.told.append)
-    notes.tell_short_windows(filler, job.told.append)
+    teller.at("measuring the error")
+    errors = forecast_errors(filler, made, past, ask.steps, teller.tell)
+    notes.tell_short_windows(filler, teller.tell)
     if not errors:
-        job.told.append(notes.NO_EXAM)
-    job.at(f"foreseeing with {ask.method}")
+        teller.tell(notes.NO_EXAM)
+    teller.at(f"foreseeing with {ask.method}")
     result = forecast_with(filler, past, ask.steps, future=future, interval=ask.interval)
-    job.at("writing")
-    end = job.held.path.name.removeprefix("table")
-    _leave(job, job.held.path.parent, longer, result, end)
+    teller.at("writing")
     label = str(getattr(made, "label", ask.method))
-    job.records = forecast_records(result, label, ask.steps, errors)
+    files = _left(task, longer, result)
+    return Outcome(forecast_records(result, label, ask.steps, errors), files)
 
 
-def _compare(job: Job, ask: Compare, source: Source, limits: Limits) -> None:
-    ways = [(name, info_of(name).trains) for name in ask.methods]
+def _compare(task: Task, ask: Compare, source: Source, teller: Teller) -> Outcome:
     made = [
-        _made(ask if trains else replace(ask, minutes=None), name, _run(job), limits, source.cube)
-        for name, trains in ways
+        _method_for(
+            ask if info_of(name).trains else replace(ask, minutes=None),
+            *(name, source.cube, task.limits, teller),
+        )
+        for name in ask.methods
     ]
     scores = compare(
         made, source.cube, ask.hide, repeats=ask.repeats, seed=ask.seed,
-        progress=lambda name: job.at(f"scoring {name}"),
+        progress=lambda name: teller.at(f"scoring {name}"),
     )  # fmt: skip
-    job.records = [record for scored in scores for record in scored.records()]
+    return Outcome([record for scored in scores for record in scored.records()])
 
 
-def _run(job: Job) -> Run:
-    """Progress of a training, which ends if nobody wants it any more."""
-
-    def watch(report: Report) -> None:
-        job.at(f"training, step {report.step:,}", report.done)
-
-    return Run(watch=watch)
-
-
-def _made(
-    ask: Ask,
-    name: str,
-    run: Run,
-    limits: Limits | None = None,
-    cube: xr.DataArray | None = None,
-) -> Method:
-    """The method that was asked for, as it was asked for; on this cube it trains for no longer than
-    it may."""
-    info, made = info_of(name), make_method(name)[1]
-    if not info.trains:
+def _method_as_asked(ask: Ask, name: str) -> Method:
+    """The method of this name, as it was asked for; or why it cannot be had so."""
+    made = make_method(name)[1]
+    if not info_of(name).trains:
         if ask.minutes is not None:
             raise ConfigError(f"minutes are for methods that train a network; '{name}' does not")
         return made
     network: Any = override(made, [f"seed={ask.seed}"])
     if ask.minutes is not None:
         network = override(network, ["train.epochs=none", f"train.minutes={ask.minutes}"])
-    elif limits is not None and info.name != defaults.NETWORK:  # others know no end by themselves
-        most = min(OTHERWISE_MINUTES, limits.training_minutes)
-        network = override(network, [f"train.minutes={most}"])
     if isinstance(ask, Forecast):
         network = network.foreseeing(ask.steps)
         network = network.knowing(ask.known) if ask.known else network
-    if limits is not None and cube is not None and info.name == defaults.NETWORK:
-        chosen = network.settled(cube).train.minutes
-        if chosen is not None and chosen > limits.training_minutes:
-            network = override(network, [f"train.minutes={limits.training_minutes}"])
-    done: Method = replace(network, run=run)
+    done: Method = network
     return done
 
 
-def _leave(job: Job, folder: Path, source: Source, result: xr.Dataset, end: str) -> None:
+def _method_for(ask: Ask, name: str, cube: xr.DataArray, limits: Limits, teller: Teller) -> Method:
+    """The same for this cube: it trains for no longer than it may, and tells how far it is."""
+    made: Any = _method_as_asked(ask, name)
+    if not info_of(name).trains:
+        return made  # type: ignore[no-any-return]
+    minutes = ask.minutes
+    if minutes is None:  # the default network chooses by the cube; others know no end by themselves
+        own = info_of(name).name == defaults.NETWORK
+        minutes = made.settled(cube).train.minutes if own else OTHERWISE_MINUTES
+    made = override(made, [f"train.minutes={min(minutes, limits.training_minutes)}"])
+
+    def watch(report: Report) -> None:
+        teller.at(f"training, step {report.step:,}", report.done)
+
+    done: Method = replace(made, run=Run(watch=watch))
+    return done
+
+
+def _left(task: Task, source: Source, result: xr.Dataset) -> dict[str, Path]:
     """Files for the visitor, and arrays to answer questions from."""
-    own = folder / job.id
+    own, end = task.folder, task.held.path.name.removeprefix("table")
     own.mkdir()
     filled, detail = own / f"filled{end}", own / "detail.csv"
     save_all(source, result, filled, detail=detail)
-    job.files |= {"filled": filled, "detail": detail}
     for name in ARRAYS:
         if name in result:
             np.save(own / f"{name}.npy", result[name].transpose(*source.cube.dims).to_numpy())
     words = result["source"].transpose(*source.cube.dims).to_numpy()
     coded = np.zeros(words.shape, dtype=np.uint8)
-    for number, word in enumerate(SOURCES):
-        coded[words == word] = number
+    for word in np.unique(words):
+        coded[words == word] = SOURCES.index(word)
     np.save(own / "source.npy", coded)
     np.save(own / "time.npy", result["time"].to_numpy())
-    job.files["arrays"] = own
+    return {"filled": filled, "detail": detail, "arrays": own}
 
 
-def _report(job: Job, folder: Path, source: Source, result: xr.Dataset, choice: Chosen) -> None:
-    """The report of a fill, if there is something to draw it with."""
+def _report(
+    task: Task, source: Source, result: xr.Dataset, choice: Chosen, teller: Teller
+) -> dict[str, Path]:
+    """The report of a fill, if it can be drawn; a fill is as good without."""
     if find_spec("matplotlib") is None:
-        return
+        return {}
     from cdsa.reporting import render, story_of
 
-    story = story_of(source, result, choice, name=job.held.name, command="cdsa serve")
-    path = folder / job.id / "report.html"
-    staged_text({path: render(story)}, overwrite=True)
-    job.files["report"] = path
+    story = story_of(source, result, choice, name=task.held.name, command="cdsa serve")
+    path = task.folder / "report.html"
+    try:
+        staged_text({path: render(story)}, overwrite=True)
+    except Exception:
+        logger.exception("a report could not be drawn")
+        teller.tell("the report could not be drawn; the table is filled all the same")
+        return {}
+    return {"report": path}

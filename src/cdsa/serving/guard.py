@@ -5,12 +5,15 @@ back, but it could change something, so such requests are refused. Requests to a
 than those the server is known by are refused too: somebody may have pointed his own name at it.
 """
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""This machine, by its own names."""
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 POLICY = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
@@ -31,20 +34,12 @@ A_FEW_WORDS = 1_000_000
 class Guard:
     """Refuses requests of others, and says what a browser may do with answers."""
 
-    def __init__(self, app: ASGIApp, hosts: tuple[str, ...] = ()) -> None:
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self.app, self.hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        refusal = self._refusal(scope["method"], headers)
-        status = 403
-        if refusal is None and scope["path"] != LARGE:
-            refusal, status = _too_long(headers)
-        if refusal is not None:
-            await JSONResponse({"detail": refusal}, status_code=status)(scope, receive, send)
             return
 
         async def send_guarded(message: Message) -> None:
@@ -57,12 +52,22 @@ class Guard:
                     told["Cache-Control"] = "no-store"
             await send(message)
 
-        await self.app(scope, receive, send_guarded)
+        headers = Headers(scope=scope)
+        refusal, status = self._refusal(scope["method"], headers), 403
+        if refusal is None and scope["path"] != LARGE:
+            refusal, status = _too_long(headers)
+        answer = self.app
+        if refusal is not None:
+            answer = JSONResponse({"detail": refusal}, status_code=status)
+        await answer(scope, receive, send_guarded)
 
     def _refusal(self, method: str, headers: Headers) -> str | None:
         host = headers.get("host", "")
-        if self.hosts and _name(host) not in self.hosts:
-            return f"this server is known as {', '.join(self.hosts)}, not as '{_name(host)}'"
+        if _name(host) not in self.hosts and not _is_address(_name(host)):
+            return (
+                f"this server is known as {', '.join(self.hosts)}, not as '{_name(host)}'. Start "
+                f"it with --name {_name(host)} if that is right"
+            )
         if method in HARMLESS:
             return None
         origin = headers.get("origin")
@@ -83,14 +88,23 @@ def _too_long(headers: Headers) -> tuple[str | None, int]:
     return None, 200
 
 
+def _is_address(name: str) -> bool:
+    """Whether a host is named by its number, which nobody can point elsewhere."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _name(host: str) -> str:
     """A host name without its port."""
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")
-    return host.partition(":")[0]
+    return host.partition(":")[0].lower()
 
 
 def _policy(path: str) -> str:
     if path.startswith("/api/jobs/") and path.endswith("/files/report"):
         return REPORT
-    return DOCS if path in ("/docs", "/redoc", "/docs/oauth2-redirect") else POLICY
+    return DOCS if path == "/docs" else POLICY

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,8 +18,8 @@ from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
 
 Kind = Literal["fill", "forecast", "score"]
-logger = logging.getLogger("cdsa")
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+logger = logging.getLogger("cdsa")
 
 
 class CancelledError(Exception):
@@ -54,9 +54,14 @@ class Job:
     """What can be fetched, by its name."""
 
     filler: Filler | None = None
-    """What filled it, if that can explain its values."""
+    """What explains its values, if something can."""
 
     wanted: bool = True
+
+    @property
+    def folder(self) -> Path:
+        """Where what comes out is kept, beside the table."""
+        return self.held.path.parent / self.id
 
     @property
     def seconds(self) -> float:
@@ -65,11 +70,10 @@ class Job:
             return 0.0
         return (self.ended or time.monotonic()) - self.began
 
-    def at(self, doing: str, share: float | None = None) -> None:
-        """Say what is going on; ends here if nobody wants it any more."""
-        if not self.wanted:
-            raise CancelledError
-        self.doing, self.share = doing, share
+    @property
+    def bytes(self) -> int:
+        """What came out takes on disk."""
+        return sum(path.stat().st_size for path in self.folder.glob("*") if path.is_file())
 
 
 Work = Callable[[Job], None]
@@ -82,6 +86,7 @@ class Jobs:
         self.limits, self.shelf, self.work = limits, shelf, work
         self._all: dict[str, Job] = {}
         self._queue: deque[Job] = deque()
+        self._running: Job | None = None
         self._turn = threading.Condition()
         self._open = True
         self._worker = threading.Thread(target=self._loop, name="cdsa-jobs", daemon=True)
@@ -96,7 +101,7 @@ class Jobs:
                     "later"
                 )
             job = Job(secrets.token_urlsafe(24), held, kind, ask)
-            held.busy += 1
+            held.jobs += 1
             self._all[job.id] = job
             self._queue.append(job)
             self._turn.notify()
@@ -113,11 +118,12 @@ class Jobs:
     def ahead(self, job: Job) -> int:
         """How many jobs come before it, the running one among them."""
         with self._turn:
-            running = sum(one.state == "running" for one in self._jobs())
-            return running + self._queue.index(job) if job in self._queue else 0
+            if job not in self._queue:
+                return 0
+            return self._queue.index(job) + (self._running is not None)
 
     def cancel(self, job: Job) -> None:
-        """Take it out of the queue, or end it at its next step."""
+        """Take it out of the queue, or end it if it runs."""
         with self._turn:
             job.wanted = False
             if job in self._queue:
@@ -126,16 +132,15 @@ class Jobs:
 
     def forget(self, held: Held) -> None:
         """Forget all jobs about a table."""
-        for job in [one for one in self._jobs() if one.held is held]:
+        mine = [one for one in self._jobs() if one.held is held]
+        for job in mine:
             self.cancel(job)
-            self._drop(job)
+        self._drop(mine)
 
     def sweep(self) -> None:
         """Forget what is old, and the jobs about it."""
         self.shelf.sweep()
-        for job in self._jobs():
-            if not self.shelf.has(job.held.id):
-                self._all.pop(job.id, None)
+        self._drop([job for job in self._jobs() if not self.shelf.has(job.held.id)])
 
     def close(self) -> None:
         """Work nothing off any more."""
@@ -158,37 +163,47 @@ class Jobs:
                     self._turn.wait()
                 if not self._open:
                     return
-                job = self._queue.popleft()
+                job = self._running = self._queue.popleft()
                 job.state, job.began = "running", time.monotonic()
-            self._run(job)
+            state, error = self._outcome(job)
+            with self._turn:
+                self._running = None
+                self._end(job, state, error)
+            self._drop(self._too_many(job))
 
-    def _run(self, job: Job) -> None:
+    def _outcome(self, job: Job) -> tuple[State, str | None]:
+        """How a job ends."""
         try:
             self.work(job)
         except CancelledError:
-            self._end(job, "cancelled")
+            return "cancelled", None
         except CdsaError as bad:
-            self._end(job, "failed", str(bad))
-        except MemoryError:
-            self._end(job, "failed", "this takes more memory than there is. Send a smaller table")
+            return "failed", str(bad)
         except Exception as bad:
             logger.exception("a job failed")
-            self._end(job, "failed", f"this should not happen: {type(bad).__name__}: {bad}")
-        else:
-            self._end(job, "done")
+            return "failed", f"this should not happen: {type(bad).__name__}: {bad}"
+        return "done", None
 
     def _end(self, job: Job, state: State, error: str | None = None) -> None:
-        with self._turn:
-            job.error, job.ended, job.share = error, time.monotonic(), None
-            job.held.busy -= 1
-            job.state = state
-            over = [one for one in self._jobs() if one.ended is not None]
-            of_its_table = [one for one in over if one.held is job.held]
-            for old in (*of_its_table[: -self.limits.of_a_table], *over[: -self.limits.results]):
-                self._drop(old)
+        job.error, job.ended, job.share = error, time.monotonic(), None
+        job.held.jobs -= 1
+        job.state = state
 
-    def _drop(self, job: Job) -> None:
-        """Forget a job and what came out."""
-        self._all.pop(job.id, None)
-        if "arrays" in job.files:
-            shutil.rmtree(job.files["arrays"], ignore_errors=True)
+    def _too_many(self, last: Job) -> list[Job]:
+        """The oldest jobs of which no more results can be kept, now that one has ended."""
+        over = [one for one in self._jobs() if one.ended is not None]
+        of_its_table = [one for one in over if one.held is last.held]
+        old = [*of_its_table[: -self.limits.of_a_table], *over[: -self.limits.results]]
+        kept = [one for one in over if one not in old and one is not last]
+        large = last.bytes + sum(one.bytes for one in kept)
+        while kept and large > 1e6 * self.limits.result_megabytes:
+            old.append(kept.pop(0))
+            large -= old[-1].bytes
+        return old if last.id in self._all else [*old, last]
+
+    def _drop(self, jobs: Iterable[Job]) -> None:
+        """Forget jobs and what came out."""
+        for job in jobs:
+            self._all.pop(job.id, None)
+            if job is not self._running:  # what it leaves behind is taken away when it ends
+                shutil.rmtree(job.folder, ignore_errors=True)

@@ -12,20 +12,33 @@ class Limits:
     megabytes: float = 50.0
     """Of one table."""
 
-    cells: int = 20_000_000
-    """Of one table when it is a cube: time steps x stations x measurements."""
+    columns: int = 5_000
+    """Of one table."""
 
-    places: int = 1000
+    cells: int = 20_000_000
+    """Of one table when it is a cube, with what it is carried forward by and the places that are
+    added to it: time steps x stations x measurements."""
+
+    places: int = 1_000
     """Without a sensor, that one job may fill."""
 
     tables: int = 300
     """Kept at the same time."""
 
-    total_megabytes: float = 1000.0
+    total_megabytes: float = 1_000.0
     """Of all tables that are kept, as they were sent."""
+
+    sending_minutes: float = 10.0
+    """That sending one table may take."""
 
     queue: int = 20
     """Jobs that may wait."""
+
+    job_minutes: float = 60.0
+    """That one job may take."""
+
+    training_minutes: float = 30.0
+    """That it may train for."""
 
     results: int = 60
     """Jobs of which the results are kept; the oldest are forgotten first."""
@@ -33,8 +46,8 @@ class Limits:
     of_a_table: int = 5
     """Such jobs about the same table."""
 
-    training_minutes: float = 30.0
-    """That one job may train for."""
+    result_megabytes: float = 4_000.0
+    """Of all results that are kept, but for the last one."""
 
     keep_minutes: float = 120.0
     """After which a table that nobody asked for is forgotten."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import SOURCES, angle_flags, has_places, unit_of
 from cdsa.errors import unknown
-from cdsa.inspection import inspect_cube
+from cdsa.inspection import inspect_cube, missing_over_time, time_parts
 from cdsa.method.parted import part_of
 from cdsa.serving import answers
 from cdsa.serving.jobs import Job
@@ -31,7 +31,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
     cube, clock = source.cube, source.content.clock
     seen = inspect_cube(cube, most=LONGEST)
     placed = has_places(cube)
-    missing = cube.isnull().mean(("time", "measurement")).to_numpy()
+    missing = missing_over_time(cube, "location", 1)[:, 0]
     stations = [
         answers.Station(
             name=str(name),
@@ -96,17 +96,12 @@ def gaps(source: Source, measurement: str | None) -> answers.Gaps:
     cube = source.cube
     if measurement is not None:
         cube = cube.isel(measurement=[_number_of(cube, "measurement", measurement)])
-    missing = cube.isnull().mean("measurement").to_numpy()
-    steps = len(missing)
-    starts = np.unique(np.arange(min(PARTS, steps)) * steps // min(PARTS, steps))
-    sums = np.add.reduceat(missing, starts, axis=0)
-    lengths = np.diff(np.append(starts, steps))[:, None]
-    shares = np.rint(100 * sums / lengths).astype(int)
+    shares = missing_over_time(cube, "location", PARTS)
     return answers.Gaps(
         measurement=measurement,
-        first=source.content.clock.write(cube["time"].to_numpy()[starts]),
+        first=source.content.clock.write(cube["time"].to_numpy()[time_parts(cube, PARTS)[:-1]]),
         stations=[str(name) for name in cube["location"].to_numpy()],
-        missing=shares.T.tolist(),
+        missing=np.rint(100 * shares).astype(int).tolist(),
     )
 
 
@@ -171,9 +166,10 @@ def filled_cells(
 
 
 def reasons(
-    job: Job, source: Source, time: str, location: str, measurement: str, top: int
+    job: Job, source: Source, moment: str | int, location: str, measurement: str, top: int
 ) -> answers.ReasonsAnswer:
-    """Where a value that a job filled comes from."""
+    """Where a value that a job filled comes from; its moment is a stamp, or the number of a
+    step."""
     filler: Any = job.filler and part_of(job.filler, location, measurement)
     if not hasattr(filler, "explain"):
         raise NotThereError(
@@ -181,10 +177,13 @@ def reasons(
             "filled by another method"
         )
     clock, cube = source.content.clock, source.cube
-    told = filler.explain(cube, clock.read(time), location, measurement)
     times = cube["time"].to_numpy()
+    if isinstance(moment, int) and moment >= len(times):
+        raise NotThereError(f"the table has {len(times):,} steps, but found {moment:,}")
+    at = clock.read(moment) if isinstance(moment, str) else times[moment]
+    told = filler.explain(cube, at, location, measurement)
     return answers.ReasonsAnswer(
-        time=time,
+        time=clock.write(np.array([at]))[0],
         location=location,
         measurement=measurement,
         value=_plain(told.value),

@@ -5,7 +5,9 @@ with says how it is read. Tables that nobody asks for are forgotten after a whil
 when the server ends.
 """
 
+import asyncio
 import gzip
+import re
 import secrets
 import shutil
 import tempfile
@@ -16,12 +18,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from cdsa.errors import CdsaError, TableError
 from cdsa.serving.limits import Limits
 from cdsa.sources.files import Source, open_source, open_table
+from cdsa.sources.read import SEPARATORS
+from cdsa.sources.tables import Table
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 """What may be sent; all of it is parsed as data."""
@@ -30,6 +35,8 @@ UNPACKED = 8
 """How many times larger a packed table may become."""
 BYTES_OF_AN_ENTRY = 8
 """In memory, at the least."""
+MOST_HEADER = 4_000_000
+"""Bytes of a first line that are looked at."""
 
 
 class NotThereError(CdsaError):
@@ -56,8 +63,26 @@ class Held:
     """How it is read, by the names of `cdsa.open_source`."""
 
     touched: float = 0.0
-    busy: int = 0
-    """Jobs that are about it, waiting or running: it is not forgotten meanwhile."""
+    jobs: int = 0
+    """That are about it, waiting or running: it is not forgotten meanwhile."""
+
+
+class Opened(NamedTuple):
+    """A table that was read, and the memory it takes."""
+
+    source: Source
+    bytes: int
+
+
+def _bytes_of(source: Source) -> int:
+    """What an open table takes, about: its cube, and its entries to write them again."""
+    frame = source.content.frame if isinstance(source.content, Table) else None
+    entries = 0 if frame is None else int(frame.memory_usage(deep=True).sum())
+    return int(source.cube.nbytes) + entries
+
+
+def _key(held: Held, reading: dict[str, object]) -> tuple[str, str]:
+    return held.id, repr(sorted(reading.items()))
 
 
 class Shelf:
@@ -67,7 +92,7 @@ class Shelf:
         self.limits, self.clock = limits, clock
         self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
         self._held: dict[str, Held] = {}
-        self._opened: dict[tuple[str, str], Source] = {}
+        self._opened: dict[tuple[str, str], Opened] = {}
         self._lock = threading.Lock()
         self._coming: list[Held] = []
 
@@ -81,13 +106,23 @@ class Shelf:
     async def take(self, name: str, chunks: AsyncIterator[bytes]) -> Held:
         """Keep what is sent, if it is not too much."""
         with self._arriving(name) as held:
-            with held.path.open("wb") as file:
-                async for chunk in chunks:
-                    self._count(held, len(chunk))
-                    file.write(chunk)
+            try:
+                async with asyncio.timeout(60 * self.limits.sending_minutes):
+                    await self._write(held, chunks)
+            except TimeoutError:
+                raise TooMuchError(
+                    f"a table must arrive within {self.limits.sending_minutes:g} minutes, but this "
+                    "one did not. Send it again, packed as .csv.gz if the way is slow"
+                ) from None
             if not held.size:
                 raise TableError(f"'{held.name}' is empty")
         return held
+
+    async def _write(self, held: Held, chunks: AsyncIterator[bytes]) -> None:
+        with held.path.open("wb") as file:
+            async for chunk in chunks:
+                self._count(held, len(chunk))
+                file.write(chunk)
 
     def keep(self, name: str, path: Path) -> Held:
         """Keep a copy of a file that is here already."""
@@ -108,16 +143,28 @@ class Shelf:
     def source(self, held: Held) -> Source:
         """The table, read; the last ones are kept open for the next question, as many as take no
         more memory together than a single one may."""
-        key = (held.id, repr(sorted(held.reading.items())))
+        reading = held.reading
+        key = _key(held, reading)
         with self._lock:
             if key in self._opened:
                 self._opened[key] = self._opened.pop(key)
-                return self._opened[key]
-        source = open_here(held, held.reading, self.limits)
+                return self._opened[key].source
+        return self._opened_anew(held, reading)
+
+    def read_again(self, held: Held, reading: dict[str, object]) -> Source:
+        """The table, read with other options from now on; if it cannot be, nothing changes."""
+        source = self._opened_anew(held, reading)
+        held.reading = reading
+        return source
+
+    def _opened_anew(self, held: Held, reading: dict[str, object]) -> Source:
+        source = open_here(held, reading, self.limits)
+        opened = Opened(source, _bytes_of(source))
         with self._lock:
             if held.id in self._held:
-                self._opened[key] = source
-                while len(self._opened) > 1 and self._open_bytes() > UNPACKED * self.limits.bytes:
+                self._opened[_key(held, reading)] = opened
+                most = UNPACKED * self.limits.bytes
+                while len(self._opened) > 1 and sum(o.bytes for o in self._opened.values()) > most:
                     self._opened.pop(next(iter(self._opened)))
         return source
 
@@ -140,14 +187,7 @@ class Shelf:
 
     def _old(self, held: Held) -> bool:
         """Whether nobody has asked for it in a while."""
-        return not held.busy and held.touched < self.clock() - 60 * self.limits.keep_minutes
-
-    def _open_bytes(self) -> int:
-        """What open tables take, about: their cubes, and their entries to write them again."""
-        sizes = {key: held.size for key, held in self._held.items()}
-        return sum(
-            source.cube.nbytes + sizes.get(key, 0) for (key, _), source in self._opened.items()
-        )
+        return not held.jobs and held.touched < self.clock() - 60 * self.limits.keep_minutes
 
     def has(self, key: str) -> bool:
         """Whether a table is kept, without asking for it."""
@@ -211,6 +251,7 @@ def end_of(name: str) -> str:
 def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
     """Read a table with these options; messages call it by the name it was sent with."""
     _refuse_swollen(held, limits)
+    _refuse_wide(held, limits)
     text = reading.get("locations")
     places = {} if text is None else {"locations": table_in(str(text), "the coordinates")}
     with _called(held.path, held.name):
@@ -232,7 +273,8 @@ def _called(path: Path, name: str) -> Iterator[None]:
     try:
         yield
     except CdsaError as bad:
-        bad.args = (str(bad).replace(str(path), name).replace(path.name, name),)
+        either = "|".join(map(re.escape, (str(path), path.name)))
+        bad.args = (re.sub(either, lambda _: name, str(bad)),)
         raise
 
 
@@ -246,17 +288,59 @@ def _refuse_swollen(held: Held, limits: Limits) -> None:
                 while large <= most and (part := file.read(1 << 20)):
                     large += len(part)
         elif held.path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            groups = parquet.ParquetFile(held.path).metadata
-            large = sum(
-                groups.row_group(number).total_byte_size for number in range(groups.num_row_groups)
-            )
-            # a column that says the same again and again takes no room in the file
-            large = max(large, BYTES_OF_AN_ENTRY * groups.num_rows * groups.num_columns)
+            large = _unpacked(held.path, most)
     except (OSError, EOFError, ValueError, ImportError, zlib.error):
         return  # reading it will say what is wrong
     if large > most:
         raise TooLargeError(
             f"unpacked, a table may have {most / 1e6:,.0f} MB here, but '{held.name}' has more"
+        )
+
+
+def _unpacked(path: Path, most: int) -> int:
+    """What a Parquet file takes in memory, about; text that is said again and again takes hardly
+    any room in the file. Looks no further than to what is too much."""
+    from pyarrow import compute, parquet, types
+
+    file = parquet.ParquetFile(path)
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    entries = sum(
+        group.column(number).num_values for group in groups for number in range(group.num_columns)
+    )
+    large = max(sum(group.total_byte_size for group in groups), BYTES_OF_AN_ENTRY * entries)
+    schema = file.schema_arrow
+    text = [
+        one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)
+    ]
+    if not text or large > most:
+        return int(large)
+    once = parquet.ParquetFile(path, read_dictionary=text)
+    for batch in once.iter_batches(columns=text):
+        for column in batch.columns:
+            lengths = compute.binary_length(column.dictionary).take(column.indices)
+            large += compute.sum(lengths).as_py() or 0
+        if large > most:
+            break
+    return int(large)
+
+
+def _refuse_wide(held: Held, limits: Limits) -> None:
+    """Refuse a table of very many columns, each of which takes its time to be understood."""
+    try:
+        if held.path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            columns = parquet.ParquetFile(held.path).metadata.num_columns
+        else:
+            with (
+                gzip.open(held.path) if held.path.suffix == ".gz" else held.path.open("rb") as file
+            ):
+                first = file.readline(MOST_HEADER)
+            columns = 1 + max(first.count(mark.encode()) for mark in SEPARATORS)
+    except (OSError, EOFError, ValueError, ImportError, zlib.error):
+        return  # reading it will say what is wrong
+    if columns > limits.columns:
+        raise TooLargeError(
+            f"a table may have {limits.columns:,} columns here, but '{held.name}' has {columns:,}. "
+            "Bring it to one row per time and station"
         )

@@ -28,6 +28,15 @@ class Report:
 Watch = Callable[[Report], None]
 
 
+def nobody(told: object) -> None:
+    """Takes no notice."""
+
+
+def never() -> bool:
+    """Wants no end."""
+    return False
+
+
 @dataclass(frozen=True)
 class Run:
     """How a training is accompanied; changes nothing of what is learnt but for the device."""
@@ -38,7 +47,7 @@ class Run:
     folder: Path | None = None
     """Where the run is written down, to be gone on with."""
 
-    watch: Watch = lambda report: None
-    stop: Callable[[], bool] = lambda: False
-    start: Callable[[object], None] = lambda method: None
+    watch: Watch = nobody
+    stop: Callable[[], bool] = never
+    start: Callable[[object], None] = nobody
     """Told of the method when its training begins."""

@@ -99,7 +99,7 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
     pen.textAlign = "center";
     pen.textBaseline = "top";
     const ends = [timeAt(first), timeAt(Math.max(first, last - 1))];
-    for (const [moment, text] of cdsaTicks(...ends, Math.max(2, Math.floor((right - left) / 110)))) {
+    for (const [moment, text] of cdsaTicks(...ends, Math.max(2, Math.floor((right - left) / 80)))) {
       const at = x(stepOf(moment));
       pen.beginPath(); pen.moveTo(at, bottom); pen.lineTo(at, bottom + 4); pen.stroke();
       if (at > left + 20 && at < right - 30) pen.fillText(text, at, bottom + 8);

@@ -1,6 +1,5 @@
 """The page in a real browser: what a visitor does, step by step, with mouse and with keys."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,13 @@ def visit(browser, address):
     def opened(width=1200, height=900, **more):
         context = browser.new_context(viewport={"width": width, "height": height}, **more)
         contexts.append(context)
+        context.on("page", watched)  # a report opens in a page of its own
         page = context.new_page()
         page.set_default_timeout(WAIT)
+        page.goto(address)
+        return page
+
+    def watched(page):
         page.on("pageerror", lambda bad: wrong.append(str(bad)))
         page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
         page.on(
@@ -39,8 +43,6 @@ def visit(browser, address):
             lambda ask: None if ask.url.startswith((address, "data:", "blob:")) else
             wrong.append(f"asked for {ask.url}"),
         )  # fmt: skip
-        page.goto(address)
-        return page
 
     opened.wrong = wrong
     yield opened
@@ -88,19 +90,17 @@ def test_a_click_on_a_filled_value_shows_where_it_comes_from(visit):
     assert page.locator("#reasons tbody tr").count() > 3
     assert page.locator("#where circle.reason").count() >= 1
     expect(page.locator("#cells tr[aria-selected=true]")).to_have_count(1)
-    # the same by a click on the time line: the value that was asked for stands in its middle
+    # the same by a click on the time line
     first = page.locator("#why-words").inner_text()
     page.click("#cells tbody tr:nth-child(2) button")
     expect(page.locator("#why-words")).not_to_have_text(first)
     told = page.locator("#why-words").inner_text()
-    page.click("#station >> nth=0")
-    box = page.locator("#timeline").bounding_box()
     page.click("#cells tbody tr:first-child button")
     expect(page.locator("#why-words")).to_have_text(first)
-    step = json.loads(page.locator("#cells tbody tr:nth-child(2)").get_attribute("data-step"))
-    here = json.loads(page.locator("#cells tbody tr:nth-child(1)").get_attribute("data-step"))
-    low = max(0, min(here - 60, 120 - 120))
-    x = 58 + (step - low) / 120 * (box["width"] - 68)
+    page.click("#whole")
+    box = page.locator("#timeline").bounding_box()
+    step = int(page.locator("#cells tbody tr:nth-child(2)").get_attribute("data-step"))
+    x = 58 + step / 120 * (box["width"] - 68)  # all 120 steps are shown
     page.locator("#timeline").click(position={"x": x, "y": box["height"] / 2})
     expect(page.locator("#why-words")).to_have_text(told)
 
@@ -183,6 +183,9 @@ def test_bounds_are_kept_and_the_pages_of_cells_begin_anew(visit):
     page = visit()
     send(page, table(steps=200))
     page.click("#correct summary")
+    page.fill("#reading [name=bounds]", "no2=21:2O")
+    page.click("#reading button")
+    expect(page.locator("#problem")).to_contain_text("but found no2=21:2O")
     page.fill("#reading [name=bounds]", "no2=21:24")
     page.click("#reading button")
     expect(page.locator("#reading [name=bounds]")).to_have_value("no2=21:24")
@@ -194,6 +197,46 @@ def test_bounds_are_kept_and_the_pages_of_cells_begin_anew(visit):
     expect(page.locator("#cells-words")).to_contain_text("1 to 12 of")
     told = page.locator("#cells tbody tr td:nth-child(3)").all_inner_texts()
     assert told and all(21 <= float(value) <= 24 for value in told)
+
+
+def test_places_without_a_sensor_are_filled_where_coordinates_were_told(visit):
+    page = visit()
+    plain = b"\n".join(b",".join(line.split(b",")[:2] + line.split(b",")[4:])
+                       for line in table(stations=4).splitlines())  # fmt: skip
+    dropped = """(text) => {
+        const data = new DataTransfer();
+        data.items.add(new File([text], "plain.csv", { type: "text/csv" }));
+        document.getElementById("drop").dispatchEvent(
+            new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    }"""
+    page.evaluate(dropped, plain.decode())
+    expect(page.locator("#map-words")).to_contain_text("no coordinates")
+    page.click("#correct summary")
+    lines = "\n".join(["station,lat,lon", *(f"S{n},{50 + n / 10},{8 + n / 10}" for n in range(4))])
+    page.fill("#reading [name=locations]", lines)
+    page.click("#reading button")
+    expect(page.locator("#map circle")).to_have_count(4)
+    page.click("#do summary")
+    page.fill("#at", "name,lat,lon\nhill,50.15,8.2")
+    fill(page, "idw")
+    expect(page.locator("#station")).to_have_value("hill")
+    expect(page.locator("#map circle.place")).to_have_count(1)
+    expect(page.locator("#cells-words")).to_contain_text("of 60")
+
+
+def test_a_job_that_runs_while_the_reading_is_corrected_is_left_without_a_word(visit):
+    page = visit()
+    send(page, table(steps=100))
+    fill(page, "cdsa", "5")
+    expect(page.locator("#doing")).to_contain_text("training, step")
+    page.click("#correct summary")
+    page.fill("#reading [name=bounds]", "no2=0:")
+    page.click("#reading button")
+    expect(page.locator("#progress")).to_be_hidden()
+    page.wait_for_timeout(1200)  # longer than between two questions about a job
+    expect(page.locator("#failure")).to_be_hidden()
+    fill(page, "linear")
+    expect(page.locator("#result")).to_be_visible()
 
 
 def test_a_page_that_is_reloaded_goes_on_and_two_visitors_wait_their_turn(visit):
@@ -263,8 +306,16 @@ def test_all_of_it_can_be_done_with_keys(visit):
     expect(page.locator("#station")).to_have_value("LGA")
     expect(page.locator("#cells-words")).to_contain_text("of")
     assert page.evaluate(focused) == "LGA"  # though the map was drawn anew
-    reached = page.evaluate("""() => [...document.querySelectorAll(
-        'button, select, input, canvas#timeline, #map circle[tabindex="0"], a')].filter(
-        (one) => one.offsetParent !== null || one.tagName === 'circle').every(
-        (one) => one.tabIndex >= 0)""")
-    assert reached
+    page.focus("#example")
+    reached = {page.evaluate("document.activeElement.id || document.activeElement.tagName")}
+    for _ in range(60):  # what the tab key comes to
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert reached >= {
+        "circle", "gap-kind", "gaps", "SUMMARY", "method", "minutes", "interval", "fill", "steps",
+        "forecaster", "known", "file-filled", "file-detail", "file-report", "station", "kind",
+        "nearer", "further", "whole", "timeline", "on",
+    }  # fmt: skip
+    page.focus("#gaps")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#gap-here")).to_contain_text("JFK from 2013-01-01")

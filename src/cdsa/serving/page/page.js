@@ -224,6 +224,7 @@ const follow = async () => {
     if (job.share === null) $("bar").removeAttribute("value");
     else $("bar").value = job.share;
     await new Promise((done) => setTimeout(done, BETWEEN));
+    if (mine !== followed) return;
     let told = null;
     try {
       told = await ask(`/api/jobs/${id}`);

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cdsa
+from cdsa.choosing import plan
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import count_sources
 from cdsa.method import make_method
@@ -115,3 +116,12 @@ def test_public_names_are_what_they_say():
     assert all(callable(getattr(cdsa, name)) for name in cdsa.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         cdsa.nothing  # noqa: B018
+
+
+def test_it_is_said_if_a_method_has_too_few_stations_for_what_it_does(cube):
+    told = []
+    plan("kriging", cube, check=False, tell=told.append)
+    assert told == [
+        "kriging needs 5 stations, but there are 3: where too few report, straight lines are drawn "
+        "instead"
+    ]

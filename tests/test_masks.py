@@ -8,6 +8,8 @@ from cdsa.masks import AtRandom, Blocks, Bursts, Given, LastSteps, Stations, nat
 from conftest import network
 
 WAYS = [
+    "own:0.4",
+    "own:+0.1",
     "random:0.4",
     "bursts:0.4",
     "blocks:0.4",
@@ -160,3 +162,41 @@ def test_the_last_value_of_a_measurement_is_never_hidden(rng):
 def test_a_wrong_way_of_hiding_is_answered(text, match, cube, rng):
     with pytest.raises(ConfigError, match=match):
         read_hide(text)(cube, rng)
+
+
+def outages(steps: int = 600, seed: int = 0) -> xr.DataArray:
+    """A cube whose stations drop out as a whole, for a dozen hours at a time."""
+    cube = network(steps=steps, stations=4, measurements=2, missing=0, seed=seed)
+    rng = np.random.default_rng(seed)
+    values = cube.to_numpy().copy()
+    for _ in range(16):
+        start = int(rng.integers(0, steps - 12))
+        values[start : start + 12, int(rng.integers(4))] = np.nan
+    return cube.copy(data=values)
+
+
+def test_own_gaps_hide_together_what_drops_out_together():
+    cube = outages()
+    hidden = read_hide("own:+0.1")(cube, np.random.default_rng(0))
+    assert int(hidden.sum()) == pytest.approx(0.1 * int(cube.notnull().sum()), abs=1)
+    one, other = hidden.to_numpy()[:, :, 0], hidden.to_numpy()[:, :, 1]
+    assert (one == other).mean() > 0.99  # but for the last gap, which is shortened
+    assert not (hidden & cube.isnull()).any()
+    bursts = read_hide("bursts:+0.1")(cube, np.random.default_rng(0)).to_numpy()
+    assert (bursts[:, :, 0] == bursts[:, :, 1]).mean() < 0.9
+
+
+def test_a_table_with_hardly_any_gap_of_its_own_is_hidden_in_bursts():
+    cube = network(steps=200, missing=0)
+    own, bursts = (
+        read_hide(f"{kind}:+0.1")(cube, np.random.default_rng(3)) for kind in ("own", "bursts")
+    )
+    assert own.equals(bursts)
+
+
+def test_a_station_that_was_not_there_for_long_is_no_gap_to_copy():
+    cube = outages()
+    late = cube.where((cube["location"] != "S1") | (cube["time"] > cube["time"][300]))
+    hidden = read_hide("own:+0.1")(late, np.random.default_rng(0))
+    by_station = hidden.sum(("time", "measurement")).to_numpy()
+    assert by_station.max() < 0.6 * by_station.sum()

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from cdsa import defaults
 from cdsa.cube import unit_of
 from cdsa.errors import ConfigError
 from cdsa.masks import Given
@@ -210,3 +211,21 @@ def test_what_is_chosen_by_measurement_fills_each_with_its_own_and_says_so():
     gap = cube.isnull().to_numpy()
     assert (ends[0][0].to_numpy()[gap] <= whole.to_numpy()[gap]).all()
     assert choice.expected.errors.overall()["mae"] < alone.expected.errors.overall()["mae"]
+
+
+def test_intervals_of_simple_methods_hold_where_whole_stations_drop_out():
+    rng = np.random.default_rng(0)
+    common = np.cumsum(rng.normal(size=(1500, 4, 1)), axis=0) / 3
+    values = np.concatenate([common, 2 * common + 0.05 * rng.normal(size=common.shape)], axis=2)
+    cube = network(steps=1500, stations=4, measurements=2, missing=0).copy(data=values)
+    truth, gone = cube.copy(), values.copy()
+    for _ in range(40):
+        start = int(rng.integers(0, 1480))
+        gone[start : start + 15, int(rng.integers(4))] = np.nan
+    cube = cube.copy(data=gone)
+    choice = choose(["mice"], cube, defaults.HIDE)
+    _, ((low, high),) = choice.filler.fill_between(cube, [0.9])
+    missing = cube.isnull()
+    held = ((truth >= low) & (truth <= high)).where(missing).mean()
+    assert 0.8 < float(held) < 0.98
+    assert 0.8 < choice.expected.errors.overall()["coverage"] < 0.98

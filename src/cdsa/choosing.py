@@ -12,7 +12,7 @@ import xarray as xr
 
 from cdsa import defaults
 from cdsa.errors import ConfigError
-from cdsa.method import Filler, Method
+from cdsa.method import Filler, Method, info_of
 from cdsa.method.parted import ByMeasurement, ByPlace
 from cdsa.results import Value
 from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words, score
@@ -56,6 +56,11 @@ def plan(
     cube = learnt_from if cube is None else cube
     auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
     few = int(cube.notnull().sum()) < defaults.LEAST_CELLS
+    if not auto and (needed := info_of(name).stations) > learnt_from.sizes["location"]:
+        tell(
+            f"{name} needs {needed} stations, but there are {learnt_from.sizes['location']}: where "
+            "too few report, straight lines are drawn instead"
+        )
     hidden = cells_to_check_on(learnt_from, tell, stations=more) if check else None
     if auto and (few or not cube.isnull().any() or (check and hidden is None)):
         name, auto = defaults.SIMPLER[0], False

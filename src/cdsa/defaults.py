@@ -3,7 +3,8 @@
 METHOD = AUTO = "auto"
 """The default network or a simpler method, whichever is better on cells of the table hidden for it.
 """
-HIDE = "bursts:+0.1"
+HIDE = "own:+0.1"
+"""Gaps like the table's own: what a method is good for is told where it would have to fill."""
 INTERVAL = 0.9
 FORECAST = TRAIN = NETWORK = "cdsa"
 LEAST_CELLS = 500

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from cdsa.cube import fillable, has_places
 from cdsa.errors import ConfigError, unknown
-from cdsa.gaps import gap_lengths, gap_starts
+from cdsa.gaps import gap_lengths, gap_starts, run_lengths
 
 Bools = NDArray[np.bool_]
 
 PAPER_MEAN, PAPER_SPREAD = 6.35, 9.81
 """Mean and standard deviation of the paper's natural gaps, for data with too few of their own."""
 ENOUGH_GAPS = 10
+STRETCHES, MOST_MOVES = 20, 100
+"""Parts of the time in which own gaps are taken over, and how often they are moved at the most."""
 
 
 class Hide(Protocol):
@@ -170,6 +172,37 @@ def _trim(hidden: Bools, wanted: int, rng: np.random.Generator) -> Bools:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnGaps(Amount):
+    """The data's own gaps, at other times: what drops out together is hidden together, be it all
+    that a station measures or the whole network.
+
+    The gaps are moved along time by a random number of steps, so that they fall on what was
+    measured, and taken over stretch by stretch, in random order, until enough cells are hidden; if
+    they are few, several times. What takes up more than a quarter of the time was not there rather
+    than dropped out. Data with hardly any gap of their own are hidden in bursts.
+    """
+
+    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
+        measured, steps = cube.notnull().to_numpy(), cube.sizes["time"]
+        runs = run_lengths(~measured)
+        missing = (runs > 0) & (runs <= steps // 4)
+        if gap_starts(missing).sum() < ENOUGH_GAPS:
+            return Bursts(rate=self.rate, share=self.share)(cube, rng)
+        hidden, left = np.zeros(cube.shape, dtype=bool), self.cells(cube)
+        stretches = np.array_split(np.arange(steps), min(steps, STRETCHES))
+        for _ in range(MOST_MOVES):
+            moved = np.roll(missing, int(rng.integers(1, steps)), axis=0) & measured & ~hidden
+            for number in rng.permutation(len(stretches)):
+                stretch = stretches[number]
+                taken = _trim(moved[stretch], left, rng)
+                hidden[stretch] |= taken
+                left -= int(taken.sum())
+            if not left:
+                break
+        return _as_cube(hidden, cube)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Blocks(Amount):
     """A stretch of time at several neighbouring stations at once, all measurements."""
 
@@ -268,13 +301,14 @@ def _as_cube(hidden: Bools, cube: xr.DataArray) -> xr.DataArray:
 
 
 KINDS: dict[str, Callable[..., Hide]] = {
-    "random": AtRandom, "bursts": Bursts, "blocks": Blocks, "stations": Stations, "last": LastSteps,
+    "own": OwnGaps, "random": AtRandom, "bursts": Bursts, "blocks": Blocks, "stations": Stations,
+    "last": LastSteps,
 }  # fmt: skip
 
 
 def read_hide(text: str) -> Hide:
-    """A way of hiding from text: 'random:0.2' (final rate), 'bursts:+0.1' (share of what is there),
-    'blocks:0.2', 'stations:2', 'last:12'."""
+    """A way of hiding from text: 'random:0.2' (final rate), 'own:+0.1' (share of what is there),
+    'bursts:0.2', 'blocks:0.2', 'stations:2', 'last:12'."""
     kind, _, amount = text.partition(":")
     if kind not in KINDS:
         raise ConfigError(unknown("way of hiding", kind, KINDS) + ", as in bursts:0.2 or last:12")

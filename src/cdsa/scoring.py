@@ -23,7 +23,7 @@ from cdsa.method import (
     info_of,
     make_method,
 )
-from cdsa.method.intervals import BoundedFiller
+from cdsa.method.intervals import BoundedFiller, ends_from_others
 from cdsa.method.parted import ByMeasurement
 from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, plain
@@ -241,29 +241,34 @@ def choose(
             best, kept = name, trial
         if hasattr(trial.filler, "network"):
             networks[name] = trial.filler
-    filler = _again(named[best], kept, cube)
     parts = better_for(scores, best) if parted else {}
     fillers: dict[str, Filler] = {}
-    for name in dict.fromkeys(parts.values()):
-        progress(name)
+    for name in dict.fromkeys([best, *parts.values()]):
         if name in networks and getattr(networks[name], "network", None) is not None:
             fillers[name] = networks[name]
-        else:
-            trial = try_method(named[name], cube, hidden, seed=seed)
-            fillers[name] = _again(named[name], trial, cube)
+            continue
+        progress(name)
+        trial = kept if name == best else try_method(named[name], cube, hidden, seed=seed)
+        fillers[name], errors = _again(named[name], trial, cube)
+        place = next(n for n, scored in enumerate(scores) if scored.method == name)
+        scores[place] = replace(scores[place], errors=errors)
+    filler = fillers[best]
     if parts:
         filler = ByMeasurement(filler, {kind: fillers[name] for kind, name in parts.items()})
     return Choice(tuple(scores), best, filler, networks, _joined(scores, best, parts), parts)
 
 
-def _again(method: Method, trial: Trial, cube: xr.DataArray) -> Filler:
-    """What was tried, to fill with: a network as it is, another learns from all there is."""
-    if getattr(trial.filler, "network", None) is not None:
-        return trial.filler
+def _again(method: Method, trial: Trial, cube: xr.DataArray) -> tuple[Filler, Errors]:
+    """What was tried, learnt again from all there is, with intervals; and its errors in the trial,
+    where intervals like these are scored too."""
     again = method.fit(cube)
     if isinstance(again, IntervalFiller):
-        return again
-    return BoundedFiller.learn(again, trial.filled, cube, trial.visible)
+        return again, trial.score.errors
+    seen = again, trial.filled, cube, trial.visible
+    asked = cube.notnull() & trial.visible.isnull()
+    ends = ends_from_others(*seen, LEVELS)
+    errors = measure(trial.filled, cube, asked, trial.visible, ends)
+    return BoundedFiller.learn(*seen), errors
 
 
 def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:

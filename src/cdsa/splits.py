@@ -56,4 +56,9 @@ def stretches(part: Bools) -> list[slice]:
 
 def only(cube: xr.DataArray, part: Bools) -> xr.DataArray:
     """The cube on the same grid with everything outside the part missing."""
-    return cube.where(xr.DataArray(part, dims="time", coords={"time": cube["time"]}))
+    return cube.where(on_time(part, cube))
+
+
+def on_time(steps: Bools, cube: xr.DataArray) -> xr.DataArray:
+    """Flags of steps, with the cube's times."""
+    return xr.DataArray(steps, dims="time", coords={"time": cube["time"]})

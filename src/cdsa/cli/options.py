@@ -30,8 +30,8 @@ Hide = Annotated[
     str,
     typer.Option(
         "--hide",
-        help="What to hide: random:0.2, bursts:0.2, blocks:0.2 (until that share is missing), "
-        "bursts:+0.1 (a share of what is there), stations:2, last:12.",
+        help="What to hide: own:0.2 (gaps like the data's own), random:0.2, bursts:0.2, blocks:0.2 "
+        "(until that share is missing), own:+0.1 (a share of what is there), stations:2, last:12.",
         metavar="HOW",
     ),
 ]

@@ -18,7 +18,7 @@ from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
 from cdsa.metrics import measure
 from cdsa.results import Value, plain
-from cdsa.splits import stretches
+from cdsa.splits import on_time, stretches
 from cdsa.train.loop import TrainConfig
 
 EXAM_WINDOWS = 48
@@ -65,11 +65,6 @@ def choose_exam(
         case _:
             hidden = Bursts(share=share)(own, rng)
     return inside, (hidden & on_time(inside, own)).transpose(*own.dims)
-
-
-def on_time(steps: NDArray[np.bool_], cube: xr.DataArray) -> xr.DataArray:
-    """A mask of steps with the cube's own times."""
-    return xr.DataArray(steps, dims="time", coords={"time": cube["time"]})
 
 
 def gap_classes(cube: xr.DataArray, ahead: int, silent: NDArray[np.bool_]) -> NDArray[np.int64]:

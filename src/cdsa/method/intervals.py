@@ -13,6 +13,7 @@ from cdsa.gaps import CLASSES, gap_class, reach_lengths
 from cdsa.method import Filler
 from cdsa.method.guard import DIGITS, EAST, to_components
 from cdsa.metrics import spreads
+from cdsa.splits import on_time
 
 Ends = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper ends."""
@@ -26,6 +27,8 @@ NEVER = len(CLASSES)
 ENOUGH = 100
 """Cells in a class of gap lengths from which it is calibrated on its own."""
 
+PARTS = 20
+"""Of the time, of which every other one learns from the rest."""
 TINY = 1e-9
 
 
@@ -242,9 +245,41 @@ class BoundedFiller:
     ) -> tuple[xr.DataArray, list[Ends]]:
         """The cube filled, and lower and upper ends for every level."""
         filled = self.fill(cube)
+        return filled, self.around(filled, cube, levels)
+
+    def around(
+        self, filled: xr.DataArray, cube: xr.DataArray, levels: Sequence[float]
+    ) -> list[Ends]:
+        """Lower and upper ends for every level, of a cube that was filled already."""
         guess = to_components(filled)
         names = guess["measurement"].to_numpy()
         width = xr.DataArray([self.spread.get(str(n), np.nan) for n in names], dims="measurement")
         gaps = gap_class(reach_lengths(cube.isnull().to_numpy()))
         told = guess, guess - width, guess + width
-        return filled, [self.calibration.interval(level, filled, told, gaps) for level in levels]
+        return [self.calibration.interval(level, filled, told, gaps) for level in levels]
+
+
+def ends_from_others(
+    filler: Filler,
+    filled: xr.DataArray,
+    truth: xr.DataArray,
+    visible: xr.DataArray,
+    levels: Sequence[float],
+) -> dict[float, Ends]:
+    """Intervals such as `BoundedFiller` would give, by level, to be scored on the very cells they
+    are learnt from: time is cut into parts, and those of every other one are learnt from the rest.
+    """
+    parts = np.arange(truth.sizes["time"]) * PARTS // truth.sizes["time"] % 2 == 0
+    even = on_time(parts, truth)
+    of_odd, of_even = (
+        BoundedFiller.learn(filler, filled, truth.where(half).transpose(*truth.dims), visible)
+        for half in (~even, even)
+    )
+    by_odd, by_even = (one.around(filled, visible, levels) for one in (of_odd, of_even))
+    return {
+        level: (
+            odd[0].where(even, other[0]).transpose(*truth.dims),
+            odd[1].where(even, other[1]).transpose(*truth.dims),
+        )
+        for level, odd, other in zip(levels, by_odd, by_even, strict=True)
+    }

@@ -13,13 +13,7 @@ from torch import nn
 
 from cdsa.config import to_plain
 from cdsa.errors import ConfigError, unknown
-from cdsa.method.exam import (
-    EXAM_WINDOWS,
-    Exam,
-    choose_exam,
-    evenly,
-    on_time,
-)
+from cdsa.method.exam import EXAM_WINDOWS, Exam, choose_exam, evenly
 from cdsa.method.frame import Frame
 from cdsa.method.guard import (
     bare,
@@ -29,6 +23,7 @@ from cdsa.method.guard import (
 from cdsa.method.network import Network, pick_device
 from cdsa.models.axes import Sizes
 from cdsa.scale import Scaler
+from cdsa.splits import on_time
 from cdsa.train.checkpoint import TRAINING
 from cdsa.train.hiding import Task
 from cdsa.train.loop import train

@@ -16,10 +16,7 @@ from torch import nn
 from cdsa.cube import check_cube, fillable
 from cdsa.errors import ConfigError, unknown
 from cdsa.gaps import LONGEST
-from cdsa.method.exam import (
-    gap_classes,
-    on_time,
-)
+from cdsa.method.exam import gap_classes
 from cdsa.method.guard import (
     Guard,
     bare,
@@ -32,6 +29,7 @@ from cdsa.method.network import Axes, Network, refuse_too_many
 from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
 from cdsa.models.axes import Sizes
 from cdsa.results import Value
+from cdsa.splits import on_time
 from cdsa.train.loop import TrainConfig
 from cdsa.train.run import Run
 

@@ -78,6 +78,30 @@ def test_a_misspelt_zone_is_refused():
         read(["2020-03-29 02:30"], tz="Europe/Berln")
 
 
+@pytest.mark.parametrize(
+    "zone", ["dateutil//etc/hostname", "dateutil//no/such", "tzlocal()", "../etc", "+25:00", ""]
+)
+def test_a_zone_is_a_name_or_an_offset_and_never_a_path(zone):
+    with pytest.raises(TableError, match="is not a time zone. Use a name such as UTC"):
+        read(["2020-03-29 02:30"], tz=zone)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour"),
+    [("-0530", "17:30"), ("-05:30", "17:30"), ("+08", "04:00"), ("utc", "12:00"), ("Z", "12:00")],
+)
+def test_an_offset_is_read_in_every_form(zone, hour):
+    assert read(["2020-03-01 12:00"], tz=zone)[0][0] == np.datetime64(f"2020-03-01T{hour}")
+
+
+@pytest.mark.parametrize("offset", ["+99:00", "+24:00", "-00:99"])
+def test_an_offset_that_no_place_has_is_named(offset):
+    with pytest.raises(
+        TableError, match=rf"every row needs.*'2020-01-01T00:00\{offset}' in line 2"
+    ):
+        read([f"2020-01-01T00:00{offset}", f"2020-01-01T01:00{offset}"])
+
+
 def test_day_first_or_month_first_is_asked_not_guessed():
     with pytest.raises(TableError, match="day first or month first.*--time-format"):
         read(["01/02/2020 00:00", "01/02/2020 01:00"])

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from zoneinfo import available_timezones
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ from cdsa.errors import TableError
 from cdsa.sources.columns import distinct
 from cdsa.times import EPOCHS, Clock, Times, Where, digits_of, to_nanoseconds
 
-ZONE = re.compile(r"(?:\d:\d{2}[\d:.,]*|T\d{2,6}(?:[.,]\d+)?)\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
-ZONE_AT_END = re.compile(r"(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$")
+OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
+ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")
+ZONE_AT_END = re.compile(rf"(Z|UTC|GMT|{OFFSET})$")
 FORMATS = (
     *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
     *("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y"),
@@ -35,7 +37,7 @@ def read_times(
     `again` marks rows whose stamp was seen before at the same station: in local time, the second
     01:30 of the night when clocks go back.
     """
-    check_zone(tz)
+    tz = read_zone(tz)
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     numeric = pd.api.types.is_numeric_dtype(column.dtype)
@@ -49,15 +51,17 @@ def read_times(
     return _read_text(column, where, tz, time_format, again)
 
 
-def check_zone(tz: str | None) -> None:
-    """Refuse a time zone that nobody knows."""
-    if tz is not None:
-        try:
-            pd.Timestamp(0, tz=tz)
-        except Exception as bad:  # zoneinfo, pytz and dateutil each raise their own
-            raise TableError(
-                f"'{tz}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
-            ) from bad
+def read_zone(tz: str | None) -> str | None:
+    """A time zone by its name or, as +01:00, by its offset; one that nobody knows is refused."""
+    name = None if tz is None else str(tz)
+    if name is None or name in available_timezones():
+        return name
+    offset = re.fullmatch(rf"(?:UTC)?({OFFSET})", name)
+    if offset is None and name not in ("Z", "utc"):
+        raise TableError(
+            f"'{name}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
+        )
+    return _zone_name(offset.group(1)) if offset else "UTC"
 
 
 def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tuple[Times, Clock]:
@@ -206,7 +210,7 @@ def _refuse_unread(unread: NDArray[np.bool_], column: pd.Series, where: Where) -
                 f"a time stamp has a date, but column '{column.name}' {found} in {where(row)}. If "
                 "the date stands in another column, join the two into one"
             )
-        if re.search(r"\b24:00", str(text)):
+        if re.search(r"(?<![+-])\b24:00", str(text)):
             raise TableError(
                 f"a day ends before 24:00, but column '{column.name}' {found} in {where(row)}. "
                 "Write such stamps as 00:00 of the day after"

@@ -209,6 +209,13 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path):
     assert "Köln" in (tmp_path / "out.csv").read_text(encoding="latin-1")
 
 
+def test_a_place_that_the_encoding_cannot_write_leaves_nothing(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD.replace("A", "Köln"), encoding="latin-1")
+    (tmp_path / "at.csv").write_text("name,lat,lon\n北京,40.5,116.5\n", encoding="utf-8")
+    words = ("--encoding", "latin-1", "--at", str(tmp_path / "at.csv"), "--method", "idw")
+    assert "'北' has no place in latin-1. Nothing was changed" in refuse(tmp_path, *words)
+
+
 def test_a_truncated_parquet_is_refused(tmp_path):
     whole = tmp_path / "in.parquet"
     panel(network()).to_parquet(whole)

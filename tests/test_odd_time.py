@@ -62,6 +62,12 @@ def test_milliseconds_are_not_taken_for_seconds():
     assert cdsa.open_cube(frame, time_format="unix-ms")["time"][0] == np.datetime64("2020-01-01")
 
 
+def test_seconds_beyond_all_numbers_are_refused():
+    frame = pd.DataFrame({"time": [0.0, 1.0, 1e308], "station": "A", "x": RISING[:3]})
+    with pytest.raises(TableError, match="row 2 has 1e\\+308"):
+        cdsa.open_cube(frame, time_format="unix")
+
+
 def test_milliseconds_make_no_further_step():
     for seed in range(50):
         start = np.datetime64("2020-01-01") + np.timedelta64(seed * 7_919_113, "ms")
@@ -162,9 +168,17 @@ def test_a_repeated_night_hour_points_to_the_time_zone(tmp_path):
     ("options", "match"),
     [
         ({"time_format": "%Q"}, "no way to write a time"),
+        ({"time_format": "%Y%Y"}, "'%Y%Y' is no way to write a time"),
+        ({"time_format": 1}, "time_format is given as text, but found 1"),
         ({"step": "0.5month"}, "counted whole"),
         ({"step": "0.0000000001s"}, "longer than nothing"),
         ({"step": "99999999999d"}, "longer than any time"),
+        ({"step": "9" * 190 + "month"}, "longer than any time"),
+        ({"step": "9" * 400 + "month"}, "longer than any time"),
+        ({"encoding": "undefined"}, "'undefined' is not a character encoding; try utf-8"),
+        ({"encoding": "a\0b"}, "is not a character encoding"),
+        ({"encoding": "base64"}, "is not a character encoding"),
+        ({"encoding": "punycode"}, "must be punycode text, but line 1 is none"),
         ({"separator": "\n"}, "one ASCII character"),
         ({"bounds": {"x": ("a", None)}}, "a lowest and a highest"),
         ({"units": "K"}, "by measurement"),

@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cdsa.errors import TableError
+from cdsa.errors import ConfigError, TableError
 from cdsa.sources.stamps import read_times
-from cdsa.times import describe_step, is_regular, next_times, read_step, regular_grid
+from cdsa.times import Clock, describe_step, is_regular, next_times, read_step, regular_grid
 
 
 def line(row: int) -> str:
@@ -100,6 +100,13 @@ def test_an_offset_that_no_place_has_is_named(offset):
         TableError, match=rf"every row needs.*'2020-01-01T00:00\{offset}' in line 2"
     ):
         read([f"2020-01-01T00:00{offset}", f"2020-01-01T01:00{offset}"])
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("stamp", ["-1", "1600-01-01", "9999-12-31", "", "noon", None, [1]])
+def test_a_time_that_no_table_has_is_refused(stamp, zone):
+    with pytest.raises(ConfigError, match="written as 2024-03-01T12:00 and lies between 1678 and"):
+        Clock(zone=zone).read(stamp)
 
 
 def test_day_first_or_month_first_is_asked_not_guessed():

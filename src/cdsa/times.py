@@ -27,6 +27,7 @@ UNITS: dict[str, int | str] = {
     **dict.fromkeys(("w", "week", "weeks"), 7 * 86400),
     **dict.fromkeys(("mo", "month", "months"), "month"),
 }
+LONGEST_MONTH = 31 * 86400  # seconds
 EPOCHS = {"unix": 1, "unix-ms": 1000}
 MOST_SPARSE = 2  # a grid this many times longer than its stamps may still be their own
 ROUND = tuple(
@@ -86,19 +87,25 @@ class Clock:
         offsets = index.strftime("%z")
         return [f"{stamp}{z[:3]}:{z[3:]}" for stamp, z in zip(text, offsets, strict=True)]
 
-    def read(self, stamp: str) -> np.datetime64:
-        """A stamp that a user wrote, as times are inside: one without a zone is in that of the
+    def read(self, stamp: object) -> np.datetime64:
+        """A stamp that a user gave, as times are inside: one without a zone is in that of the
         source."""
         try:
             moment = pd.Timestamp(stamp)
-        except ValueError as bad:
-            raise ConfigError(f"a time is written as 2024-03-01T12:00, but found {stamp}") from bad
-        if self.zone is not None and moment.tzinfo is None and not self.wall:
-            moment = moment.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
-        if moment.tzinfo is not None:
-            home = self.zone if self.wall and self.zone is not None else "UTC"
-            moment = moment.tz_convert(home).tz_localize(None)
-        return np.datetime64(moment.as_unit("ns").value, "ns")
+            if moment is pd.NaT:
+                raise ValueError("no time at all")
+            if self.zone is not None and moment.tzinfo is None and not self.wall:
+                moment = moment.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
+            if moment.tzinfo is not None:
+                home = self.zone if self.wall and self.zone is not None else "UTC"
+                moment = moment.tz_convert(home).tz_localize(None)
+            nanoseconds = moment.as_unit("ns").value
+        except (ValueError, TypeError, OverflowError) as bad:
+            raise ConfigError(
+                f"a time is written as 2024-03-01T12:00 and lies between 1678 and 2261, but found "
+                f"'{stamp}'"
+            ) from bad
+        return np.datetime64(nanoseconds, "ns")
 
     def local(self, times: Times) -> pd.DatetimeIndex:
         """The stamps in the zone they were written in."""
@@ -147,14 +154,15 @@ def read_step(text: str) -> pd.Timedelta | int:
             f"a step is a number and a unit, such as 5min, 1h, 1d or 1month, but found '{text}'"
         )
     count = float(found.group(1) or 1)
+    seconds = LONGEST_MONTH if unit == "month" else int(unit)
+    try:
+        span = pd.Timedelta(seconds=count * seconds).as_unit("ns")
+    except (OverflowError, ValueError) as bad:
+        raise TableError(f"'{text}' is longer than any time we know") from bad
     if unit == "month":
         if count < 1 or count != int(count):
             raise TableError(f"months are counted whole, but found '{text}'")
         return int(count)
-    try:
-        span = pd.Timedelta(seconds=count * int(unit)).as_unit("ns")
-    except (OverflowError, ValueError) as bad:
-        raise TableError(f"'{text}' is longer than any time we know") from bad
     if not span > pd.Timedelta(0):
         raise TableError(f"a step must be longer than nothing, but found '{text}'")
     return span

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
@@ -19,6 +18,7 @@ from cdsa.method.network import Network
 from cdsa.models.axes import AXES, Maps
 from cdsa.models.maps import along
 from cdsa.models.surroundings import Surroundings
+from cdsa.times import Clock
 from cdsa.windows import Windows, taper
 
 
@@ -101,17 +101,6 @@ class Reasons:
         }
 
 
-def moment(time: object) -> np.datetime64:
-    """A time that was given in any form, as cubes have it: in UTC if it has a zone."""
-    try:
-        stamp = pd.Timestamp(time)
-    except (ValueError, TypeError) as bad:
-        raise ConfigError(f"a time is written as 2024-03-01T12:00, but found {time}") from bad
-    if stamp.tzinfo is not None:
-        stamp = stamp.tz_convert("UTC").tz_localize(None)
-    return np.datetime64(stamp.as_unit("ns").value, "ns")
-
-
 def find_cell(
     cube: xr.DataArray, time: object, location: str, measurement: str
 ) -> tuple[int, int, int]:
@@ -119,7 +108,7 @@ def find_cell(
     for axis, name in (("location", location), ("measurement", measurement)):
         if name not in cube[axis].to_numpy():
             raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
-    wanted = moment(time)
+    wanted = Clock().read(time)
     times = cube["time"].to_numpy()
     at = np.flatnonzero(times == wanted)
     if not len(at):

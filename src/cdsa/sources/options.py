@@ -12,6 +12,11 @@ from cdsa.errors import ConfigError, unknown
 
 Layout = Literal["panel", "long", "wide"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+TEXTS = (
+    *("layout", "time", "location", "measurement", "value", "lat", "lon", "step"),
+    *("time_format", "separator", "decimal", "encoding"),
+)
+"""Options that are text."""
 LAYOUT_WORDS: dict[Layout, str] = {
     "panel": "one row per time and station, one column per measurement",
     "long": "one row per time, station and measurement",
@@ -103,6 +108,10 @@ class ReadOptions:
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
         ):
             raise ConfigError(f"a separator is one ASCII character, but found {self.separator!r}")
+        try:
+            "time".encode(self.encoding)
+        except (LookupError, ValueError) as bad:  # of no text, of no name at all
+            raise ConfigError(f"'{self.encoding}' is not a character encoding; try utf-8") from bad
 
 
 def make_options(given: Mapping[str, object]) -> ReadOptions:
@@ -118,6 +127,8 @@ def make_options(given: Mapping[str, object]) -> ReadOptions:
 
 
 def _settled(name: str, value: object) -> object:
+    if name in TEXTS and not isinstance(value, str):
+        raise ConfigError(f"{name} is given as text, but found {value!r}")
     if name in ("measurements", "missing", "angles"):
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(str(item) for item in items)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.errors import ConfigError, MissingExtraError, TableError
+from cdsa.errors import MissingExtraError, TableError
 from cdsa.sources.columns import looks_like_stamp, read_number
 from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of, one_line
 from cdsa.sources.options import ReadOptions
@@ -88,8 +88,6 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
             )  # fmt: skip
     except UnicodeError as bad:
         raise TableError(_undecodable(path, form, options.encoding)) from bad
-    except LookupError as bad:
-        raise ConfigError(f"'{options.encoding}' is not a character encoding; try utf-8") from bad
     except (EOFError, zlib.error, gzip.BadGzipFile) as bad:
         raise TableError(f"{path} is not a whole compressed file: {bad}. Get it again") from bad
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
@@ -149,6 +147,9 @@ def _undecodable(path: Path, form: Format, encoding: str) -> str:
                 line.decode(encoding)
             except UnicodeDecodeError as bad:
                 found = f"line {number} has the byte 0x{line[bad.start]:02x}"
+                break
+            except UnicodeError:  # some codecs do not say where
+                found = f"line {number} is none"
                 break
         else:
             found = "it has other bytes"

@@ -73,7 +73,8 @@ def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tu
         )
     ticks = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     _refuse_unread(~np.isfinite(ticks), column, where)
-    micro = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
+    with np.errstate(over="ignore"):  # what is too large is refused below
+        micro = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
     if np.abs(micro).max() > 9e15:
         raise TableError(
             f"seconds since 1970 end with the year 2255, but {where(int(np.abs(micro).argmax()))} "
@@ -177,7 +178,7 @@ def _parse(
                 more = pd.to_datetime(texts, format=longer, errors="coerce", utc=utc)
                 times = pd.DatetimeIndex(times.where(times.notna(), more))
             return times
-        except ValueError as bad:
+        except (ValueError, re.error) as bad:
             raise TableError(f"--time-format '{used}' is no way to write a time: {bad}") from bad
 
     for used in (time_format,) if time_format else FORMATS:

@@ -167,6 +167,11 @@ def _staged(targets: Sequence[Path]) -> Iterator[list[Path]]:
         raise OutputError(
             f"{shown} could not be written: {bad.strerror or bad}. Nothing was changed"
         ) from bad
+    except UnicodeEncodeError as bad:
+        raise OutputError(
+            f"{shown} could not be written: '{bad.object[bad.start]}' has no place in "
+            f"{bad.encoding}. Nothing was changed. Write Parquet, or save the table as UTF-8 first"
+        ) from bad
     except RuntimeError as bad:  # what the NetCDF library says of a full disk
         raise OutputError(
             f"{shown} could not be written: {one_line(bad)}. Nothing was changed"

@@ -1,8 +1,12 @@
 """Pictures show what is in the data, nothing else, and appear whole or not at all."""
 
+import html
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib import rc_context
 from matplotlib.colors import to_hex
 from typer.testing import CliRunner
 
@@ -21,6 +25,7 @@ from cdsa.pictures import (
     draw_time_measurement,
 )
 from cdsa.pictures.figures import BLUE, COLOURS, RED, new_figure, save_figure
+from cdsa.reporting.parts import picture
 from cdsa.scoring import score
 from conftest import network
 from test_reasons import a_gap
@@ -120,6 +125,60 @@ def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
     arrows = [text for text in right.texts if getattr(text, "arrow_patch", None) is not None]
     assert 1 <= len(arrows) <= 6
     assert {to_hex(line.get_color()).upper() for line in right.lines[:2]} == set(COLOURS[:2])
+
+
+ODD_NAMES = [r"$\q$", "in $ to $", "北京", r"50\$"]
+
+
+@pytest.fixture(scope="module")
+def odd(cube):
+    kinds = ["price in $ or $", "b"]
+    named = cube.assign_coords(location=ODD_NAMES, measurement=kinds)
+    return named.assign_coords(unit=("measurement", ["$/m$", "K"]))
+
+
+def written(figure, path):
+    """The texts of a picture, letter by letter."""
+    with rc_context({"svg.fonttype": "none"}):
+        save_figure(figure, path)
+    return html.unescape(path.read_text(encoding="utf-8"))
+
+
+def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_path):
+    kinds = [str(kind) for kind in odd["measurement"].values]
+    figure = new_figure(12, 9, columns=4)
+    gaps, places, series, errors = figure.axes
+    draw_gaps(odd, gaps)
+    draw_places(odd, places, errors=dict.fromkeys(ODD_NAMES, 1.0), unit="$/l$")
+    draw_series(fill(odd, "linear"), series, location=ODD_NAMES[0], measurement=kinds[0])
+    draw_errors([replace(score("mean", odd, "random:+0.2"), method="$m$")], errors)
+    page = written(figure, tmp_path / "p.svg")
+    for name in (*ODD_NAMES, "price in $ or $ ($/m$)", "($/l$)", "$m$"):
+        assert f"{name}<" in page, name
+    told = replace(
+        reasons,
+        cell=reasons.cell._replace(location=ODD_NAMES[0], measurement=kinds[0]),
+        shares=reasons.shares.assign_coords(location=ODD_NAMES, measurement=kinds),
+        values=reasons.values.assign_coords(location=ODD_NAMES, measurement=kinds),
+    )
+    table = reasons.maps["location"].assign_coords(location=ODD_NAMES)
+    figure = new_figure(12, 4, columns=3)
+    draw_time_measurement(told, figure.axes[0])
+    draw_attended(told, figure.axes[1], other=kinds[1])
+    draw_axis_map(table, figure.axes[2])
+    page = written(figure, tmp_path / "q.svg")
+    assert page.count(f">{kinds[0]}<") == 2 and all(f">{name}<" in page for name in ODD_NAMES)
+
+
+def test_letters_that_the_usual_font_lacks_are_taken_from_one_that_is_there(
+    odd, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("cdsa.pictures.figures.OTHER_FONTS", ("No Such Font", "STIXGeneral"))
+    figure = draw_gaps(odd, axes()).figure
+    save_figure(figure, tmp_path / "p.png")  # a warning of a missing letter would be an error
+    families = {tuple(label.get_fontfamily()) for label in figure.axes[0].get_yticklabels()}
+    assert families == {("sans-serif", "STIXGeneral")}
+    assert picture(draw_gaps(odd, axes()).figure, "gaps").startswith("<figure")
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

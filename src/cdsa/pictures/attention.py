@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import DateFormatter, date2num
 from matplotlib.patches import Rectangle
 
-from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plainer, time_axis
+from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plain, plainer, time_axis
 
 if TYPE_CHECKING:
     from cdsa.method.reasons import Reasons
@@ -54,7 +54,7 @@ def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -
     times = table["time"].to_numpy()
     every = max(1, len(times) // 4)
     ax.set_xticks(range(0, len(times), every), _names(times, "time")[::every], fontsize=7)
-    ax.set_yticks(range(len(kinds)), kinds, fontsize=8)
+    ax.set_yticks(range(len(kinds)), [plain(kind) for kind in kinds], fontsize=8)
     flat = table.to_numpy().ravel()
     order = np.argsort(-flat)[:BOXES]
     order = order[flat[order] > LEAST]
@@ -86,7 +86,7 @@ def draw_attended(
         scaled = (series - middle) / (2 * spread) + height
         ax.plot(times, scaled, ".-", color=COLOURS[number], linewidth=1.2, markersize=4)
         ax.annotate(
-            measurement if location == cell.location else f"{measurement}, {location}",
+            plain(measurement if location == cell.location else f"{measurement}, {location}"),
             (times[0], height + 1.1), fontsize=8, color=COLOURS[number],
         )  # fmt: skip
         where[location, measurement] = scaled
@@ -161,4 +161,4 @@ def _names(labels: np.ndarray, axis: str) -> list[str]:
         day = len(set(labels.astype("datetime64[D]"))) > 1
         form = DateFormatter("%d %H:%M" if day else "%H:%M")
         return [form.format_data(date2num(label)) for label in labels]
-    return [str(name).replace("\0", ", ") for name in labels]  # directions are two components
+    return [plain(name).replace("\0", ", ") for name in labels]  # directions are two components

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from cdsa.gaps import CLASSES
-from cdsa.pictures.figures import COLOURS, plainer
+from cdsa.pictures.figures import COLOURS, plain, plainer
 from cdsa.scoring import Score
 
 MARKS = "os^Dv<>P"
@@ -28,13 +28,13 @@ def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
             color=COLOURS[number % len(COLOURS)],
             linewidth=1.4,
             markersize=5,
-            label=scored.method,
+            label=plain(scored.method),
         )
     at = [order.index(name) for name in shown]
     ax.set_xticks(at, shown)
     ax.set_xlabel("steps of the gap")
     unit = scores[0].unit if scores else ""
-    ax.set_ylabel(f"mean absolute error ({unit})" if unit else "mean absolute error")
+    ax.set_ylabel(f"mean absolute error ({plain(unit)})" if unit else "mean absolute error")
     ax.set_ylim(bottom=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
     ax.legend(frameon=False, fontsize=8)

@@ -4,6 +4,9 @@ Colours are those of Okabe and Ito, told apart by colour-blind readers too; shad
 dark in one direction, so that they can be read in print.
 """
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.text import Text
 
 from cdsa.errors import OutputError
 from cdsa.sources.write import check_file, staged_others
@@ -25,6 +30,12 @@ SAME_NAMES: dict[Any, Any] = {"svg.hashsalt": "cdsa"}
 """Parts of an SVG are called the same each time."""
 DOTS = 150
 """Per inch, of a PNG."""
+OTHER_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
+    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "Malgun Gothic"),
+    *("PingFang SC", "Hiragino Sans GB", "Heiti TC", "Apple SD Gothic Neo", "Arial Unicode MS"),
+)
+"""For names in scripts that the usual font has no letters for; which are there, systems differ."""
 
 
 def new_figure(width: float, height: float, *, columns: int = 1, **more: Any) -> Figure:
@@ -47,6 +58,24 @@ def time_axis(ax: Axes) -> None:
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
+def plain(name: object) -> str:
+    """A name as it stands in a table: a dollar in it begins no formula."""
+    return str(name).replace("$", r"\$")
+
+
+@contextlib.contextmanager
+def legible(figure: Figure) -> Iterator[None]:
+    """While a figure is written: names of every script in a font that has it, and not a word of
+    letters that no font here has."""
+    known = set(fontManager.get_font_names())
+    others = [font for font in OTHER_FONTS if font in known]
+    for text in figure.findobj(Text):
+        text.set_fontfamily([*text.get_fontfamily(), *others])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield
+
+
 def check_picture(path: Path, *, overwrite: bool) -> None:
     """Refuse what could not be written, before any work is done for it."""
     if path.suffix.lower() not in FORMATS:
@@ -57,7 +86,11 @@ def check_picture(path: Path, *, overwrite: bool) -> None:
 def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
     """Write a picture, in the format that its name ends with."""
     check_picture(path, overwrite=overwrite)
-    with staged_others([path], overwrite=overwrite) as (part,), rc_context(SAME_NAMES):
+    with (
+        staged_others([path], overwrite=overwrite) as (part,),
+        rc_context(SAME_NAMES),
+        legible(figure),
+    ):
         figure.savefig(part, dpi=DOTS, format=path.suffix[1:].lower(), metadata=_plain(path))
 
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import date2num
 
 from cdsa.inspection import missing_over_time
-from cdsa.pictures.figures import SHADES, time_axis
+from cdsa.pictures.figures import SHADES, plain, time_axis
 
 COLUMNS = 300
 """Stretches of time that are told apart."""
@@ -20,7 +20,7 @@ def draw_gaps(cube: xr.DataArray, ax: Axes, *, axis: str = "location") -> Axes:
     times = cube["time"].to_numpy()
     step = times[1] - times[0] if len(times) > 1 else np.timedelta64(1, "h")
     low, high = date2num(times[0]), date2num(times[-1] + step)
-    names = [str(name) for name in cube[axis].to_numpy()]
+    names = [plain(name) for name in cube[axis].to_numpy()]
     image = ax.imshow(
         100 * missing,
         aspect="auto",

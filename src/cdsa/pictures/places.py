@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from cdsa.cube import fillable, has_places
 from cdsa.errors import ConfigError
-from cdsa.pictures.figures import BLACK, GREY, plainer
+from cdsa.pictures.figures import BLACK, GREY, plain, plainer
 
 MOST_NAMES = 45
 SMALL, LARGE = 35.0, 260.0
@@ -40,7 +40,7 @@ def draw_places(
                 [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
                 label=f"{part * most:.2g}",
             )  # fmt: skip
-        what = f"mean absolute error ({unit})" if unit else "mean absolute error"
+        what = f"mean absolute error ({plain(unit)})" if unit else "mean absolute error"
         ax.legend(
             title=what, frameon=False, fontsize=8, title_fontsize=8, alignment="left",
             loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0,
@@ -52,7 +52,7 @@ def draw_places(
     if len(names) <= MOST_NAMES:
         for name, x, y, size in zip(names, lon, lat, sizes, strict=True):
             ax.annotate(
-                name, (x, y), xytext=(0, 2 + np.sqrt(size) / 2), textcoords="offset points",
+                plain(name), (x, y), xytext=(0, 2 + np.sqrt(size) / 2), textcoords="offset points",
                 ha="center", va="bottom", fontsize=7, color=BLACK, zorder=4,
             )  # fmt: skip
     middle = np.deg2rad(np.mean(lat))

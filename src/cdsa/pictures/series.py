@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import run_lengths
-from cdsa.pictures.figures import BLACK, BLUE, RED, plainer, time_axis
+from cdsa.pictures.figures import BLACK, BLUE, RED, plain, plainer, time_axis
 
 LONE = 3
 """Values with a gap on both sides get a dot, which a line would not show."""
@@ -57,8 +57,8 @@ def draw_series(
         shown = filled & np.isfinite(told)
         ax.plot(times[shown], told[shown], ".", color=BLUE, markersize=3.5, label="hidden truth")
     unit = unit_of(result["value"])[measurement] if "unit" in result["value"].coords else ""
-    ax.set_ylabel(f"{measurement} ({unit})" if unit else measurement)
-    ax.set_title(location, loc="left", fontsize=10)
+    ax.set_ylabel(plain(f"{measurement} ({unit})" if unit else measurement))
+    ax.set_title(plain(location), loc="left", fontsize=10)
     ax.margins(x=0.01)
     time_axis(ax)
     ax.legend(frameon=False, fontsize=8, ncols=4, loc="upper right", borderaxespad=0)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from cdsa.pictures.figures import legible
+
 DOTS = 110
 """Per inch, of pictures in a report."""
 
@@ -38,7 +40,10 @@ def table(
 
 def picture(figure: Figure, words: str, *, narrow: bool = False) -> str:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None})
+    with legible(figure):
+        figure.savefig(
+            file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None}
+        )
     data = base64.b64encode(file.getvalue()).decode()
     kind = " class=narrow" if narrow else ""
     told = html.escape(words, quote=True)

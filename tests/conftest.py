@@ -40,7 +40,7 @@ def network(
         values,
         pd.date_range("2020-01-01", periods=steps, freq="h").to_numpy(),
         [f"S{n}" for n in range(stations)],
-        [("pm25", "temp", "no2", "o3", "co")[n] for n in range(measurements)],
+        [("pm25", "temp", "no2", "o3", "co", "so2")[n] for n in range(measurements)],
         lat=40 + np.arange(stations) / 10 if places else None,
         lon=116 + np.arange(stations) / 10 if places else None,
     )

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from cdsa.filling import fill
 from cdsa.method import make_method
 from cdsa.reporting import Story, render, write_report
 from cdsa.reporting.story import worst_cells
-from cdsa.reporting.timeline import MOST_CELLS, packed_series, shown_series
+from cdsa.reporting.timeline import packed_series, shown_series
 from cdsa.scoring import score
 from cdsa.sources.files import open_source
 from conftest import network
@@ -133,7 +134,9 @@ def test_times_are_told_as_the_file_writes_them():
 
 
 def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
-    monkeypatch.setattr("cdsa.reporting.timeline.MOST_CELLS", 3 * 150)
+    sizes = [len(json.dumps(one)) for one in packed_series(story.result)["series"]]
+    room = int(3.5 * max(sizes))
+    monkeypatch.setattr("cdsa.reporting.timeline.MOST_BYTES", room)
     shown = shown_series(story.result)
     assert len(shown) == 3 and packed_series(story.result)["left_out"] == 5
     filled = (story.result["source"] == "filled").sum("time").to_numpy()
@@ -144,12 +147,37 @@ def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch)
 
 
 def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
-    cube = network(steps=8760, stations=36, measurements=1, missing=0.2)
-    assert cube.size < MOST_CELLS
-    result = fill(cube, "linear")
-    result["lower"], result["upper"] = result["value"] - 1, result["value"] + 1
+    cube = network(steps=8760, stations=36, measurements=6, missing=0.3)
+    value = cube.fillna(1.0)
+    kinds = np.array(["observed", "filled"], dtype=object)
+    source = (cube.dims, kinds[cube.isnull().to_numpy().astype(int)])
+    ends = {"lower": value - 1, "upper": value + 1}
+    result = xr.Dataset({"value": value, "source": source, **ends})
     write_report(Story(name="year", cube=cube, result=result, method="linear"), tmp_path / "r.html")
-    assert (tmp_path / "r.html").stat().st_size < 5_000_000
+    assert 4_000_000 < (tmp_path / "r.html").stat().st_size < 5_000_000
+    left_out = 36 * 6 - len(shown_series(result))
+    assert f"{left_out} series with less to look at are left out" in (
+        tmp_path / "r.html"
+    ).read_text(encoding="utf-8")
+
+
+def test_series_take_no_more_room_than_there_is(story, monkeypatch):
+    for room in (3_500, 5_000, 9_000):
+        monkeypatch.setattr("cdsa.reporting.timeline.MOST_BYTES", room)
+        taken = len(json.dumps(packed_series(story.result)["series"], separators=(",", ":")))
+        assert room / 2 < taken <= room
+
+
+def test_intervals_are_called_by_the_level_that_was_asked_for(story, monkeypatch):
+    monkeypatch.setattr("cdsa.reporting.page.picture", lambda *told, **more: "")  # much quicker
+    assert '<span class="key band">90% interval</span>' in render(story)
+    wide = replace(story, result=story.result.assign_attrs(interval=0.955))
+    page = render(wide)
+    assert '<span class="key band">95.5% interval</span>' in page
+    assert "<th>95.5% interval</th>" in page and ">in 90% interval</th>" in page
+    assert "measured for the 90% interval; below, the 95.5% interval is shown" in page
+    without = replace(story, result=story.result.drop_vars(["lower", "upper"]))
+    assert "key band" not in render(without)
 
 
 def test_the_command_writes_it_beside_the_table(tmp_path):

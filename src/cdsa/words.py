@@ -20,6 +20,11 @@ def share(value: float) -> str:
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
 
 
+def interval_of(level: object) -> str:
+    """An interval by the share of values that it holds: '90% interval'; plainly so if unknown."""
+    return f"{100 * level:g}% interval" if isinstance(level, float) else "interval"
+
+
 def several(count: int, word: str) -> str:
     """A count and its word: '1 step', '2,000 steps'."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import run_lengths
 from cdsa.pictures.figures import BLACK, BLUE, RED, plain, plainer, time_axis
+from cdsa.words import interval_of
 
 LONE = 3
 """Values with a gap on both sides get a dot, which a line would not show."""
@@ -36,7 +37,7 @@ def draw_series(
         ax.plot(times[alone], value[alone], ".", color=BLACK, markersize=2.5)
     if "lower" in one and np.isfinite(one["lower"].to_numpy()[filled]).any():
         low, high = one["lower"].to_numpy(), one["upper"].to_numpy()
-        name = "interval" if level is None else f"{level:.0%} interval"
+        name = interval_of(level)
         turns = bool(angle_flags(result["value"].sel(measurement=[measurement]))[0])
         for part in _stretches(filled, joined=False):
             lone = part.stop - part.start == 1  # an area of one moment has no width

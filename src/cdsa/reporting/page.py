@@ -16,18 +16,21 @@ import pandas as pd
 
 from cdsa.cube import has_places, unit_of
 from cdsa.inspection import Inspection, inspect_cube
+from cdsa.metrics import LEVELS
 from cdsa.pictures import draw_errors, draw_gaps, draw_places
 from cdsa.pictures.figures import new_figure
 from cdsa.reporting.parts import picture, section, table
-from cdsa.reporting.story import Story, has_intervals, worst_cells
+from cdsa.reporting.story import Story, worst_cells
 from cdsa.reporting.timeline import packed_series
 from cdsa.results import Value, now
 from cdsa.scoring import Score
 from cdsa.sources.write import staged_text
-from cdsa.words import number
+from cdsa.words import interval_of, number
 
 DIGITS = 4
 """Of a figure."""
+MEASURED = interval_of(max(LEVELS))
+"""The interval that is measured on hidden cells."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -47,7 +50,7 @@ def render(story: Story) -> str:
         _missing(story),
         _filled(story),
         _expected(story),
-        _timeline(packed),
+        _timeline(packed, story.interval),
         _worst(story, worst),
         _settings(story),
     ]
@@ -167,6 +170,11 @@ def _expected(story: Story) -> str:
         f"<p class=soft>On {own.hidden:,} measured cells that were hidden from every method, in "
         f"gaps of up to {own.longest:,} steps.</p>"
     )
+    if story.interval not in ("", MEASURED):
+        note += (
+            f"<p class=soft>How often intervals hold was measured for the {MEASURED}; below, the "
+            f"{story.interval} is shown.</p>"
+        )
     shown = [note, _by(own, "measurement"), _by(own, "gap")]
     figure = new_figure(6.5, 3.6)
     draw_errors(story.scores or [own], figure.axes[0])
@@ -183,18 +191,21 @@ def _by(own: Score, key: str) -> str:
         rows.append([str(name), *figures, f"{int(row['cells']):,}"])
     head = [
         "measurement" if key == "measurement" else "steps of the gap",
-        *("mean absolute error", "root mean square", "unit", "in 90% interval", "cells"),
+        *("mean absolute error", "root mean square", "unit", f"in {MEASURED}", "cells"),
     ]
     return table(head, rows, numbers=(1, 2, 4, 5))
 
 
-def _timeline(packed: Mapping[str, object]) -> str:
+def _timeline(packed: Mapping[str, object], interval: str) -> str:
     left_out = (
         f"<p class=soft>{packed['left_out']:,} series with less to look at are left out, to keep "
         "the page small.</p>"
         if packed["left_out"]
         else ""
     )
+    keys = '<span class=key>measured</span> &nbsp; <span class="key filled">filled</span>'
+    if interval:
+        keys += f' &nbsp; <span class="key band">{html.escape(interval)}</span>'
     return section(
         "Every series",
         left_out,
@@ -206,8 +217,7 @@ def _timeline(packed: Mapping[str, object]) -> str:
         '<canvas id=timeline tabindex=0 role=img aria-label="time line; arrows go from step to '
         'step, page up and down move it, plus and minus zoom, 0 shows all"></canvas>',
         "<p id=here class=soft aria-live=polite></p>",
-        "<p class=soft><span class=key>measured</span> &nbsp; "
-        '<span class="key filled">filled</span> &nbsp; <span class="key band">interval</span></p>',
+        f"<p class=soft>{keys}</p>",
     )
 
 
@@ -228,12 +238,9 @@ def _worst(story: Story, worst: pd.DataFrame) -> str:
         cells = [story.stamp(row.time), row.location, row.measurement, _number(row.value)]
         cells += [interval, units[row.measurement], f"{row.gap:,}"]
         rows.append([*(html.escape(cell) for cell in cells), button])
-    head = ["time", "station", "measurement", "filled with", "interval", "unit", "gap (steps)", ""]
-    why = (
-        "the widest intervals for their measurement"
-        if has_intervals(story.result)
-        else "the longest gaps"
-    )
+    head = ["time", "station", "measurement", "filled with", story.interval or "interval", "unit"]
+    head += ["gap (steps)", ""]
+    why = "the widest intervals for their measurement" if story.interval else "the longest gaps"
     return section(
         "Cells to check by hand",
         f"<p class=soft>One cell of each of the {len(rows)} gaps with {why}.</p>",

@@ -16,6 +16,7 @@ from cdsa.results import Value
 from cdsa.scoring import Score
 from cdsa.sources.files import Source
 from cdsa.times import Clock
+from cdsa.words import interval_of
 
 WORST = 15
 
@@ -58,6 +59,13 @@ class Story:
     def zone(self) -> str:
         """The zone that times inside are in; none if the file has none."""
         return "" if self.clock.zone is None or self.clock.wall else "UTC"
+
+    @property
+    def interval(self) -> str:
+        """Which interval filled cells have, such as '90% interval'; empty if they have none."""
+        if not has_intervals(self.result):
+            return ""
+        return interval_of(self.result.attrs.get("interval"))
 
     def stamp(self, time: np.datetime64) -> str:
         """A time as the file writes it."""

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
 
-MOST_CELLS = 800_000
-"""Of a report; of more, the series with most to look at are shown."""
+MOST_BYTES = 4_400_000
+"""Of the series of a report; of more, those with most to look at are shown."""
+NAMES = 200
+"""Bytes of what stands beside the numbers of a series."""
 
 
 def packed_series(
@@ -34,17 +36,30 @@ def shown_series(
 ) -> list[tuple[int, int]]:
     """The series that fit into a report: those wanted, then those with most filled cells; in the
     order of the cube."""
-    value = result["value"]
-    filled = (result["source"] != "observed").sum("time").to_numpy()
-    most = max(1, MOST_CELLS // max(1, value.sizes["time"]))
+    filled = _filled(result).sum(axis=0)
     order = np.argsort(-filled.ravel(), kind="stable")
     ranked = [(int(n // filled.shape[1]), int(n % filled.shape[1])) for n in order]
-    return sorted([*dict.fromkeys([*wanted, *ranked])][: max(most, len(set(wanted)))])
+    chosen = list(dict.fromkeys([*wanted, *ranked]))
+    sizes = np.cumsum([_bytes(result, int(filled[one])) for one in chosen])
+    fit = int(np.searchsorted(sizes, MOST_BYTES, side="right"))
+    return sorted(chosen[: max(1, fit, len(set(wanted)))])
+
+
+def _filled(result: xr.Dataset) -> NDArray[np.bool_]:
+    value, source = result["value"].to_numpy(), result["source"].to_numpy()
+    filled: NDArray[np.bool_] = (source != "observed") & np.isfinite(value)
+    return filled
+
+
+def _bytes(result: xr.Dataset, filled: int) -> float:
+    """What a series takes of a page: values, a bit for each, and two ends of what was filled."""
+    ends = 2 if "lower" in result else 0
+    return NAMES + 4 / 3 * (result.sizes["time"] * (4 + 1 / 8) + filled * ends * 4)
 
 
 def _packed(result: xr.Dataset, l: int, m: int, units: dict[str, str]) -> dict[str, object]:  # noqa: E741
     value = result["value"].to_numpy()[:, l, m]
-    filled = (result["source"].to_numpy()[:, l, m] != "observed") & np.isfinite(value)
+    filled = _filled(result.isel(location=l, measurement=m))
     name = str(result["measurement"].to_numpy()[m])
     ends = {
         end: _coded(result[end].to_numpy()[filled, l, m]) if end in result else ""

@@ -26,15 +26,13 @@ Known = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print records as JSON and nothing else.", metavar="")
 ]
-Hide = Annotated[
-    str,
-    typer.Option(
-        "--hide",
-        help="What to hide: own:0.2 (gaps like the data's own), random:0.2, bursts:0.2, blocks:0.2 "
-        "(until that share is missing), own:+0.1 (a share of what is there), stations:2, last:12.",
-        metavar="HOW",
-    ),
-]
+HOW_TO_HIDE = typer.Option(
+    "--hide",
+    help="What to hide: own:0.2 (gaps like the data's own), random:0.2, bursts:0.2, blocks:0.2 "
+    "(until that share is missing), own:+0.1 (a share of what is there), stations:2, last:12.",
+    metavar="HOW",
+)
+Hide = Annotated[str, HOW_TO_HIDE]
 Record = Annotated[
     Path | None,
     typer.Option("--record", help="Append the records to this file, with provenance."),

@@ -1,30 +1,38 @@
 """The command that draws: plot."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from cdsa import defaults
-from cdsa.cli.options import File, Hide, Overwrite, read_names
+from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
 from cdsa.cli.training import Training, trains
 from cdsa.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    import numpy as np
     import xarray as xr
     from matplotlib.figure import Figure
 
     from cdsa.method import Filler
     from cdsa.method.neural import NeuralFiller
     from cdsa.method.reasons import Reasons
+    from cdsa.scoring import Score
+    from cdsa.times import Clock
 
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
 OF_A_CELL = ("--model", "--time", "--location", "--measurement")
 KINDS = {
     "gaps": ("--from", "--to"),
-    "series": ("--methods", "--model", "--location", "--measurement", "--from", "--to"),
+    "series": (
+        *("--methods", "--model", "--hide", "--location", "--measurement", "--from", "--to"),
+    ),
     "map": ("--methods", "--hide"),
     "errors": ("--methods", "--hide"),
     "reasons": OF_A_CELL,
@@ -52,9 +60,12 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="A .png, .svg or .pdf.")],
     methods: Annotated[
         str | None,
-        typer.Option("--methods", help="errors, map: methods to score; series: one to fill with."),
+        typer.Option(
+            "--methods",
+            help="errors: methods to score; map: one of them; series: one to fill with.",
+        ),
     ] = None,
-    hide: Hide = defaults.HIDE,
+    hide: Annotated[str | None, HOW_TO_HIDE] = None,
     model: Annotated[
         Path | None,
         typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR"),
@@ -80,14 +91,11 @@ def plot(
     from importlib.util import find_spec
 
     from cdsa.cli import show
-    from cdsa.errors import unknown
     from cdsa.sources.files import open_source
 
-    if kind not in KINDS:
-        raise ConfigError(unknown("picture", kind, KINDS))
     given = {
         "--methods": methods,
-        "--hide": None if hide == defaults.HIDE else hide,
+        "--hide": hide,
         "--model": model,
         "--time": moment,
         "--location": place,
@@ -95,12 +103,8 @@ def plot(
         "--from": first,
         "--to": last,
     }
-    useless = [name for name, value in given.items() if value and name not in KINDS[kind]]
-    if useless:
-        raise ConfigError(
-            f"a picture of {kind} makes no use of {', '.join(useless)}. Of such options it takes "
-            f"{', '.join(KINDS[kind])}"
-        )
+    names = read_names(methods)
+    _refuse_idle(kind, {name: value for name, value in given.items() if value}, names, training)
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a picture", "matplotlib", "plot")
     from cdsa.pictures.figures import check_picture, save_figure
@@ -108,12 +112,21 @@ def plot(
     check_picture(output, overwrite=overwrite)
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    cube, at = source.cube, moment and str(source.content.clock.read(moment))
-    picture = _Wish(cube, read_names(methods), hide, training, model, at, place, measured)
-    shown = slice(first, last)
+    clock = source.content.clock
+    picture = _Wish(
+        cube=source.cube,
+        methods=names,
+        hide=hide,
+        training=training,
+        model=model,
+        moment=None if moment is None else clock.read(moment),
+        place=place,
+        measured=measured,
+        shown=_stretch(first, last, clock),
+    )
     draw: dict[str, Callable[[], Figure]] = {
-        "gaps": lambda: picture.gaps(shown),
-        "series": lambda: picture.series(shown),
+        "gaps": picture.gaps,
+        "series": picture.series,
         "map": picture.map,
         "errors": picture.errors,
         "reasons": picture.reasons,
@@ -123,75 +136,127 @@ def plot(
     show.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
 
 
+def _refuse_idle(
+    kind: str, given: Mapping[str, object], methods: tuple[str, ...], training: Training
+) -> None:
+    """Refuse options that the picture of this kind would make no use of."""
+    from cdsa.errors import unknown
+
+    if kind not in KINDS:
+        raise ConfigError(unknown("picture", kind, KINDS))
+    useless = [name for name in given if name not in KINDS[kind]]
+    if useless:
+        raise ConfigError(
+            f"a picture of {kind} makes no use of {', '.join(useless)}. Of such options it takes "
+            f"{', '.join(KINDS[kind])}"
+        )
+    if "--methods" in given and "--model" in given:
+        raise ConfigError("give either --methods or --model, not both")
+    if len(methods) > 1 and kind != "errors":
+        raise ConfigError(
+            f"a picture of {kind} is of one method, but --methods names {', '.join(methods)}. "
+            "Leave all but one out"
+        )
+    if kind == "map" and "--hide" in given and not methods:
+        raise ConfigError("a map shows errors of a method on what --hide hides. Name --methods")
+    of_use = ("device",) if "--model" in given else tuple(training) if methods else ()
+    idle = [name for name in training if name not in of_use]
+    if idle:
+        raise ConfigError(f"--{idle[0]} is for training a network, and none is trained here")
+
+
+def _stretch(first: str | None, last: str | None, clock: "Clock") -> slice:
+    """The time between two stamps, written as the table writes its own; a day is meant to its
+    end."""
+    whole_day = last is not None and DAY.fullmatch(last) is not None
+    return slice(
+        None if first is None else clock.read(first),
+        None if last is None else clock.read(f"{last}T23:59:59.999999999" if whole_day else last),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Wish:
     """What was asked for, and the pictures of it."""
 
-    def __init__(
-        self,
-        cube: "xr.DataArray",
-        methods: tuple[str, ...],
-        hide: str,
-        training: Training,
-        model: Path | None,
-        moment: str | None,
-        place: str | None,
-        measured: str | None,
-    ) -> None:
-        self.cube, self.methods, self.hide, self.training = cube, methods, hide, training
-        self.model, self.moment, self.place, self.measured = model, moment, place, measured
+    cube: "xr.DataArray"
+    methods: tuple[str, ...]
+    hide: str | None
+    training: Training
+    model: Path | None
+    moment: "np.datetime64 | None"
+    place: str | None
+    measured: str | None
+    shown: slice
 
-    def gaps(self, shown: slice) -> "Figure":
+    def gaps(self) -> "Figure":
         from cdsa.pictures import draw_gaps
         from cdsa.pictures.figures import new_figure
 
-        cube = _between(self.cube, shown)
+        cube = _between(self.cube, self.shown)
         rows = min(40, max(cube.sizes["location"], 4))
         figure = new_figure(9, 1.2 + 0.22 * rows)
         draw_gaps(cube, figure.axes[0])
         return figure
 
-    def series(self, shown: slice) -> "Figure":
-        from cdsa.cli.training import make_trained
+    def series(self) -> "Figure":
         from cdsa.filling import fill_with
-        from cdsa.method import info_of
-        from cdsa.method.saved import load_filler
         from cdsa.pictures import draw_series
         from cdsa.pictures.figures import new_figure
+        from cdsa.scoring import hidden_cells
 
         place = self.place or str(self.cube["location"].to_numpy()[0])
         kind = self._measurement()
         _known(self.cube, "location", place)
-        filler: Filler | NeuralFiller
-        if self.model is not None:
-            filler = load_filler(self.model)
-            if filler.foresees:
-                raise ConfigError(f"the network in {self.model} forecasts and does not fill")
-        else:
-            name = self.methods[0] if self.methods else "linear"
-            if "fill" not in info_of(name).task:
-                raise ConfigError(f"'{name}' forecasts and does not fill")
-            filler = make_trained(name, self.training).fit(self.cube)
-        result = fill_with(filler, self.cube)
+        visible, truth = self.cube, None
+        if self.hide is not None:
+            hidden = hidden_cells(self.cube, self.hide, seed=self._seed())
+            visible, truth = self.cube.where(~hidden), self.cube.where(hidden)
+        result = fill_with(self._filler(visible), visible)
         figure = new_figure(9, 3)
         draw_series(
-            _between(result, shown),
+            _between(result, self.shown),
             figure.axes[0],
             location=place,
             measurement=kind,
+            truth=truth,
             level=defaults.INTERVAL,
         )
         return figure
 
+    def _filler(self, visible: "xr.DataArray") -> "Filler | NeuralFiller":
+        """The network that was given, or the method when it has learnt from what it may see."""
+        from cdsa.cli import progress, show
+        from cdsa.cli.training import make_trained
+        from cdsa.method import info_of
+        from cdsa.method.saved import load_filler
+
+        if self.model is not None:
+            filler = load_filler(self.model, device=self._device())
+            if filler.foresees:
+                raise ConfigError(f"the network in {self.model} forecasts and does not fill")
+            if self.hide is not None:
+                show.note("the network may have learnt from values that are hidden here")
+            return filler
+        name = self.methods[0] if self.methods else "linear"
+        if "fill" not in info_of(name).task:
+            raise ConfigError(f"'{name}' forecasts and does not fill")
+        with progress.training(self.training, active=info_of(name).trains) as run:
+            return make_trained(name, self.training, run=run).fit(visible)
+
+    def _device(self) -> str:
+        return str(self.training.get("device", "auto"))
+
+    def _seed(self) -> int:
+        return int(str(self.training.get("seed", 0)))
+
     def map(self) -> "Figure":
-        from cdsa.cli import comparing
         from cdsa.pictures import draw_places
         from cdsa.pictures.figures import new_figure
 
         errors, unit = None, ""
         if self.methods:
-            (scored,) = comparing.score_with_progress(
-                self.methods[:1], self.cube, self.hide, 1, 0, None, self.training
-            )
+            (scored,) = self._scores(self.methods)
             table = scored.table("location")
             errors, unit = {str(n): float(table.loc[n, "mae"]) for n in table.index}, scored.unit
         figure = new_figure(7, 6)
@@ -199,17 +264,20 @@ class _Wish:
         return figure
 
     def errors(self) -> "Figure":
-        from cdsa.cli import comparing
         from cdsa.pictures import draw_errors
         from cdsa.pictures.figures import new_figure
 
-        names = self.methods or ("linear", "climatology")
-        scores = comparing.score_with_progress(
-            names, self.cube, self.hide, 1, 0, None, self.training
-        )
         figure = new_figure(6.5, 3.8)
-        draw_errors(scores, figure.axes[0])
+        draw_errors(self._scores(self.methods or ("linear", "climatology")), figure.axes[0])
         return figure
+
+    def _scores(self, methods: tuple[str, ...]) -> "list[Score]":
+        from cdsa.cli import comparing
+
+        hide = self.hide or defaults.HIDE
+        return comparing.score_with_progress(
+            methods, self.cube, hide, 1, self._seed(), None, self.training
+        )
 
     def reasons(self) -> "Figure":
         from cdsa.pictures import draw_attended, draw_time_measurement
@@ -239,7 +307,7 @@ class _Wish:
                 "this picture is of a cell and a network: give --model, --time and --location, and "
                 "--measurement if there are several"
             )
-        filler = load_filler(self.model)
+        filler = load_filler(self.model, device=self._device())
         return filler.explain(self.cube, self.moment, self.place, self._measurement())
 
     def _measurement(self) -> str:
@@ -264,10 +332,7 @@ def _known(cube: "xr.DataArray", axis: str, name: str) -> None:
 
 def _between(data: Data, shown: slice) -> Data:
     """The steps of a stretch of time."""
-    try:
-        part = data.sel(time=shown)
-    except (KeyError, TypeError, ValueError) as bad:
-        raise ConfigError("--from and --to are times, written as 2024-03-01T12:00") from bad
+    part = data.sel(time=shown)
     if not part.sizes["time"]:
         raise ConfigError("there is no step between --from and --to")
     return part

@@ -117,6 +117,16 @@ def test_maps_of_a_cell_have_rows_of_one_and_its_row_framed(reasons):
         assert frame.get_y() + 0.5 == list(table[axis].values).index(getattr(reasons.cell, axis))
 
 
+def test_both_components_of_a_direction_are_framed():
+    kinds = ["pm25", "wind\0east", "wind\0north"]
+    names = {"measurement": kinds, "looked_at": kinds}
+    table = xr.DataArray(np.eye(3), dims=list(names), coords=names)
+    ax = draw_axis_map(table, axes(), row="wind")
+    assert sorted(frame.get_y() + 0.5 for frame in ax.patches) == [1, 2]
+    assert [label.get_text() for label in ax.get_yticklabels()][1] == "wind, east"
+    assert not draw_axis_map(table, axes()).patches
+
+
 def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
     left, right = axes(2)
     draw_time_measurement(reasons, left)

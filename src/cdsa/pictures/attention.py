@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import DateFormatter, date2num
 from matplotlib.patches import Rectangle
 
+from cdsa.method.guard import base_names
 from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plain, plainer, time_axis
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ BOXES, LEAST = 6, 0.002
 
 
 def draw_axis_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> Axes:
-    """Who looks at whom along one axis; the row of what was asked for is framed."""
+    """Who looks at whom along one axis; the row of what was asked for is framed, of a direction
+    those of its two components."""
     axis = str(table.dims[0])
     looks = table[axis].to_numpy()
     names = _names(looks, axis)
@@ -32,11 +34,10 @@ def draw_axis_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> Axes:
     ax.set_xticks(at, names[::every], fontsize=7, rotation=90)
     ax.set_title(axis, fontsize=10)
     ax.set_xlabel("looked at", fontsize=8)
-    if row is not None and (there := np.flatnonzero(looks == row)).size:
+    asked = looks == row if axis == "time" else base_names(looks) == row
+    for there in np.flatnonzero(asked):
         ax.add_patch(
-            Rectangle(
-                (-0.5, there[0] - 0.5), len(names), 1, fill=False, edgecolor=PINK, linewidth=1.5
-            )
+            Rectangle((-0.5, there - 0.5), len(names), 1, fill=False, edgecolor=PINK, linewidth=1.5)
         )
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)

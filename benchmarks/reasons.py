@@ -1,6 +1,7 @@
 """Whether reasons are true: what deleting the cells named first does to a value, on the demo data.
 
-    python benchmarks/reasons.py [--minutes 1.25] [--cases 200] [--record results/reasons.jsonl]
+    python benchmarks/reasons.py [--methods cdsa,cdsa-paper] [--minutes 1.25] [--cases 200]
+                                 [--seed 0] [--record results/reasons.jsonl]
 
 A network learns from the demo with cells hidden in bursts. For some of these, the ten measured
 cells with the largest shares are deleted and the value is filled again; so are ten others, drawn
@@ -8,6 +9,8 @@ from the measured cells of the same windows. A case counts if the first moves th
 """
 
 import argparse
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from cdsa import open_demo
 from cdsa.masks import Bursts
 from cdsa.method import make_method
 from cdsa.method.neural import Neural, NeuralFiller
-from cdsa.method.reasons import Reasons
+from cdsa.method.reasons import OWN, Cell, Reasons
 from cdsa.results import Value, append_results, provenance
 
 DELETED = 10
@@ -53,7 +56,7 @@ def measured(name: str, minutes: float, cases: int, seed: int) -> dict[str, Valu
     axes = [cube[axis].to_numpy() for axis in cube.dims]
     more, far, near = 0, [], []
     for t, l, m in gaps[rng.choice(len(gaps), cases, replace=False)]:  # noqa: E741
-        reasons = filler.explain(visible, axes[0][t], str(axes[1][l]), str(axes[2][m]))
+        reasons = filler.explain(visible, Cell(axes[0][t], str(axes[1][l]), str(axes[2][m])))
         shares = reasons.shares.to_numpy()
         seen = np.argwhere((shares > 0) & reasons.values.notnull().to_numpy())
         first = seen[np.argsort(-shares[tuple(seen.T)], kind="stable")[:DELETED]]
@@ -61,7 +64,7 @@ def measured(name: str, minutes: float, cases: int, seed: int) -> dict[str, Valu
         moves = moved(filler, reasons, first), moved(filler, reasons, others)
         more += moves[0] > moves[1]
         far.append(float(shares[tuple(first.T)].sum()))
-        near.append(reasons.by_axis()["own series"])
+        near.append(reasons.by_axis()[OWN])
     return {
         "method": name,
         "minutes": minutes,
@@ -85,9 +88,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
     given = parser.parse_args()
-    origin = provenance(
-        f"python benchmarks/reasons.py --minutes {given.minutes:g} --cases {given.cases}"
-    )
+    origin = provenance(shlex.join(["python", *sys.argv]))
     for name in given.methods:
         told = measured(name, given.minutes, given.cases, given.seed)
         print(f"{name}: {told['moved_more']:.1%} of {given.cases} cases")

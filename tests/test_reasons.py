@@ -1,22 +1,27 @@
 """Reasons: shares of measured cells that a network's own maps say a value comes from."""
 
 import json
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import xarray as xr
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
+from cdsa.method.reasons import Cell
 from cdsa.models.axes import AXES, Sizes
 from cdsa.models.geographic import GeographicConfig
 from cdsa.models.maps import whole_map
 from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back
 from cdsa.models.surroundings import Surroundings
+from cdsa.results import read_results
 from conftest import network
 from test_tables import panel
 
@@ -121,13 +126,31 @@ def test_a_direction_is_one_measurement(cube):
         assert reasons.shares.dims == degrees.dims
 
 
-def test_how_much_comes_from_where(cube):
-    reasons = trained("cdsa", cube).explain(cube, *a_gap(cube, 10))
-    by = reasons.by_axis()
-    own = reasons.shares.sel(location=reasons.cell.location, measurement=reasons.cell.measurement)
-    assert by["own series"] == pytest.approx(own.sum().item())
-    assert by["other places"] <= 1 - by["own series"] + 1e-9
-    assert all(0 <= share <= 1 + 1e-6 for share in by.values())
+def test_each_measured_cell_belongs_to_one_part_of_what_a_value_comes_from(cube):
+    whole = trained("cdsa", cube).explain(cube, *a_gap(cube, 10))
+    assert sum(whole.by_axis().values()) == pytest.approx(1, abs=1e-5)
+    place, kind = whole.cell[1:]
+    other = next(name for name in cube["location"].values if name != place)
+    beside = next(name for name in cube["measurement"].values if name != kind)
+    for number, (at, of) in enumerate(
+        [(place, kind), (other, kind), (place, beside), (other, beside)]
+    ):
+        shares = xr.zeros_like(whole.shares)
+        shares.loc[{"location": at, "measurement": of}] = 1 / shares.sizes["time"]
+        told = list(replace(whole, shares=shares).by_axis().values())
+        assert told == pytest.approx([float(part == number) for part in range(4)])
+
+
+def test_a_cell_may_be_given_as_one_or_in_three_parts(cube):
+    filler, (time, place, kind) = trained("cdsa", cube), a_gap(cube, 10)
+    ways = [(Cell(time, place, kind),), ((str(time), place, kind),), (time, place, kind)]
+    first, *others = (filler.explain(cube, *way) for way in ways)
+    assert first.cell == Cell(time, place, kind)
+    for told in (*others, filler.explain(cube, cell=first.cell)):
+        assert told.cell == first.cell and told.value == first.value
+    for part in [(time,), (time, place), ((time, place),), ("now",)]:
+        with pytest.raises(ConfigError, match="a cell has a time, a location and a measurement"):
+            filler.explain(cube, *part)
 
 
 @pytest.mark.slow
@@ -162,9 +185,8 @@ def test_deleting_the_foremost_cells_moves_a_value_more_than_deleting_others():
 )
 def test_a_cell_that_is_not_there_is_refused(cube, change, words):
     filler = trained("cdsa", cube)
-    cell = dict(zip(("time", "location", "measurement"), a_gap(cube), strict=True))
     with pytest.raises(ConfigError, match=words):
-        filler.explain(cube, **(cell | change))
+        filler.explain(cube, Cell(*a_gap(cube))._replace(**change))
 
 
 def test_a_measured_cell_needs_no_reason(cube):
@@ -185,11 +207,17 @@ def test_the_command_names_the_cells(tmp_path, cube):
     words = ["explain", str(file), "--model", str(model), *asked]
     done = runner.invoke(app, words)
     assert done.exit_code == 0, done.output
-    for part in (measurement, location, "filled with", "own series", "the rest"):
-        assert part in done.output
+    said = " ".join(done.output.split())
+    for part in (measurement, location, "filled with", "comes from: own series at", "the rest"):
+        assert part in said
     assert max(map(len, done.output.splitlines())) <= 80
     told = json.loads(runner.invoke(app, [*words, "--top", "3", "--json"]).stdout)
     assert len(told) == 3 and told[0]["share"] >= told[1]["share"] and told[0]["value"] is not None
+    parts = {name: part for name, part in told[0].items() if name.startswith("from_")}
+    assert "from_other_places_and_measurements" in parts
+    assert len(parts) == 4 and sum(parts.values()) == pytest.approx(1, abs=1e-5)
+    for name, part in parts.items():
+        assert f"{name.removeprefix('from_').replace('_', ' ')} {part:.0%}" in said
     done = runner.invoke(app, words[:-2])
     assert done.exit_code != 0 and "--measurement" in str(done.exception or done.output)
 
@@ -205,9 +233,25 @@ def test_where_a_window_has_nothing_the_others_tell_all_of_it():
     cube[40:80] = np.nan
     filler = trained("cdsa", cube)
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    for step in (41, 47, 60, 74, 78):
-        total = filler.explain(cube, cube["time"].values[step], place, kind).shares.sum().item()
-        assert total == pytest.approx(1, abs=1e-5) or total == 0
+    assert (filler.network.length, filler.network.stride) == (12, 6)
+    for step in (42, 47, 72, 77):  # one window of two is empty
+        told = filler.explain(cube, (cube["time"].values[step], place, kind))
+        assert told.shares.sum().item() == pytest.approx(1, abs=1e-5)
+    for step in (48, 60, 71):  # both are
+        told = filler.explain(cube, (cube["time"].values[step], place, kind))
+        assert told.shares.sum().item() == 0 and told.top() == []
+        assert np.isfinite(told.value)
+
+
+def test_the_benchmark_records_the_command_that_was_run(tmp_path, monkeypatch):
+    words = ["benchmarks/reasons.py", "--methods", "cdsa", "--seed", "3", "--record"]
+    words.append(str(tmp_path / "told.jsonl"))
+    monkeypatch.setattr("sys.argv", words)
+    script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "reasons.py"))
+    main = script["main"]
+    monkeypatch.setitem(main.__globals__, "measured", lambda *told: {"moved_more": 1.0})
+    main()
+    assert read_results(tmp_path / "told.jsonl")[0]["command"] == "python " + " ".join(words)
 
 
 def test_a_time_with_a_zone_is_the_moment_it_says(cube):

@@ -65,6 +65,7 @@ def _records(reasons: "Reasons", top: int, clock: "Clock") -> "list[dict[str, Va
         "of_location": reasons.cell.location,
         "of_measurement": reasons.cell.measurement,
         "of_value": reasons.value,
+        **{f"from_{name.replace(' ', '_')}": part for name, part in reasons.by_axis().items()},
     }
     return [
         {
@@ -87,7 +88,7 @@ def _stamp(cell: "Cell", clock: "Clock") -> str:
 
 
 def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
-    """The value, where it comes from by axis, and its foremost cells."""
+    """The value, how much of it comes from where, and its foremost cells."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -256,13 +256,20 @@ class NeuralFiller(Guard):
             cubes.append(self.kept(nothing, guess.reindex_like(plain)))
         return cubes
 
-    def explain(self, cube: xr.DataArray, time: object, location: str, measurement: str) -> Reasons:
-        """Where the value that this cell of the cube is filled with comes from."""
+    def explain(
+        self,
+        cube: xr.DataArray,
+        cell: object,
+        location: str | None = None,
+        measurement: str | None = None,
+    ) -> Reasons:
+        """Where the value that a cell of the cube is filled with comes from. The cell is a `Cell`,
+        or a tuple of its time, location and measurement; these may be given one by one too."""
         self.axes.refuse(cube, stations=False, measurements=False)
-        cell = find_cell(cube, time, location, measurement)
+        place = find_cell(cube, cell, location, measurement)
         if self.network is None:
             raise ConfigError("there was too little to learn from: every value is a mean")
-        return explain(self, self.network.placed(cube), cube, cell)
+        return explain(self, self.network.placed(cube), cube, place)
 
     @property
     def explains(self) -> bool:

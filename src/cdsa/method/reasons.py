@@ -21,6 +21,10 @@ from cdsa.models.surroundings import Surroundings
 from cdsa.times import Clock
 from cdsa.windows import Windows, taper
 
+OWN = "own series at other times"
+PARTS = (OWN, "other places", "other measurements", "other places and measurements")
+"""What a value may come from; each cell belongs to one of them."""
+
 
 class Cell(NamedTuple):
     """One cell of a cube, by the names of its axes."""
@@ -88,23 +92,27 @@ class Reasons:
         return found
 
     def by_axis(self) -> dict[str, float]:
-        """How much comes from the station's own series, from other times of it, and how much from
-        other places and other measurements, each whatever the rest."""
+        """How much comes from other times of the same series, from the same measurement at other
+        places, from other measurements of the same place, and from what is other in both; at any
+        time. They sum to what all shares do."""
         here = self.shares["location"] == self.cell.location
         same = self.shares["measurement"] == self.cell.measurement
-        now = self.shares["time"] == self.cell.time
+        parts = (here & same, ~here & same, here & ~same, ~here & ~same)
         return {
-            "own series": float(self.shares.where(here & same).sum()),
-            "other times": float(self.shares.where(~now).sum()),
-            "other places": float(self.shares.where(~here).sum()),
-            "other measurements": float(self.shares.where(~same).sum()),
+            name: float(self.shares.where(part, 0.0).sum())
+            for name, part in zip(PARTS, parts, strict=True)
         }
 
 
 def find_cell(
-    cube: xr.DataArray, time: object, location: str, measurement: str
+    cube: xr.DataArray, cell: object, location: str | None = None, measurement: str | None = None
 ) -> tuple[int, int, int]:
-    """Where a cell stands in a cube; refused if it is not there, or was measured."""
+    """Where a cell stands in a cube, given as one or as its time, location and measurement; refused
+    if it is not there, or was measured."""
+    whole = cell if location is None and measurement is None else (cell, location, measurement)
+    if not isinstance(whole, tuple | list) or len(whole) != 3 or None in whole[1:]:
+        raise ConfigError(f"a cell has a time, a location and a measurement, but found {whole!r}")
+    time, location, measurement = whole
     for axis, name in (("location", location), ("measurement", measurement)):
         if name not in cube[axis].to_numpy():
             raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
@@ -117,17 +125,17 @@ def find_cell(
             f"the cube has no step at {wanted.astype('datetime64[s]')}; the nearest is "
             f"{nearest.astype('datetime64[s]')}"
         )
-    cell = (
+    place = (
         int(at[0]),
         int(np.flatnonzero(cube["location"].to_numpy() == location)[0]),
         int(np.flatnonzero(cube["measurement"].to_numpy() == measurement)[0]),
     )
-    if np.isfinite(cube.to_numpy()[cell]):
+    if np.isfinite(cube.to_numpy()[place]):
         raise ConfigError(
             f"{measurement} at {location}, {wanted.astype('datetime64[s]')} was measured: "
-            f"{cube.to_numpy()[cell]:g}. Reasons are for values that were filled"
+            f"{cube.to_numpy()[place]:g}. Reasons are for values that were filled"
         )
-    return cell
+    return place
 
 
 def explain(

@@ -9,6 +9,7 @@ what a step of training and filling take. Forecasters foresee twelve steps.
 import argparse
 import json
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -95,7 +96,7 @@ def main() -> None:
             print(f"{shape}  {name:20} {told['mib']:6.0f} MiB {told['seconds']:6.1f} s{mark}")
             found.append(told)
     if given.record:
-        origin = provenance("python benchmarks/rivals.py")
+        origin = provenance(shlex.join(["python", *sys.argv]))
         append_results(given.record, [{"benchmark": "rivals", **told, **origin} for told in found])
 
 

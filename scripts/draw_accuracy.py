@@ -5,16 +5,13 @@ python scripts/draw_accuracy.py
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import pandas as pd
 
+from cdsa.pictures import draw_accuracy
+from cdsa.pictures.figures import new_figure, save_figure
 from cdsa.results import read_results
 
 ROOT = Path(__file__).parents[1]
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 PUBLISHED = {"BRITS, published": 11.56, "the paper's CDSA": 10.67, "CSDI": 9.60, "PriSTI": 9.03}
 TEST = {"data": "kdd2015-pm25", "cells": "test-months", "protocol": "out-of-sample"}
 
@@ -28,30 +25,16 @@ def main() -> None:
     records = records.sort_values("when").drop_duplicates(
         ["method", "minutes", "seed"], keep="last"
     )
-    fig, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+    line = float(records.loc[records["method"] == "linear", "mae"].iloc[-1])
     trained = records[records["minutes"].notna()]
-    for colour, (method, own) in zip(COLOURS, trained.groupby("method"), strict=False):
-        by = own.groupby("minutes")["mae"].mean()
-        ax.plot(by.index, by.to_numpy(), "o-", color=colour, label=method)
-    line = records.loc[records["method"] == "linear", "mae"].iloc[-1]
-    for name, level in {"straight line": line, **PUBLISHED}.items():
-        ax.axhline(level, color="#999999", linewidth=0.8, linestyle=":")
-        ax.text(0.99, level, name, transform=ax.get_yaxis_transform(), ha="right", va="bottom",
-                fontsize=8, color="#555555")  # fmt: skip
-    ax.set_xscale("log")
-    ticks = sorted(trained["minutes"].unique())
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.set_xlabel("minutes of training")
-    ax.set_ylabel("MAE on the removed cells (ug/m3)")
-    ax.set_yscale("log")
-    levels = [9, 10, 12, 15, 20, 30, 40]
-    ax.set_yticks(levels, [str(level) for level in levels])
-    ax.legend(frameon=False)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    ax.minorticks_off()
-    ax.set_xlim(right=2.2 * max(ticks))  # room for the names of levels
-    fig.savefig(ROOT / "docs" / "pictures" / "accuracy.png", dpi=110)
+    figure = new_figure(7.5, 4.2)
+    draw_accuracy(
+        trained.to_dict("records"),
+        figure.axes[0],
+        levels={"straight line": line, **PUBLISHED},
+        unit="ug/m3",
+    )
+    save_figure(figure, ROOT / "docs" / "pictures" / "accuracy.png", overwrite=True)
 
 
 if __name__ == "__main__":

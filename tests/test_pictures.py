@@ -1,6 +1,7 @@
 """Pictures show what is in the data, nothing else, and appear whole or not at all."""
 
 import html
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +17,12 @@ from cdsa.filling import fill
 from cdsa.inspection import missing_over_time
 from cdsa.method import make_method
 from cdsa.pictures import (
+    draw_accuracy,
     draw_attended,
     draw_axis_map,
     draw_errors,
     draw_gaps,
+    draw_growth,
     draw_places,
     draw_series,
     draw_time_measurement,
@@ -53,7 +56,14 @@ def test_gaps_are_as_dark_as_their_share(cube):
     np.testing.assert_allclose(shown, 100 * missing_over_time(cube, "location", 300))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [str(name) for name in cube["location"].to_numpy()]
-    assert ax.images[0].get_clim() == (0, 100)  # the same shade means the same in every picture
+    assert ax.images[0].get_clim() == (0, shown.max())
+
+
+@pytest.mark.parametrize(("gone", "darkest"), [(0, 5), (1, 5), (50, 50), (100, 100)])
+def test_few_gaps_are_seen_as_well_as_many(gone, darkest):
+    cube = network(steps=30_000, stations=2, measurements=1, missing=0.0)
+    cube[:gone, 0, 0] = np.nan
+    assert draw_gaps(cube, axes()).images[0].get_clim() == (0, darkest)
 
 
 def test_a_series_shows_measured_filled_and_hidden_values_apart(cube):
@@ -99,6 +109,28 @@ def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
         draw_places(network(steps=20, places=False), axes())
 
 
+@pytest.mark.parametrize("width", [2.9, 4, 7])
+@pytest.mark.parametrize("reach", [(0.1, 0.1), (2.0, 0.05), (0.01, 3.0)])
+def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
+    wide, high = reach
+    spread = {"lon": -122.4 + wide * np.arange(4), "lat": 37.7 + high * np.arange(4)}
+    cube = cube.assign_coords({name: ("location", where) for name, where in spread.items()})
+    figure = new_figure(width, 3.4)
+    errors = {str(name): 12.5 for name in cube["location"].values}
+    ax = draw_places(cube, figure.axes[0], errors=errors, unit="ug/m3")
+    figure.draw_without_rendering()
+    shown, sizes = ax.get_window_extent(), ax.get_legend().get_window_extent()
+    bar = figure.axes[1].get_tightbbox()
+    assert sizes.y0 >= shown.y1 and not sizes.overlaps(bar) and not shown.overlaps(bar)
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = axis.get_view_interval()
+        ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        boxes = [tick.label1.get_window_extent().padded(2) for tick in ticks]
+        assert boxes and not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
+    whole = figure.get_tightbbox()
+    assert whole.x0 >= 0 and whole.y0 >= 0 and whole.x1 <= width and whole.y1 <= 3.4
+
+
 def test_errors_are_those_of_the_scores(cube):
     scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
     ax = draw_errors(scores, axes())
@@ -106,6 +138,39 @@ def test_errors_are_those_of_the_scores(cube):
         assert line.get_label() == scored.method
         np.testing.assert_allclose(line.get_ydata(), scored.table("gap")["mae"])
     assert ax.get_ylim()[0] == 0 and len({line.get_color() for line in ax.lines}) == 2
+
+
+def test_bars_of_growth_are_ratios_to_what_is_not_doubled():
+    records = [
+        {"manner": manner, "doubled": axis, "sizes": "24x16x4", "flops": flops, "seconds": 1.0,
+         "mib": 100.0 + 10 * flops, "mib_before": 100.0}
+        for manner, more in (("independent", 2), ("joint", 4), ("decomposed", 3), ("shared", 5))
+        for axis, flops in (("", 10), ("time", 10 * more), ("location", 20), ("measurement", 30))
+    ]  # fmt: skip
+    for cost, first in (("operations", 4), ("memory", 4), ("time of a training step", 1)):
+        ax = draw_growth(records, axes(), cost=cost)
+        bars = dict(
+            zip(
+                [text.get_text() for text in ax.get_legend().get_texts()],
+                ax.containers,
+                strict=True,
+            )
+        )
+        assert bars["joint"][0].get_height() == pytest.approx(first)
+        assert len({bar[0].get_facecolor() for bar in ax.containers}) == 4
+    assert ax.get_ylabel() == "times that of 24 x 16 x 4" and ax.get_title() == cost
+
+
+def test_accuracy_is_averaged_over_seeds_beside_levels():
+    told = [("b", 3, 12.0), ("b", 3, 14.0), ("b", 20, 11.0), ("a", 10, 30.0)]
+    records = [{"method": name, "minutes": at, "mae": mae} for name, at, mae in told]
+    ax = draw_accuracy(records, axes(), levels={"line": 20.0}, unit="K")
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines["b"].get_xdata()) == [3, 20] and list(lines["b"].get_ydata()) == [13, 11]
+    assert list(lines["a"].get_ydata()) == [30] and ax.lines[-1].get_ydata()[0] == 20
+    assert [text.get_text() for text in ax.texts] == ["line"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["3", "10", "20"]
+    assert lines["a"].get_color() != lines["b"].get_color()
 
 
 def test_maps_of_a_cell_have_rows_of_one_and_its_row_framed(reasons):

@@ -11,23 +11,25 @@ from cdsa.pictures.figures import SHADES, plain, time_axis
 COLUMNS = 300
 """Stretches of time that are told apart."""
 MOST_NAMES = 40
+DARKEST = 5
+"""Percent missing that are the darkest shade where nothing misses more."""
 
 
 def draw_gaps(cube: xr.DataArray, ax: Axes, *, axis: str = "location") -> Axes:
     """A row for each station, or measurement, and time to the right: the darker, the more of it is
-    missing."""
-    missing = missing_over_time(cube, axis, COLUMNS)
+    missing, up to the largest share there is."""
+    missing = 100 * missing_over_time(cube, axis, COLUMNS)
     times = cube["time"].to_numpy()
     step = times[1] - times[0] if len(times) > 1 else np.timedelta64(1, "h")
     low, high = date2num(times[0]), date2num(times[-1] + step)
     names = [plain(name) for name in cube[axis].to_numpy()]
     image = ax.imshow(
-        100 * missing,
+        missing,
         aspect="auto",
         interpolation="nearest",
         cmap=SHADES,
         vmin=0,
-        vmax=100,
+        vmax=max(DARKEST, float(missing.max())),
         extent=(low, high, len(names) - 0.5, -0.5),
     )
     ax.xaxis_date()

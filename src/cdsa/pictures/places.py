@@ -1,10 +1,11 @@
 """Where the stations are, and how well each is known. No map server is asked for anything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from cdsa.cube import fillable, has_places
 from cdsa.errors import ConfigError
@@ -13,6 +14,16 @@ from cdsa.pictures.figures import BLACK, GREY, plain, plainer
 MOST_NAMES = 45
 SMALL, LARGE = 35.0, 260.0
 """Areas of the smallest and the largest dot, in square points."""
+
+
+class Degrees(MaxNLocator):
+    """Round degrees, no more of them than there is room for their digits."""
+
+    def __call__(self) -> Sequence[float]:
+        assert self.axis is not None
+        room = self.axis.get_tick_space() // 2  # counted for labels of half the length
+        self.set_params(nbins=min(6, max(1, room)))
+        return super().__call__()
 
 
 def draw_places(
@@ -40,10 +51,11 @@ def draw_places(
                 [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
                 label=f"{part * most:.2g}",
             )  # fmt: skip
-        what = f"mean absolute error ({plain(unit)})" if unit else "mean absolute error"
+        what = f"mean absolute\nerror ({plain(unit)})" if unit else "mean absolute error"
         ax.legend(
-            title=what, frameon=False, fontsize=8, title_fontsize=8, alignment="left",
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0,
+            title=what, frameon=False, fontsize=7, title_fontsize=7, alignment="left", ncols=3,
+            loc="lower left", bbox_to_anchor=(0, 1.02), borderaxespad=0, borderpad=0,
+            handletextpad=0.5, columnspacing=0.8,
         )  # fmt: skip
     dots = ax.scatter(
         lon, lat, s=sizes, c=share, cmap="cividis_r", vmin=0, vmax=max(1.0, float(share.max())),
@@ -56,8 +68,12 @@ def draw_places(
                 ha="center", va="bottom", fontsize=7, color=BLACK, zorder=4,
             )  # fmt: skip
     middle = np.deg2rad(np.mean(lat))
-    ax.set_aspect(1 / max(0.05, float(np.cos(middle))))
+    ax.set_aspect(1 / max(0.05, float(np.cos(middle))), adjustable="datalim")
     ax.margins(0.12)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(Degrees(steps=[1, 2, 5, 10]))
+    ax.ticklabel_format(useOffset=False)
+    ax.tick_params(labelsize=8)
     ax.grid(color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
     ax.set_xlabel("longitude")
@@ -65,5 +81,6 @@ def draw_places(
     assert ax.figure is not None
     bar = ax.figure.colorbar(dots, ax=ax, shrink=0.6, pad=0.02)
     bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8)
     bar.set_label("% missing")
     return plainer(ax)

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from matplotlib import rc_context
 from matplotlib.colors import to_hex
+from matplotlib.dates import date2num
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
@@ -117,7 +118,7 @@ def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
     cube = cube.assign_coords({name: ("location", where) for name, where in spread.items()})
     figure = new_figure(width, 3.4)
     errors = {str(name): 12.5 for name in cube["location"].values}
-    ax = draw_places(cube, figure.axes[0], errors=errors, unit="ug/m3")
+    ax = draw_places(cube, figure.axes[0], errors=errors, unit="standard deviations")
     figure.draw_without_rendering()
     shown, sizes = ax.get_window_extent(), ax.get_legend().get_window_extent()
     bar = figure.axes[1].get_tightbbox()
@@ -192,13 +193,30 @@ def test_both_components_of_a_direction_are_framed():
     assert not draw_axis_map(table, axes()).patches
 
 
+def largest(shares: xr.DataArray) -> set[tuple[int, int]]:
+    """Where the six largest of (t, n) shares are that are worth a box."""
+    order = np.argsort(-shares.to_numpy(), axis=None)[:6]
+    where = [tuple(map(int, np.unravel_index(at, shares.shape))) for at in order]
+    return {at for at in where if float(shares[at]) > 0.002}
+
+
 def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
     left, right = axes(2)
     draw_time_measurement(reasons, left)
     draw_attended(reasons, right)
-    assert 1 <= len(left.patches) <= 6
+    time, place, kind = reasons.cell
+    at = int(np.flatnonzero(reasons.shares["time"].values == time)[0])
+    near = reasons.shares.isel(time=slice(max(0, at - 12), at + 13))
+    boxed = {(round(one.get_x() + 0.5), round(one.get_y() + 0.5)) for one in left.patches}
+    assert boxed == largest(near.sel(location=place)) and len(boxed) > 1
+    series = near.stack(series=("location", "measurement"))
+    totals = series.sum("time").to_series().drop((place, kind))
+    lines = series.sel(series=[(place, kind), totals.idxmax()])
     arrows = [text for text in right.texts if getattr(text, "arrow_patch", None) is not None]
-    assert 1 <= len(arrows) <= 6
+    steps = date2num(near["time"].values)
+    looked_at = sorted(float(steps[step]) for step, _ in largest(lines))
+    assert sorted(float(arrow.xyann[0]) for arrow in arrows) == pytest.approx(looked_at)
+    assert {float(arrow.xy[0]) for arrow in arrows} == {float(date2num(time))}
     assert {to_hex(line.get_color()).upper() for line in right.lines[:2]} == set(COLOURS[:2])
 
 

@@ -199,20 +199,32 @@ def test_the_script_can_be_read(tmp_path, story):
     subprocess.run(["node", "--check", str(tmp_path / "s.js")], check=True)
 
 
-def test_it_opens_from_disk_in_a_browser_without_a_network(tmp_path, story, browser):
-    write_report(story, tmp_path / "r.html")
-    wrong = []
+def test_it_opens_from_disk_in_a_browser_without_a_network(tmp_path, browser):
+    cube = network(steps=200)
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    report, output = tmp_path / "r.html", tmp_path / "o.csv"
+    words = ["fill", tmp_path / "in.csv", "-o", output, "--method", "linear", "--report", report]
+    assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0
+    wrong, asked = [], []
     page = browser.new_page(offline=True)
     page.on("console", lambda told: wrong.append(told.text))
     page.on("pageerror", lambda bad: wrong.append(str(bad)))
-    page.on("request", lambda ask: wrong.append(ask.url) if ask.url.startswith("http") else None)
-    page.goto((tmp_path / "r.html").as_uri())
-    assert page.locator("#station option").count() == 4  # the script has run
-    first = str(story.cube["time"].values[0])[:16].replace("T", " ")
+    page.on("request", lambda ask: asked.append(ask.url))
+    page.goto(report.as_uri())
+    assert page.locator("h2").all_inner_texts() == list(SECTIONS)
+    for section in page.locator("section").all():
+        assert section.is_visible() and len(section.inner_text().splitlines()) > 1
+    widths = page.locator("img").evaluate_all("all => all.map((one) => one.naturalWidth)")
+    assert len(widths) == 3 and min(widths) > 300  # gaps, places and errors
+    assert page.locator("#station option").all_inner_texts() == list(cube["location"].values)
+    first = str(cube["time"].values[0])[:16].replace("T", " ")
     assert f"{first} to " in page.locator("#here").inner_text()
     page.focus("#timeline")
     page.keyboard.press("ArrowRight")
     told = page.locator("#here").inner_text()
     assert "measured" in told or "filled" in told
+    page.locator("[data-step]").first.click()
+    assert "filled with" in page.locator("#here").inner_text()
     page.close()
     assert not wrong
+    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]

@@ -51,7 +51,7 @@ def draw_places(
                 [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
                 label=f"{part * most:.2g}",
             )  # fmt: skip
-        what = f"mean absolute\nerror ({plain(unit)})" if unit else "mean absolute error"
+        what = f"mean absolute error\n({plain(unit)})" if unit else "mean absolute error"
         ax.legend(
             title=what, frameon=False, fontsize=7, title_fontsize=7, alignment="left", ncols=3,
             loc="lower left", bbox_to_anchor=(0, 1.02), borderaxespad=0, borderpad=0,

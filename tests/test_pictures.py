@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib import rc_context
 from matplotlib.colors import to_hex
 from matplotlib.dates import date2num
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
@@ -28,7 +29,7 @@ from cdsa.pictures import (
     draw_series,
     draw_time_measurement,
 )
-from cdsa.pictures.figures import BLUE, COLOURS, RED, new_figure, save_figure
+from cdsa.pictures.figures import BLUE, COLOURS, DOTS, RED, new_figure, save_figure
 from cdsa.reporting.parts import picture
 from cdsa.scoring import hidden_cells, score
 from conftest import network
@@ -198,6 +199,13 @@ def largest(shares: xr.DataArray) -> set[tuple[int, int]]:
     order = np.argsort(-shares.to_numpy(), axis=None)[:6]
     where = [tuple(map(int, np.unravel_index(at, shares.shape))) for at in order]
     return {at for at in where if float(shares[at]) > 0.002}
+
+
+def test_what_sticks_out_of_a_figure_is_not_cut_off(tmp_path):
+    figure = new_figure(2, 1)
+    figure.text(1.5, 0.5, "a long name")
+    save_figure(figure, tmp_path / "p.png")
+    assert imread(tmp_path / "p.png").shape[1] > 1.5 * 2 * DOTS
 
 
 def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):

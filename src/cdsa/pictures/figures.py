@@ -91,7 +91,13 @@ def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
         rc_context(SAME_NAMES),
         legible(figure),
     ):
-        figure.savefig(part, dpi=DOTS, format=path.suffix[1:].lower(), metadata=_plain(path))
+        figure.savefig(
+            part,
+            dpi=DOTS,
+            format=path.suffix[1:].lower(),
+            bbox_inches="tight",  # long names are not cut off
+            metadata=_plain(path),
+        )
 
 
 def _plain(path: Path) -> dict[str, Any]:

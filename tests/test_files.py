@@ -11,6 +11,8 @@ import cdsa
 from cdsa.cube import describe
 from cdsa.errors import OutputError, TableError
 from cdsa.sources.files import open_source, save_all
+from cdsa.sources.options import ReadOptions
+from cdsa.sources.read import read_file
 from conftest import network
 from test_tables import long, panel, wide
 
@@ -102,10 +104,27 @@ def test_the_text_of_measured_cells_is_untouched(tmp_path):
 def test_separator_line_ends_and_byte_order_mark_come_back(text, tmp_path):
     path, out = tmp_path / "in.csv", tmp_path / "out.csv"
     path.write_bytes(text.encode())
-    source = open_source(path, decimal="," if "1,5" in text else ".")
+    source = open_source(path)
     source.save(cdsa.fill(source.cube, "linear"), out)
     middle = text.splitlines()[2]
     assert out.read_bytes().decode() == text.replace(middle, middle + "2")
+
+
+@pytest.mark.parametrize(
+    "entries, mark",
+    [
+        (["1,5", "2", ""], ","),
+        (["1,5", "2.5"], "."),  # not sure: the first is asked about
+        (["1,500", "2,000"], "."),  # may be thousands
+        (["1,500", "0,25"], ","),
+        (["1.5", "2"], "."),
+    ],
+)
+def test_a_decimal_comma_is_recognised_where_it_can_be_nothing_else(entries, mark, tmp_path):
+    rows = [f"2020-01-0{n + 1};A;{entry}" for n, entry in enumerate(entries)]
+    (tmp_path / "in.csv").write_text("\n".join(["time;station;x", *rows]))
+    read = read_file(tmp_path / "in.csv", ReadOptions())
+    assert read.style.decimal == mark
 
 
 def test_parquet_types_come_back(tmp_path):

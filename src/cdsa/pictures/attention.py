@@ -71,9 +71,9 @@ def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -
 def draw_attended(
     reasons: "Reasons", ax: Axes, *, other: str | None = None, around: int = WIDE
 ) -> Axes:
-    """Two series: that of the cell and an `other` measurement of the station or, if none is given,
-    the series with most share of all others. What was looked at most is boxed and joined to the
-    cell by arrows, the wider the more."""
+    """Two series, one above the other: that of the cell and an `other` measurement of the station
+    or, if none is given, the series with most share of all others. What was looked at most is boxed
+    and joined to the cell, a dot, by arrows, the wider the more."""
     cell, shares, values = reasons.cell, _near(reasons, around), _near_values(reasons, around)
     second = _second(shares, reasons, other)
     lines = [(cell.location, cell.measurement), second]
@@ -118,6 +118,8 @@ def draw_attended(
                         "linewidth": 0.6 + 2.4 * share / most, "shrinkA": 8, "shrinkB": 6,
                         "connectionstyle": "arc3,rad=0.2"},
         )  # fmt: skip
+    told_as = f"{cell.measurement} at {cell.location}, {_names(np.array([cell.time]), 'time')[0]}"
+    ax.set_title(plain(f"{told_as}: {reasons.value:.4g}"), fontsize=10, loc="left")
     ax.set_yticks([])
     ax.set_ylim(-3.2, 3.2)
     ax.set_xlim(times[0] - step, times[-1] + step)

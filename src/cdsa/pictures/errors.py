@@ -9,6 +9,10 @@ from cdsa.pictures.figures import COLOURS, plain, plainer
 from cdsa.scoring import Score
 
 MARKS = "os^Dv<>P"
+DASHES = ("-", "--", ":")
+"""Colours and marks come again after eight methods, with lines of another kind."""
+FEW = 6
+"""Methods whose names find room among their lines."""
 
 
 def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
@@ -26,6 +30,8 @@ def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
             [float(figures.loc[name, "mae"]) for name in there],
             marker=MARKS[number % len(MARKS)],
             color=COLOURS[number % len(COLOURS)],
+            linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
+            markerfacecolor=None if number < len(COLOURS) else "white",
             linewidth=1.4,
             markersize=5,
             label=plain(scored.method),
@@ -37,5 +43,10 @@ def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
     ax.set_ylabel(f"mean absolute error ({plain(unit)})" if unit else "mean absolute error")
     ax.set_ylim(bottom=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    ax.legend(frameon=False, fontsize=8)
+    if len(scores) <= FEW:
+        ax.legend(frameon=False, fontsize=8)
+    else:
+        ax.legend(
+            frameon=False, fontsize=8, handlelength=3, loc="upper left", bbox_to_anchor=(1.0, 1.0)
+        )
     return plainer(ax)

@@ -254,6 +254,8 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
     else if (event.key === "+" || event.key === "=") zoom(0.7);
     else if (event.key === "-") zoom(1.4);
     else if (event.key === "0") show(0, told.count);
+    else if (event.key === "Home") mark(0);
+    else if (event.key === "End") mark(told.count - 1);
     else if (event.key === "Enter" && pick && cursor !== null) pick(cursor);
     else return;
     event.preventDefault();

@@ -240,10 +240,10 @@ def _worst(story: Story, worst: pd.DataFrame) -> str:
         rows.append([*(html.escape(cell) for cell in cells), button])
     head = ["time", "station", "measurement", "filled with", story.interval or "interval", "unit"]
     head += ["gap (steps)", ""]
-    why = "the widest intervals for their measurement" if story.interval else "the longest gaps"
+    why = "the widest intervals, some of every measurement" if story.interval else "the most steps"
     return section(
         "Cells to check by hand",
-        f"<p class=soft>One cell of each of the {len(rows)} gaps with {why}.</p>",
+        f"<p class=soft>One cell of each of {len(rows)} gaps with {why}.</p>",
         table(head, rows, numbers=(3, 6), escaped=True),
     )
 

@@ -94,8 +94,8 @@ def story_of(
 
 
 def worst_cells(story: Story) -> pd.DataFrame:
-    """Filled cells to check by hand, one of each gap: those with the widest intervals for their
-    measurement or, where there are none, in the longest gaps."""
+    """Filled cells to check by hand, one of each gap and some of every measurement: those with the
+    widest intervals or, where there are none, in the longest gaps."""
     result, cube = story.result, story.cube
     filled = (result["source"] == "filled").to_numpy()
     missing = cube.isnull().to_numpy()
@@ -111,6 +111,9 @@ def worst_cells(story: Story) -> pd.DataFrame:
     order = where[np.argsort(-doubt[tuple(where.T)], kind="stable")]
     gaps = np.column_stack([first[tuple(order.T)], order[:, 1:]])
     _, foremost = np.unique(gaps, axis=0, return_index=True)
+    chosen = pd.DataFrame(order[np.sort(foremost)], columns=["t", "l", "m"])
+    turn = chosen.groupby("m").cumcount().to_numpy()  # the worst of each first, then the second ...
+    chosen = chosen.iloc[np.argsort(turn, kind="stable")[:WORST]]
     ends = [end for end in ("lower", "upper") if end in result]
     return pd.DataFrame(
         [
@@ -126,7 +129,7 @@ def worst_cells(story: Story) -> pd.DataFrame:
                 "gap": int(runs[t, l, m]),
                 "series": (int(l), int(m)),
             }
-            for t, l, m in order[np.sort(foremost)[:WORST]]  # noqa: E741
+            for t, l, m in chosen.to_numpy()  # noqa: E741
         ]
     )
 

@@ -4,6 +4,7 @@ The same functions as on the command line, in the same order.
 """
 
 import logging
+import shlex
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +39,7 @@ from cdsa.sources.options import ReadOptions
 from cdsa.sources.places import PLACES, Places, read_places
 from cdsa.sources.write import staged_text
 from cdsa.train.run import Report, Run
+from cdsa.words import number
 
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0
@@ -289,10 +291,12 @@ def _method_for(ask: Ask, name: str, cube: xr.DataArray, limits: Limits, teller:
     if minutes is None:  # the default network chooses by the cube; others know no end by themselves
         own = info_of(name).name == defaults.NETWORK
         minutes = made.settled(cube).train.minutes if own else OTHERWISE_MINUTES
-    made = override(made, [f"train.minutes={min(minutes, limits.training_minutes)}"])
+    minutes = min(minutes, limits.training_minutes)
+    made = override(made, [f"train.minutes={minutes}"])
 
     def watch(report: Report) -> None:
-        teller.at(f"training, step {report.step:,}", report.done)
+        words = f"training {name} for {number(minutes)} min, step {report.step:,}"
+        teller.at(words, report.done)
 
     done: Method = replace(made, run=Run(watch=watch))
     return done
@@ -316,6 +320,16 @@ def _left(task: Task, source: Source, result: xr.Dataset) -> dict[str, Path]:
     return {"filled": filled, "detail": detail, "arrays": own}
 
 
+def _command(task: Task) -> str:
+    """What on the command line would have done the same, but for how the table is read."""
+    ask, words = task.ask, ["cdsa", "fill", task.held.name]
+    assert isinstance(ask, Fill)
+    words += ["--method", ask.method, "--seed", str(ask.seed), "--interval", f"{ask.interval:g}"]
+    words += [] if ask.minutes is None else ["--minutes", f"{ask.minutes:g}"]
+    words += [] if ask.at is None else ["--at", "places.csv"]
+    return shlex.join([*words, *([] if ask.check else ["--no-check"])])
+
+
 def _report(
     task: Task, source: Source, result: xr.Dataset, choice: Chosen, teller: Teller
 ) -> dict[str, Path]:
@@ -324,7 +338,7 @@ def _report(
         return {}
     from cdsa.reporting import render, story_of
 
-    story = story_of(source, result, choice, name=task.held.name, command="cdsa serve")
+    story = story_of(source, result, choice, name=task.held.name, command=_command(task))
     path = task.folder / "report.html"
     try:
         staged_text({path: render(story)}, overwrite=True)

@@ -10,6 +10,7 @@ from fastapi.responses import FileResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
+from cdsa.errors import TableError
 from cdsa.method import methods
 from cdsa.serving import answers, looks
 from cdsa.serving.desk import AtDesk
@@ -96,6 +97,11 @@ async def send(
         how = answers.Reading.model_validate_json(reading or "{}")
     except ValidationError as bad:
         raise RequestValidationError(bad.errors()) from bad
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        raise TableError(
+            "a table is sent as it is, as the body of the request, and not as part of a form: curl "
+            "--data-binary @air.csv"
+        )
     held = await desk.shelf.take(name, request.stream())
     held.reading = how.model_dump(exclude_none=True)
     try:

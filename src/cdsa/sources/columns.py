@@ -208,7 +208,7 @@ def read_number(text: str, options: ReadOptions) -> float | None:
     bare = text.strip()
     if bare.lower() in EMPTY or bare in options.missing:
         return float("nan")
-    if options.decimal == ",":
+    if options.mark == ",":
         bare = bare.replace(".", "x").replace(",", ".")
     if "_" in bare:  # Python would read 1_000 as a number
         return None
@@ -224,7 +224,7 @@ def read_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArr
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     else:
         codes, labels = distinct(column)
-        read = _plain_numbers(labels) if options.decimal == "." else None
+        read = _plain_numbers(labels) if options.mark == "." else None
         if read is None:
             found = [math.nan if pd.isna(x) else read_number(str(x), options) for x in labels]
             for code, number in enumerate(found):

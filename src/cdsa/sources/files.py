@@ -201,6 +201,8 @@ def open_source(data: object, **options: object) -> Source:
         raise TableError(
             f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
         )
+    if settled.decimal is None:
+        settled = replace(settled, decimal="." if read.style is None else read.style.decimal)
     if isinstance(read.content, pd.DataFrame):
         content: Table | Arrays = read_table(
             read.content, settled, read.where, blank=None if read.style is None else ""

@@ -88,7 +88,7 @@ class ReadOptions:
     separator: str | None = None
     """Column separator of a CSV file."""
 
-    decimal: str = "."
+    decimal: str | None = None
     """Decimal mark of a CSV file."""
 
     encoding: str = "utf-8"
@@ -97,12 +97,17 @@ class ReadOptions:
     most_cells: int | None = None
     """Cells, time steps x stations x measurements, that a table may have; more are refused."""
 
+    @property
+    def mark(self) -> str:
+        """The decimal mark; a point where nothing was said and nothing recognised."""
+        return self.decimal or "."
+
     def __post_init__(self) -> None:
         if self.layout is not None and self.layout not in LAYOUTS:
             raise ConfigError(unknown("layout", self.layout, LAYOUTS))
         if self.duplicates not in (None, "mean", "first"):
             raise ConfigError(unknown("way to join duplicates", self.duplicates, ("mean", "first")))
-        if self.decimal not in (".", ","):
+        if self.decimal not in (None, ".", ","):
             raise ConfigError(f"the decimal mark is '.' or ',', but found '{self.decimal}'")
         if self.separator is not None and (
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'

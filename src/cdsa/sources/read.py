@@ -18,6 +18,10 @@ from cdsa.sources.options import ReadOptions
 from cdsa.times import Where
 
 SEPARATORS = ",;\t|"
+ROWS_FOR_MARK = 1000
+"""That are looked at for the decimal mark."""
+WITH_COMMA, WITH_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +118,18 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
     marked = encoding == "utf-8-sig" and _starts_with_bom(path, form)
     newline = next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
     coding = "utf-8-sig" if marked else options.encoding
-    style = CsvStyle(separator, newline, coding, options.decimal, header)
+    decimal = options.decimal or _decimal_mark(frame)
+    style = CsvStyle(separator, newline, coding, decimal, header)
     return Read(frame, style, where=where)
+
+
+def _decimal_mark(frame: pd.DataFrame) -> str:
+    """A comma where numbers have one and never a point; if all of them could be thousands, and
+    nothing else tells, it is asked for."""
+    some = {str(entry).strip() for entry in frame.iloc[:ROWS_FOR_MARK].to_numpy().flat}
+    commas = [entry for entry in some if WITH_COMMA.fullmatch(entry)]
+    sure = any(not THOUSANDS.fullmatch(entry) for entry in commas)
+    return "," if sure and not any(WITH_POINT.fullmatch(entry) for entry in some) else "."
 
 
 def _check_header(path: Path, names: list[str], separator: str) -> None:

@@ -157,7 +157,7 @@ class Table:
             new = grid[tuple(part[gaps] for part in self.rows.own_cells(number))]
             known = ~np.isnan(new)
             rows = self.rows.number[gaps[known]]
-            put(whole, column, rows, new[known], self.options.decimal)
+            put(whole, column, rows, new[known], self.options.mark)
         keys, extra = self._absent_rows(whole, grid)
         return whole if extra is None else self._in_order(whole, extra, keys)
 
@@ -200,7 +200,7 @@ class Table:
                 extra[name] = np.array(self.labels["measurement"], dtype=object)[measurement]
             elif name in roles.values:
                 new = grid[self.rows.cells(roles.values.index(name), (time, location, measurement))]
-                extra[name] = entries_like(whole[name], new, self.options.decimal)
+                extra[name] = entries_like(whole[name], new, self.options.mark)
                 if is_text(whole[name]):
                     extra[name][np.isnan(new)] = self.blank
             else:
@@ -225,7 +225,7 @@ class Table:
                 place = "lat" if name == self.roles.lat else "lon"
                 if place in self.cube.coords:
                     own = self.cube[place].to_numpy()[new[axis]]
-                    text = entries_like(column, own, self.options.decimal)
+                    text = entries_like(column, own, self.options.mark)
                     found = found.where(found.notna(), pd.Series(text, index=found.index))
             return np.asarray(found.where(found.notna(), empty), dtype=object)
         for axis, labels in (known | {"time": self.rows.time}).items():

@@ -1,13 +1,14 @@
 // The page: send a table, see what it is, fill or forecast it. What came out is in result.js.
 import { $, count, made, options, percent, problem, short } from "./nodes.js";
 import { ask, query, sent } from "./server.js";
-import { makeReading } from "./reading.js";
+import { fieldIn, inFields, makeReading } from "./reading.js";
 import { drawMaps } from "./map.js";
 import { drawGaps, paintGaps } from "./gaps.js";
 import { drawPlaces, hideResult, showResult, shown } from "./result.js";
 
 const PATIENCE = 20, BETWEEN = 500;  // questions without an answer, and milliseconds between two
 let table = null, job = null, lastFile = null;
+let sendings = 0;  // only the last table that was sent is shown
 let turn = 0;  // answers about a table that was left are not shown any more
 let followed = 0;  // nor those about a job that is not followed any more
 
@@ -21,28 +22,26 @@ const remember = () => {
 };
 
 // --- 1. sending -------------------------------------------------------------------------------
-const receive = async (work, words) => {
-  const mine = ++turn;
+const receive = async (work, words) => {  // what there was stays until another table is understood
+  const mine = ++sendings;
   problem($("problem"), "");
-  problem($("failure"), "");
   $("sending").textContent = words;
-  for (const id of ["understood", "ask", "again"]) $(id).hidden = true;
-  forgetJob();
-  table = null;
+  $("again").hidden = true;
   try {
     const told = await work();
-    if (mine !== turn) return;
+    if (mine !== sendings) return;
+    turn++;
+    forgetJob();
+    problem($("failure"), "");
     table = told;
     understood();
+    remember();
   } catch (bad) {
-    if (mine !== turn) return;
-    problem($("problem"), bad.message);
-    if (lastFile && bad.status === 422) offerReading();
+    if (mine !== sendings) return;
+    problem($("problem"), inFields(bad.message));
+    if (lastFile && bad.status === 422 && fieldIn(bad.message)) offerReading(fieldIn(bad.message));
   } finally {
-    if (mine === turn) {
-      $("sending").textContent = "";
-      remember();
-    }
+    if (mine === sendings) $("sending").textContent = "";
   }
 };
 
@@ -58,17 +57,17 @@ const send = (file, reading) => {
 };
 
 const tellWrong = (text) => {
-  problem($("problem"), text);
+  problem($("problem"), inFields(text));
   $("problem").scrollIntoView({ block: "center" });
 };
 
-const offerReading = () => {  // what could not be understood can be said
+const offerReading = (field) => {  // what could not be understood can be said
   const button = made("button", "Say how it is to be read", { type: "button" });
   button.addEventListener("click", () => {
     makeReading($("again"), { columns: [], reading: {} }, (reading) => send(lastFile, reading), tellWrong);
     $("again").hidden = false;
     button.remove();
-    $("again").elements[0].focus();
+    $("again").elements[field].focus();
   });
   $("problem").append(document.createElement("br"), button);
 };
@@ -213,6 +212,14 @@ const busy = (on) => {
   $("cancel").disabled = !job;
 };
 
+const elapsed = () => {  // how long it has been, and how long the training will still be
+  if (job.seconds < 1) return "";
+  const now = `${Math.round(job.seconds)} s`;
+  if (!job.share || job.share < 0.03) return now;
+  const left = job.seconds * (1 / job.share - 1);
+  return `${now}, ${left < 90 ? `about ${Math.ceil(left / 5) * 5} s` : `about ${Math.ceil(left / 60)} min`} left`;
+};
+
 const follow = async () => {
   const mine = ++followed, { id } = job;
   let failures = 0;
@@ -220,7 +227,7 @@ const follow = async () => {
   while (goes()) {
     $("doing").textContent = job.state === "waiting"
       ? (job.ahead ? `waiting: ${count(job.ahead, "job")} before this one` : "beginning") : job.doing;
-    $("elapsed").textContent = job.seconds >= 1 ? `${Math.round(job.seconds)} s` : "";
+    $("elapsed").textContent = elapsed();
     if (job.share === null) $("bar").removeAttribute("value");
     else $("bar").value = job.share;
     await new Promise((done) => setTimeout(done, BETWEEN));
@@ -243,6 +250,7 @@ const follow = async () => {
   if (job.state === "failed") problem($("failure"), job.error);
   else if (job.state === "cancelled") problem($("failure"), "cancelled");
   else showResult(table, job);
+  if (document.activeElement === document.body) (shown() ? $("h-result") : $("fill")).focus({ preventScroll: true });
 };
 
 // --- beginning --------------------------------------------------------------------------------

@@ -37,6 +37,16 @@ const READ = {
   })),
 };
 
+const label = (name) => FIELDS.find(([own]) => own === name)?.[1].split(":")[0];
+const named = (option) => ({ angle: "angles" }[option] || option.replaceAll("-", "_"));
+
+// The field that a message speaks of, if it names an option of the command line.
+export const fieldIn = (text) => [...text.matchAll(/--([a-z-]+)/g)].map(([, name]) => named(name)).find(label);
+
+// The same message with the names that fields have here.
+export const inFields = (text) => text.replace(
+  /--([a-z-]+)/g, (option, name) => (label(named(name)) ? `“${label(named(name))}”` : option));
+
 const field = (kind, columns) => {
   if (Array.isArray(kind)) {
     const select = made("select");
@@ -56,12 +66,12 @@ export const makeReading = (form, told, done, wrong) => {
   columns.append(...told.columns.map((name) => made("option", undefined, { value: name })));
   form.replaceChildren(columns);
   for (const [name, words, kind] of FIELDS) {
-    const label = made("label", words, { class: kind === "lines" ? "lines" : "" }), here = field(kind, columns.id);
+    const box = made("label", words, { class: kind === "lines" ? "lines" : "" }), here = field(kind, columns.id);
     const now = told.reading[name];
     here.name = name;
     if (now !== null && now !== undefined) here.value = WRITE[kind] ? WRITE[kind](now) : now;
-    label.append(here);
-    form.append(label);
+    box.append(here);
+    form.append(box);
   }
   form.append(made("button", "Read it so", { type: "submit" }));
   form.onsubmit = (event) => {

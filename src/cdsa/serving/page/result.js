@@ -26,6 +26,7 @@ export const showResult = (itsTable, itsJob) => {
   const fills = job.kind === "fill", word = fills ? "filled" : "forecast";
   $("announced").textContent = fills ? "The table is filled." : "The forecast is there.";
   $("key-filled").textContent = word;
+  $("h-cells").textContent = fills ? "Filled values" : "Forecast values";
   $("told").replaceChildren(...job.told.map((text) => made("li", text)));
   figures(word);
   files(fills);
@@ -36,10 +37,6 @@ export const showResult = (itsTable, itsJob) => {
   const gap = fills && (table.longest.find((one) => one.measurement === $("kind").value) || table.longest[0]);
   if (gap) { $("station").value = gap.location; $("kind").value = gap.measurement; }
   if (job.places.length) $("station").value = job.places[0].name;
-  $("why-words").textContent = job.explains
-    ? "Click a filled value in the time line, or one in the table."
-    : "Only values of a network can be explained: fill with cdsa.";
-  $("reasons").replaceChildren();
   look();
 };
 
@@ -55,7 +52,7 @@ const figures = (word) => {
 const files = (fills) => {
   const names = {
     filled: fills ? "Filled table" : "Table carried forward",
-    detail: "Detail: every value with its interval", report: "Report",
+    detail: "Detail: one row for each value", report: "Report",
   };
   $("files").replaceChildren(...job.files.map((name) => {
     const link = made("a", names[name], { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
@@ -80,6 +77,10 @@ const look = async () => {
   const mine = ++looked;
   asked++;
   reasons = null;
+  $("reasons").replaceChildren();
+  $("why-words").textContent = job.explains ? "Click a filled value in the time line, or one in the table."
+    : job.kind === "fill" ? "Only values of a network can be explained: fill with cdsa."
+      : "Filled values can be explained; a forecast cannot.";
   drawPlaces();
   try {
     const told = await ask(`/api/jobs/${job.id}/series?${query(here())}`);
@@ -109,6 +110,7 @@ const drawSeries = () => {
     chart = cdsaChart($("timeline"), $("here"), series.times, why);
     chart.job = job.id;
   }
+  $("key-band").hidden = !series.lower;
   chart.marks([]);
   chart.draw({
     unit: series.unit, value: values, isFilled, at, turns: series.turns,
@@ -143,7 +145,7 @@ const cells = async () => {
     button.disabled = !job.explains;
     button.addEventListener("click", () => why(cell.step));
     return row([[button], [short(cell.time)], [number(cell.value), "n"],
-      [cell.lower === null ? "-" : `${number(cell.lower, 4)} to ${number(cell.upper, 4)}`]],
+      [cell.lower === null ? "-" : `${number(cell.lower)} to ${number(cell.upper)}`]],
     { "data-step": cell.step });
   }));
   $("cells-words").textContent = told.total

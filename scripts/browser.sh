@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes sure that there is a browser for the tests of the page: sh scripts/browser.sh BIN
-# The system's Chromium if it is there; else Debian's or Ubuntu's; else Playwright's own.
+# The system's Chromium if it is there; else Debian's; else Playwright's own, with the libraries it
+# needs (Ubuntu's package is a snap, which does not run everywhere).
 set -eu
 bin=$1
 
@@ -10,14 +11,14 @@ for name in chromium chromium-browser google-chrome google-chrome-stable; do
         exit 0
     fi
 done
-if command -v apt-get > /dev/null; then
-    root=""
-    [ "$(id -u)" -eq 0 ] || root="sudo -n"
-    if $root apt-get install -y -qq chromium > /dev/null 2>&1 ||
-        { $root apt-get update -qq > /dev/null 2>&1 && $root apt-get install -y -qq chromium > /dev/null 2>&1; }; then
+root=""
+[ "$(id -u)" -eq 0 ] || root="sudo -n"
+if command -v apt-get > /dev/null && ! grep -qs '^ID=ubuntu' /etc/os-release; then
+    $root apt-get update -qq || true
+    if $root apt-get install -y -qq --no-install-recommends chromium > /dev/null; then
         echo "browser: installed $(command -v chromium)"
         exit 0
     fi
 fi
-"$bin/python" -m playwright install chromium
+"$bin/python" -m playwright install --with-deps chromium || "$bin/python" -m playwright install chromium
 echo "browser: Playwright's own"

@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from conftest import BROWSERS  # noqa: E402
 from server import running  # noqa: E402
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SCREENS = {"wide": (1200, 900), "narrow": (360, 740)}
 WAIT = 600_000
 

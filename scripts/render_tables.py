@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from cdsa.gaps import CLASSES
 from cdsa.results import read_results
 
 ROOT = Path(__file__).parents[1]
+FEW_CELLS = 50
+"""Below so many, a share says nothing."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -262,6 +265,34 @@ def our_nyc() -> str:
     return our_rates("nyc-traffic", "rmse", ["linear", "knn"], "nyc")
 
 
+def our_intervals() -> str:
+    """How often 90% intervals held, by length of the gap and at the worst station."""
+    classes = [str(name) for name, _ in CLASSES]
+    rows = [["data", "minutes", "overall", *(f"gaps of {c}" for c in classes), "worst station"]]
+    found = []
+    for data, cells in (("kdd2015-pm25", "test-months"), ("kdd2018", "all")):
+        records = measured(data, method="cdsa", cells=cells)
+        if "coverage_least_station" not in records:
+            raise NotMeasuredError(data)
+        records = records[records["coverage_least_station"].notna()]
+        found.append(records)
+        for (protocol, rate, minutes), own in records.groupby(
+            ["protocol", "rate", "minutes"], dropna=False
+        ):
+            what = f"{data}, {protocol}" if pd.isna(rate) else f"{data}, {rate:.0%} missing"
+            by_gap = [
+                figure(own, f"coverage_gap_{c}", ".1%")
+                if own.get(f"count_gap_{c}", pd.Series([0])).sum() >= FEW_CELLS
+                else "-"
+                for c in classes
+            ]
+            whole = figure(own, "coverage", ".1%")
+            worst = figure(own, "coverage_least_station", ".1%")
+            rows.append([what, f"{minutes:g}", whole, *by_gap, worst])
+    origin = origin_of(pd.concat(found), "cdsa reproduce kdd2015, kdd2018 --methods cdsa")
+    return markdown(rows, origin)
+
+
 def our_metr_la() -> str:
     """Forecasts an hour ahead."""
     records = measured("metr-la")
@@ -389,6 +420,7 @@ TABLES = {
     "manners": manners,
     "our_pm25": our_pm25,
     "our_kdd2018": our_kdd2018,
+    "our_intervals": our_intervals,
     "our_nyc": our_nyc,
     "our_metr_la": our_metr_la,
     "our_step": our_step,

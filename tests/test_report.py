@@ -133,7 +133,9 @@ def test_times_are_told_as_the_file_writes_them():
         clock=source.content.clock,
     )  # fmt: skip
     page = render(story)
-    assert story.zone == "UTC" and "+01:00 to" in page and '"zone":"UTC"' in page
+    assert "+01:00 to" in page and '"zone":"Europe/Berlin"' in page
+    midnight = int(np.datetime64("2020-01-01T00:00", "s").astype(np.int64))
+    assert packed_series(story.result, clock=story.clock)["first"] == midnight
 
 
 def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):

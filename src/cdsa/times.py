@@ -107,6 +107,17 @@ class Clock:
             ) from bad
         return np.datetime64(nanoseconds, "ns")
 
+    def steps(self, times: Times) -> dict[str, object]:
+        """When steps are by this clock, in seconds since 1970, for a page to draw: the first and
+        the step or, where steps differ, all of them; how many; and the zone."""
+        seconds = self.local(times).tz_localize(None).as_unit("s").asi8
+        apart = np.diff(seconds)
+        told: dict[str, object] = {"times": seconds.tolist()}
+        if not len(apart) or (apart == apart[0]).all():
+            told = {"first": int(seconds[0]), "step": int(apart[0]) if len(apart) else 3600}
+        zone = "" if self.zone is None else str(self.zone)
+        return {**told, "count": len(seconds), "zone": zone}
+
     def local(self, times: Times) -> pd.DatetimeIndex:
         """The stamps in the zone they were written in."""
         index = pd.DatetimeIndex(times)

@@ -43,7 +43,7 @@ def render(story: Story) -> str:
     """The page."""
     looked, worst = inspect_cube(story.cube), worst_cells(story)
     wanted = [] if worst.empty else list(worst["series"])
-    packed = packed_series(story.result, wanted, zone=story.zone)
+    packed = packed_series(story.result, wanted, story.clock)
     parts = [
         _head(story, looked),
         _contents(story, looked),

@@ -56,11 +56,6 @@ class Story:
     """How the file writes its times."""
 
     @property
-    def zone(self) -> str:
-        """The zone that times inside are in; none if the file has none."""
-        return "" if self.clock.zone is None or self.clock.wall else "UTC"
-
-    @property
     def interval(self) -> str:
         """Which interval filled cells have, such as '90% interval'; empty if they have none."""
         if not has_intervals(self.result):

@@ -8,24 +8,25 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
+from cdsa.times import Clock
 
 MOST_BYTES = 4_400_000
 """Of the series of a report; of more, those with most to look at are shown."""
+AS_IT_IS = Clock()
 NAMES = 200
 """Bytes of what stands beside the numbers of a series."""
 
 
 def packed_series(
-    result: xr.Dataset, wanted: Sequence[tuple[int, int]] = (), zone: str = ""
+    result: xr.Dataset, wanted: Sequence[tuple[int, int]] = (), clock: Clock = AS_IT_IS
 ) -> dict[str, object]:
-    """Times, in this zone, and for each series its values, which of them were filled, and their
+    """Times by this clock, and for each series its values, which of them were filled, and their
     intervals. The `wanted` series, by the numbers of station and measurement, are among them."""
     value = result["value"]
     chosen = shown_series(result, wanted)
     units = unit_of(value) if "unit" in value.coords else {}
     return {
-        **_times(value["time"].to_numpy()),
-        "zone": zone,
+        **clock.steps(value["time"].to_numpy()),
         "left_out": int(value.shape[1] * value.shape[2] - len(chosen)),
         "series": [_packed(result, *one, units) for one in chosen],
     }
@@ -79,13 +80,3 @@ def _packed(result: xr.Dataset, l: int, m: int, units: dict[str, str]) -> dict[s
 def _coded(values: NDArray[np.float64]) -> str:
     """Four bytes a value, low byte first, as text."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()
-
-
-def _times(times: NDArray[np.datetime64]) -> dict[str, object]:
-    """The first moment and the step in seconds or, where steps differ, every moment."""
-    seconds = times.astype("datetime64[s]").astype(np.int64)
-    steps = np.diff(seconds)
-    if not len(steps) or (steps == steps[0]).all():
-        return {"first": int(seconds[0]), "step": int(steps[0]) if len(steps) else 3600,
-                "count": len(seconds)}  # fmt: skip
-    return {"times": seconds.tolist(), "count": len(seconds)}

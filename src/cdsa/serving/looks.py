@@ -18,7 +18,6 @@ from cdsa.serving.shelf import Held, NotThereError
 from cdsa.sources.files import Source
 from cdsa.sources.places import Places
 from cdsa.sources.tables import Table
-from cdsa.times import Clock
 
 PARTS = 200
 """Of the time, in a picture of gaps."""
@@ -56,7 +55,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
         step=seen.step,
         first=ends[0],
         last=ends[1],
-        zone=zone_of(clock),
+        zone="" if clock.zone is None else str(clock.zone),
         stations=stations,
         measurements=[
             answers.Measurement(
@@ -210,11 +209,6 @@ def arrays_of(job: Job) -> dict[str, NDArray[Any]]:
     return {path.stem: _mapped(path) for path in folder.glob("*.npy")}
 
 
-def zone_of(clock: Clock) -> str:
-    """The time zone in words, empty if there is none."""
-    return "" if clock.zone is None else str(clock.zone)
-
-
 def _mapped(path: Path) -> NDArray[Any]:
     found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return found
@@ -234,20 +228,9 @@ def _series(
         measurement=measurement,
         unit=unit_of(cube)[measurement],
         turns=bool(angle_flags(cube)[m]),
-        times=_times(np.asarray(times), clock),
+        times=answers.Times.model_validate(clock.steps(np.asarray(times))),
         values=_numbers(values),
     )
-
-
-def _times(times: NDArray[np.datetime64], clock: Clock) -> answers.Times:
-    local = clock.local(times).tz_localize(None).to_numpy()
-    seconds = local.astype("datetime64[s]").astype(np.int64)
-    steps = np.diff(seconds)
-    zone = zone_of(clock)
-    if not len(steps) or (steps == steps[0]).all():
-        step = int(steps[0]) if len(steps) else 3600
-        return answers.Times(first=int(seconds[0]), step=step, count=len(seconds), zone=zone)
-    return answers.Times(times=seconds.tolist(), count=len(seconds), zone=zone)
 
 
 def _number_of(cube: xr.DataArray, axis: str, name: str) -> int:

@@ -386,6 +386,22 @@ def our_race() -> str:
     return markdown(rows, records)
 
 
+def our_reasons() -> str:
+    """What deleting the cells named first does to a value."""
+    path = ROOT / "results" / "reasons.jsonl"
+    records = pd.DataFrame(read_results(path) if path.exists() else [])
+    if not len(records):
+        raise NotMeasuredError("reasons")
+    records = records.drop_duplicates("method", keep="last")
+    rows = [["network", "minutes", "values", "moved more by the ten named first", "their share"]]
+    rows += [
+        [r.method, f"{r.minutes:g}", f"{r.cases}", f"{r.moved_more:.1%}",
+         f"{r.share_of_deleted:.1%}"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, origin_of(records, "python benchmarks/reasons.py"))
+
+
 def our_server() -> str:
     """The page's server under load."""
     records = latest("serving")
@@ -430,6 +446,7 @@ TABLES = {
     "our_fill": our_fill,
     "our_memory": our_memory,
     "our_race": our_race,
+    "our_reasons": our_reasons,
     "our_server": our_server,
 }
 

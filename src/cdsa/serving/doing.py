@@ -39,7 +39,6 @@ from cdsa.sources.options import ReadOptions
 from cdsa.sources.places import PLACES, Places, read_places
 from cdsa.sources.write import staged_text
 from cdsa.train.run import Report, Run
-from cdsa.words import number
 
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0
@@ -295,7 +294,7 @@ def _method_for(ask: Ask, name: str, cube: xr.DataArray, limits: Limits, teller:
     made = override(made, [f"train.minutes={minutes}"])
 
     def watch(report: Report) -> None:
-        words = f"training {name} for {number(minutes)} min, step {report.step:,}"
+        words = f"training {name} for {minutes:g} min, step {report.step:,}"
         teller.at(words, report.done)
 
     done: Method = replace(made, run=Run(watch=watch))

@@ -1,7 +1,7 @@
 """The docs say what is so."""
 
 import dataclasses
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
@@ -26,17 +26,22 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(
 )
 
 
-def renderer():
-    spec = importlib.util.spec_from_file_location("render", ROOT / "scripts" / "render_tables.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def renderer(monkeypatch):
+    """The script, which finds those beside it."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return importlib.import_module("render_tables")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_table_is_what_the_results_say(page):
+def test_every_table_is_what_the_results_say(page, renderer):
     text = page.read_text(encoding="utf-8")
-    assert renderer().rendered(text) == text
+    assert renderer.rendered(text) == text
+
+
+def test_every_table_has_a_place(renderer):
+    wanted = {name for page in PAGES for name in re.findall(r"table: (\w+) -->", page.read_text())}
+    assert set(renderer.TABLES) == wanted
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

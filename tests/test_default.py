@@ -11,8 +11,10 @@ import cdsa
 from cdsa.cube import append_places, append_times, make_cube
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import fill_with, forecast_with, split_known
+from cdsa.gaps import run_lengths
 from cdsa.method import learning, make_method, neural
-from cdsa.method.default import Cdsa
+from cdsa.method.default import Cdsa, training
+from cdsa.method.exam import choose_exam
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.geographic import GeographicConfig
 from cdsa.scoring import score
@@ -445,3 +447,14 @@ def test_a_forecaster_is_asked_as_many_steps_as_wanted():
     assert learnt.fill(append_times(cube, 4)).notnull().all()
     with pytest.raises(ConfigError, match="can foresee 4 steps"):
         forecast_with(learnt, cube, 5)
+
+
+def test_the_exam_is_of_gaps_like_the_tables_own():
+    cube = network(steps=4000, stations=4, measurements=1, missing=0.0)
+    values, rng = cube.to_numpy().copy(), np.random.default_rng(0)
+    for start in rng.choice(3900, 40, replace=False):
+        values[start : start + 24, int(rng.integers(4))] = np.nan
+    own = cube.copy(data=values)
+    _, hidden = choose_exam(own, 48, 0, training(), 0)
+    shown = own.where(~hidden).isnull().to_numpy()
+    assert (run_lengths(shown)[hidden.to_numpy()] >= 12).mean() > 0.5

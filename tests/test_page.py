@@ -89,7 +89,7 @@ def test_a_click_on_a_filled_value_shows_where_it_comes_from(visit):
     expect(page.locator("#why-words")).to_contain_text("Comes from")
     assert page.locator("#reasons tbody tr").count() > 3
     assert page.locator("#where circle.reason").count() >= 1
-    expect(page.locator("#cells tr[aria-selected=true]")).to_have_count(1)
+    expect(page.locator("#cells tr[aria-current]")).to_have_count(1)
     # the same by a click on the time line
     first = page.locator("#why-words").inner_text()
     page.click("#cells tbody tr:nth-child(2) button")
@@ -147,7 +147,7 @@ def test_a_job_is_cancelled_and_another_one_begun(visit):
     page = visit()
     send(page, table(steps=100))
     fill(page, "cdsa", "5")
-    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min, step")
+    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min")
     page.click("#cancel")
     expect(page.locator("#failure")).to_contain_text("cancelled")
     fill(page, "linear")
@@ -159,7 +159,7 @@ def test_another_table_leaves_nothing_of_the_one_before(visit):
     page = visit()
     send(page, table(steps=100, stations=5))
     fill(page, "cdsa", "5")
-    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min, step")
+    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min")
     plain = b"\n".join(line.rsplit(b",", 3)[0] + b"," + line.rsplit(b",", 1)[1]
                        for line in table(steps=80).splitlines())  # fmt: skip
     send(page, plain.replace(b"S0", "Zürich".encode("latin-1")), "nowhere.csv")
@@ -229,7 +229,7 @@ def test_a_job_that_runs_while_the_reading_is_corrected_is_left_without_a_word(v
     page = visit()
     send(page, table(steps=100))
     fill(page, "cdsa", "5")
-    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min, step")
+    expect(page.locator("#doing")).to_contain_text("training cdsa for 5 min")
     page.click("#correct summary")
     page.fill("#reading [name=bounds]", "no2=0:")
     page.click("#reading button")

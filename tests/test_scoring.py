@@ -229,3 +229,9 @@ def test_intervals_of_simple_methods_hold_where_whole_stations_drop_out():
     held = ((truth >= low) & (truth <= high)).where(missing).mean()
     assert 0.8 < float(held) < 0.98
     assert 0.8 < choice.expected.errors.overall()["coverage"] < 0.98
+
+
+def test_no_coverage_is_told_where_there_are_too_few_cells_to_tell_it_from():
+    cube = network(steps=120, stations=2, measurements=1, missing=0.3)
+    choice = choose(["linear"], cube, "random:+0.2")
+    assert np.isnan(choice.expected.errors.overall()["coverage"])

@@ -163,8 +163,8 @@ def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) ->
 def cells_to_check_on(
     cube: xr.DataArray, tell: Tell, *, stations: bool = False
 ) -> xr.DataArray | None:
-    """A tenth of what is there in bursts or, to know of places without a sensor, a fifth of the
-    stations; None, with a word, if that cannot be had."""
+    """A tenth of what is there in gaps like its own or, to know of places without a sensor, a fifth
+    of the stations; None, with a word, if that cannot be had."""
     if not cube.isnull().any() and not stations:
         return None
     fifth = max(1, round(cube.sizes["location"] / 5))

@@ -179,7 +179,8 @@ class OwnGaps(Amount):
     The gaps are moved along time by a random number of steps, so that they fall on what was
     measured, and taken over stretch by stretch, in random order, until enough cells are hidden; if
     they are few, several times. What takes up more than a quarter of the time was not there rather
-    than dropped out. Data with hardly any gap of their own are hidden in bursts.
+    than dropped out. Data with hardly any gap of their own are hidden in bursts, and so is what the
+    few that they have do not come to.
     """
 
     longest: int | None = None
@@ -202,6 +203,10 @@ class OwnGaps(Amount):
                 left -= int(taken.sum())
             if not left:
                 break
+        if left:  # the gaps are too few to be moved about
+            seen = cube.where(~_as_cube(hidden.copy(), cube))
+            share = left / max(1, int(seen.notnull().sum()))
+            hidden |= Bursts(share=share)(seen, rng).to_numpy()
         return _as_cube(hidden, cube)
 
 

@@ -17,7 +17,7 @@ def serve(
     ] = "127.0.0.1",
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", help="With --host: a name that the page is reached by."),
+        typer.Option("--name", help="Another name that the page is reached by."),
     ] = None,
     megabytes: Annotated[
         float, typer.Option("--megabytes", help="Largest table that may be sent.", metavar="N")
@@ -62,10 +62,10 @@ def serve(
             f"cannot listen on {host}, port {port}: {bad.strerror or bad}. Choose another with "
             "--port, or --port 0 for any free one"
         ) from bad
-    hosts = LOOPBACK
+    hosts = (*LOOPBACK, *(name or ()))
     if host not in LOOPBACK:
         show.note("everyone who reaches this machine can use the page; there are no passwords")
-        hosts += (host, socket.gethostname(), *(name or ()))
+        hosts += (host, socket.gethostname())
     where = f"[{host}]" if ":" in host else host
     show.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
     app = make_app(limits, hosts=tuple(dict.fromkeys(one.lower() for one in hosts)))
@@ -75,7 +75,9 @@ def serve(
     tell = logging.StreamHandler()
     tell.setLevel(logging.ERROR)
     logging.getLogger("cdsa").addHandler(tell)  # what visitors only hear in one sentence
-    if hasattr(signal, "SIGHUP"):  # a terminal that is closed is as good as Ctrl-C
+    # asked to end, or left by its terminal, it ends as with Ctrl-C, and leaves nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         with contextlib.suppress(KeyboardInterrupt):

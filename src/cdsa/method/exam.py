@@ -60,9 +60,9 @@ def choose_exam(
         case "random":
             hidden = AtRandom(share=share)(own, rng)
         case "natural":
-            hidden = AtRandom(share=share / 3)(own, rng)
-            more = OwnGaps(share=share * 2 / 3, longest=length)
-            hidden = hidden | more(own.where(~hidden), rng)
+            # own gaps first: what is hidden one by one would be taken for gaps of the table's own
+            hidden = OwnGaps(share=share * 2 / 3, longest=length)(own, rng)
+            hidden = hidden | AtRandom(share=share / 3)(own.where(~hidden), rng)
         case _:
             hidden = Bursts(share=share)(own, rng)
     return inside, (hidden & on_time(inside, own)).transpose(*own.dims)

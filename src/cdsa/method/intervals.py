@@ -27,8 +27,8 @@ NEVER = len(CLASSES)
 ENOUGH = 100
 """Cells in a class of gap lengths from which it is calibrated on its own."""
 
-PARTS = 20
-"""Of the time, of which every other one learns from the rest."""
+PARTS, FOLDS = 20, 5
+"""Of the time; each fifth of them learns from the others."""
 TINY = 1e-9
 
 
@@ -267,19 +267,21 @@ def ends_from_others(
     levels: Sequence[float],
 ) -> dict[float, Ends]:
     """Intervals such as `BoundedFiller` would give, by level, to be scored on the very cells they
-    are learnt from: time is cut into parts, and those of every other one are learnt from the rest.
-    """
-    parts = np.arange(truth.sizes["time"]) * PARTS // truth.sizes["time"] % 2 == 0
-    even = on_time(parts, truth)
-    of_odd, of_even = (
-        BoundedFiller.learn(filler, filled, truth.where(half).transpose(*truth.dims), visible)
-        for half in (~even, even)
-    )
-    by_odd, by_even = (one.around(filled, visible, levels) for one in (of_odd, of_even))
-    return {
-        level: (
-            odd[0].where(even, other[0]).transpose(*truth.dims),
-            odd[1].where(even, other[1]).transpose(*truth.dims),
-        )
-        for level, odd, other in zip(levels, by_odd, by_even, strict=True)
-    }
+    are learnt from: time is cut into parts, of which each fifth is learnt from the others. NaN if
+    those have too few cells to learn from."""
+    fold = np.arange(truth.sizes["time"]) * PARTS // truth.sizes["time"] % FOLDS
+    asked = (truth.notnull() & visible.isnull()).transpose(*truth.dims)
+    found: dict[float, Ends] = {}
+    for number in range(FOLDS):
+        mine = on_time(fold == number, truth)
+        rest = truth.where(~mine).transpose(*truth.dims)
+        ends = [(xr.full_like(truth, np.nan), xr.full_like(truth, np.nan)) for _ in levels]
+        if int((asked & ~mine).sum()) >= ENOUGH:
+            ends = BoundedFiller.learn(filler, filled, rest, visible).around(
+                filled, visible, levels
+            )
+        for level, pair in zip(levels, ends, strict=True):
+            old = found.get(level, pair)
+            low, high = (new.where(mine, end) for new, end in zip(pair, old, strict=True))
+            found[level] = low.transpose(*truth.dims), high.transpose(*truth.dims)
+    return found

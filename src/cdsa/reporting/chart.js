@@ -223,6 +223,7 @@ const cdsaChart = (canvas, here, told, pick) => {  // eslint-disable-line no-unu
   }, { passive: false, signal });
   let held = null;
   canvas.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
     canvas.setPointerCapture(event.pointerId);
     held = { x: event.clientX, from: view.from, to: view.to, moved: false };
   }, { signal });

@@ -229,7 +229,8 @@ class Gaps(Told):
 
 
 class Times(Told):
-    """The moments of a table in seconds since 1970: first, step and count, or all of them."""
+    """The moments of a table by its own clock, in seconds from midnight of 1970 on that clock:
+    first, step and count, or all of them."""
 
     first: int | None = None
     step: int | None = None

@@ -25,7 +25,8 @@ SHARED = ("chart.js", "style.css")
 
 
 def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = LOOPBACK) -> FastAPI:
-    """The application; it answers requests to these host names, and to numbers."""
+    """The application; it answers requests to these host names, and to numbers. Jobs run in other
+    processes, so a script that serves it does so below `if __name__ == "__main__"`."""
     desk = Desk(limits or Limits())
 
     @contextlib.asynccontextmanager

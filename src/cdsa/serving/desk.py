@@ -56,9 +56,9 @@ class Desk:
 
     async def begun(self, table: str, kind: Kind, wanted: Ask) -> answers.JobAnswer:
         """A job about a table, put into the queue."""
-        held = self.shelf.get(table)
+        self.shelf.get(table)
         await run_in_threadpool(refuse, wanted, self.limits)
-        return self.told(self.jobs.add(held, kind, wanted))
+        return self.told(self.jobs.add(self.shelf.get(table), kind, wanted))
 
     def told(self, job: Job) -> answers.JobAnswer:
         """How far a job is."""

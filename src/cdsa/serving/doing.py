@@ -134,7 +134,7 @@ def places_of(job: Job) -> Places | None:
 
 def source_of(job: Job, shelf: Shelf) -> Source:
     """The table of a job, with the places it fills too."""
-    source, places = shelf.source(job.held), places_of(job)
+    source, places = shelf.source(job.held, job.reading), places_of(job)
     return source if places is None else source.at(places)
 
 
@@ -171,10 +171,9 @@ class Outcome:
 
 
 def task_of(job: Job, limits: Limits) -> Task:
-    """The job as it stands now: its table may be read otherwise later."""
+    """The job, with its table as it was read when it was asked for."""
     assert isinstance(job.ask, Ask)
-    held = replace(job.held, reading=dict(job.held.reading))
-    return Task(held, job.ask, job.folder, limits)
+    return Task(replace(job.held, reading=job.reading), job.ask, job.folder, limits)
 
 
 def do(task: Task, teller: Teller) -> Outcome:

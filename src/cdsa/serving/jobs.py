@@ -1,5 +1,6 @@
 """What visitors ask to be done: one job at a time, the others wait in a queue that they can see."""
 
+import contextlib
 import logging
 import secrets
 import shutil
@@ -36,6 +37,9 @@ class Job:
     ask: object
     """What was asked for, as the kind of job knows it."""
 
+    reading: dict[str, object] = field(default_factory=dict)
+    """How its table was read when it was asked for."""
+
     state: State = "waiting"
     doing: str = ""
     """What is going on, in words."""
@@ -57,6 +61,8 @@ class Job:
     """What explains its values, if something can."""
 
     wanted: bool = True
+    bytes: int = 0
+    """What came out takes on disk."""
 
     @property
     def folder(self) -> Path:
@@ -70,13 +76,22 @@ class Job:
             return 0.0
         return (self.ended or time.monotonic()) - self.began
 
-    @property
-    def bytes(self) -> int:
-        """What came out takes on disk."""
-        return sum(path.stat().st_size for path in self.folder.glob("*") if path.is_file())
-
 
 Work = Callable[[Job], None]
+
+
+def unexpected(bad: Exception) -> str:
+    """What a visitor is told of a mistake of ours; the rest is in the log."""
+    return f"this should not happen ({type(bad).__name__}); whoever runs this server can see why"
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files in a folder; what goes away meanwhile counts nothing."""
+    total = 0
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total
 
 
 class Jobs:
@@ -100,7 +115,7 @@ class Jobs:
                     f"{self.limits.queue} jobs are waiting already, which is the most. Try again "
                     "later"
                 )
-            job = Job(secrets.token_urlsafe(24), held, kind, ask)
+            job = Job(secrets.token_urlsafe(24), held, kind, ask, dict(held.reading))
             held.jobs += 1
             self._all[job.id] = job
             self._queue.append(job)
@@ -129,13 +144,14 @@ class Jobs:
             if job in self._queue:
                 self._queue.remove(job)
                 self._end(job, "cancelled")
+        self._drop(self._too_many(job.held))
 
     def forget(self, held: Held) -> None:
         """Forget all jobs about a table."""
         mine = [one for one in self._jobs() if one.held is held]
+        self._drop(mine)  # first: nobody is to see what becomes of them
         for job in mine:
             self.cancel(job)
-        self._drop(mine)
 
     def sweep(self) -> None:
         """Forget what is old, and the jobs about it."""
@@ -166,10 +182,12 @@ class Jobs:
                 job = self._running = self._queue.popleft()
                 job.state, job.began = "running", time.monotonic()
             state, error = self._outcome(job)
+            job.bytes = _size(job.folder)
             with self._turn:
                 self._running = None
                 self._end(job, state, error)
-            self._drop(self._too_many(job))
+            gone = [] if job.id in self._all else [job]  # it was forgotten while it ran
+            self._drop([*gone, *self._too_many(job.held)])
 
     def _outcome(self, job: Job) -> tuple[State, str | None]:
         """How a job ends."""
@@ -181,7 +199,7 @@ class Jobs:
             return "failed", str(bad)
         except Exception as bad:
             logger.exception("a job failed")
-            return "failed", f"this should not happen: {type(bad).__name__}: {bad}"
+            return "failed", unexpected(bad)
         return "done", None
 
     def _end(self, job: Job, state: State, error: str | None = None) -> None:
@@ -189,17 +207,25 @@ class Jobs:
         job.held.jobs -= 1
         job.state = state
 
-    def _too_many(self, last: Job) -> list[Job]:
-        """The oldest jobs of which no more results can be kept, now that one has ended."""
+    def _too_many(self, held: Held) -> list[Job]:
+        """The oldest jobs that are over and cannot be kept any more, now that one about this table
+        has ended: results for themselves, and what came to nothing for itself."""
         over = [one for one in self._jobs() if one.ended is not None]
-        of_its_table = [one for one in over if one.held is last.held]
-        old = [*of_its_table[: -self.limits.of_a_table], *over[: -self.limits.results]]
-        kept = [one for one in over if one not in old and one is not last]
-        large = last.bytes + sum(one.bytes for one in kept)
-        while kept and large > 1e6 * self.limits.result_megabytes:
-            old.append(kept.pop(0))
-            large -= old[-1].bytes
-        return old if last.id in self._all else [*old, last]
+        old: list[Job] = []
+        for alike in (
+            [one for one in over if one.state == "done"],
+            [one for one in over if one.state != "done"],
+        ):
+            of_the_table = [one for one in alike if one.held is held]
+            old += [*of_the_table[: -self.limits.of_a_table], *alike[: -self.limits.results]]
+        kept = [one for one in over if one not in old]
+        large = sum(one.bytes for one in kept)
+        for one in kept[:-1]:
+            if large <= 1e6 * self.limits.result_megabytes:
+                break
+            old.append(one)
+            large -= one.bytes
+        return old
 
     def _drop(self, jobs: Iterable[Job]) -> None:
         """Forget jobs and what came out."""

@@ -204,8 +204,8 @@ def reasons(
 def arrays_of(job: Job) -> dict[str, NDArray[Any]]:
     """A job's arrays, read as they are needed."""
     folder = job.files.get("arrays")
-    if folder is None:
-        raise NotThereError(f"this job has nothing to show: it is {job.state}")
+    if folder is None or not folder.is_dir():
+        raise NotThereError(f"this job has nothing to show (any more): it is {job.state}")
     return {path.stem: _mapped(path) for path in folder.glob("*.npy")}
 
 

@@ -270,8 +270,8 @@ async def fetch(
     """Fetch the filled table in its own layout, the detail file, or the report."""
     found = desk.jobs.get(job)
     path = found.files.get(file)
-    if path is None:
-        raise NotThereError(f"this job has no {file}: it is {found.state}")
+    if path is None or not path.is_file():
+        raise NotThereError(f"this job has no {file} (any more): it is {found.state}")
     stem = found.held.name.rpartition("/")[2].split(".")[0] or "table"
     end = path.name.removeprefix("filled")
     return FileResponse(

@@ -25,7 +25,6 @@ import pandas as pd
 from cdsa.errors import CdsaError, TableError
 from cdsa.serving.limits import Limits
 from cdsa.sources.files import Source, open_source, open_table
-from cdsa.sources.read import SEPARATORS
 from cdsa.sources.tables import Table
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
@@ -35,8 +34,8 @@ UNPACKED = 8
 """How many times larger a packed table may become."""
 BYTES_OF_AN_ENTRY = 8
 """In memory, at the least."""
-MOST_HEADER = 4_000_000
-"""Bytes of a first line that are looked at."""
+COLUMNS_BESIDE = 100
+"""Of a small table beside the data."""
 
 
 class NotThereError(CdsaError):
@@ -140,10 +139,10 @@ class Shelf:
             held.touched = self.clock()
             return held
 
-    def source(self, held: Held) -> Source:
+    def source(self, held: Held, reading: dict[str, object] | None = None) -> Source:
         """The table, read; the last ones are kept open for the next question, as many as take no
         more memory together than a single one may."""
-        reading = held.reading
+        reading = held.reading if reading is None else reading
         key = _key(held, reading)
         with self._lock:
             if key in self._opened:
@@ -251,11 +250,15 @@ def end_of(name: str) -> str:
 def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
     """Read a table with these options; messages call it by the name it was sent with."""
     _refuse_swollen(held, limits)
-    _refuse_wide(held, limits)
     text = reading.get("locations")
     places = {} if text is None else {"locations": table_in(str(text), "the coordinates")}
     with _called(held.path, held.name):
-        return open_source(held.path, most_cells=limits.cells, **(reading | places))
+        return open_source(
+            held.path,
+            most_cells=limits.cells,
+            most_columns=limits.columns,
+            **(reading | places),
+        )
 
 
 def table_in(text: str, name: str) -> pd.DataFrame:
@@ -264,7 +267,7 @@ def table_in(text: str, name: str) -> pd.DataFrame:
         path = Path(folder) / "lines.csv"
         path.write_text(text, encoding="utf-8")
         with _called(path, name):
-            return open_table(path)
+            return open_table(path, most_columns=COLUMNS_BESIDE)
 
 
 @contextmanager
@@ -322,25 +325,3 @@ def _unpacked(path: Path, most: int) -> int:
         if large > most:
             break
     return int(large)
-
-
-def _refuse_wide(held: Held, limits: Limits) -> None:
-    """Refuse a table of very many columns, each of which takes its time to be understood."""
-    try:
-        if held.path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            columns = parquet.ParquetFile(held.path).metadata.num_columns
-        else:
-            with (
-                gzip.open(held.path) if held.path.suffix == ".gz" else held.path.open("rb") as file
-            ):
-                first = file.readline(MOST_HEADER)
-            columns = 1 + max(first.count(mark.encode()) for mark in SEPARATORS)
-    except (OSError, EOFError, ValueError, ImportError, zlib.error):
-        return  # reading it will say what is wrong
-    if columns > limits.columns:
-        raise TooLargeError(
-            f"a table may have {limits.columns:,} columns here, but '{held.name}' has {columns:,}. "
-            "Bring it to one row per time and station"
-        )

@@ -4,51 +4,72 @@ and leaves the server free to answer others."""
 import contextlib
 import logging
 import multiprocessing
+import os
 import pickle
 import shutil
 import signal
+import sys
+import tempfile
+import threading
 import time
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.serving import doing
-from cdsa.serving.jobs import CancelledError, Job
+from cdsa.serving.jobs import CancelledError, Job, unexpected
 from cdsa.serving.limits import Limits
 
-FORKING = "forkserver"
-"""A process that has loaded everything, and from which those of jobs begin at once."""
+LOADED = [doing.__name__, "cdsa.method.neural", "cdsa.reporting"]
+"""What a job needs, loaded once for all of them where processes can be forked."""
 LOOK_SECONDS = 0.1
 """Between two looks whether a job is still wanted."""
+GRACE_SECONDS = 5.0
+"""That a process has to end by itself when its job is done."""
+KILLED = -9
+"""How a process ends that the system killed, most likely for its memory."""
 TOO_MUCH = "this takes more memory than there is. Send a smaller table"
 logger = logging.getLogger("cdsa")
 
 
-def prepare() -> Any:
-    """What makes processes here, with all that a job needs loaded beforehand."""
-    if FORKING not in multiprocessing.get_all_start_methods():
+def prepare() -> BaseContext:
+    """What makes processes here: forked from one that has loaded all that a job needs, or, where
+    that is not safe, each anew."""
+    if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context(FORKING)
-    context.set_forkserver_preload([doing.__name__, "cdsa.method.neural", "cdsa.reporting"])
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LOADED)
+    threading.Thread(target=forkserver.ensure_running, daemon=True).start()
     return context
 
 
-def work_off(job: Job, limits: Limits, context: Any) -> None:
+def work_off(job: Job, limits: Limits, context: BaseContext) -> None:
     """Do a job in another process, and write down here how far that is and what came out."""
     here, there = context.Pipe(duplex=False)
     task = doing.task_of(job, limits)
-    process = context.Process(target=_work, args=(there, task), daemon=True)
-    done = False
+    process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+        target=_work, args=(there, task), daemon=True
+    )
     try:
         process.start()
+    except BaseException:
+        here.close()
+        raise
+    finally:
         there.close()
+    done = False
+    try:
         outcome = _followed(job, here, process, limits)
         job.records, job.files, job.filler = outcome.records, outcome.files, outcome.filler
         done = True
     finally:
-        if process.is_alive() and not done:
+        if done:
+            process.join(GRACE_SECONDS)
+        if process.is_alive():
             process.kill()
         process.join()
         here.close()
@@ -56,7 +77,7 @@ def work_off(job: Job, limits: Limits, context: Any) -> None:
             shutil.rmtree(task.folder, ignore_errors=True)
 
 
-def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) -> "doing.Outcome":
+def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) -> doing.Outcome:
     """What came out, in the end; whatever is said on the way is written down."""
     end = time.monotonic() + 60 * limits.job_minutes
     while True:
@@ -71,9 +92,9 @@ def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) 
             continue
         try:
             kind, *told = here.recv()
-        except EOFError:  # it ended without a word
-            process.join()
-            killed = process.exitcode == -signal.SIGKILL
+        except (EOFError, OSError):  # it ended without a word, or in the middle of one
+            process.join(GRACE_SECONDS)
+            killed = process.exitcode == KILLED
             raise ConfigError(TOO_MUCH if killed else "the job ended all of a sudden") from None
         match kind:
             case "at":
@@ -100,21 +121,33 @@ class _Teller:
         self.there.send(("told", line))
 
 
-def _work(there: Connection, task: "doing.Task") -> None:
+def _work(there: Connection, task: doing.Task) -> None:
     """The job itself, in its own process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its jobs
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    tempfile.tempdir = str(task.held.path.parent)  # what is left behind goes with the table
     with contextlib.suppress(OSError):  # if memory runs out, this is what has to go (Linux)
         Path("/proc/self/oom_score_adj").write_text("900")
-    with contextlib.suppress(BrokenPipeError):  # nobody follows it any more
-        try:
-            outcome = doing.do(task, _Teller(there))
-            there.send(("done", pickle.dumps(outcome)))  # by value: torch would share, and be gone
-        except CdsaError as bad:
-            there.send(("failed", str(bad)))
-        except MemoryError:
-            there.send(("failed", TOO_MUCH))
-        except BrokenPipeError:
-            raise
-        except Exception as bad:
-            logger.exception("a job failed")
-            there.send(("failed", f"this should not happen: {type(bad).__name__}: {bad}"))
+    last: tuple[str, str | bytes]
+    try:
+        outcome = doing.do(task, _Teller(there))
+        last = ("done", pickle.dumps(outcome))  # by value: torch would share it, and be gone
+    except BrokenPipeError:  # nobody follows it any more
+        return
+    except CdsaError as bad:
+        last = ("failed", str(bad))
+    except MemoryError:
+        last = ("failed", TOO_MUCH)
+    except Exception as bad:
+        logger.exception("a job failed")
+        last = ("failed", unexpected(bad))
+    with contextlib.suppress(BrokenPipeError):
+        there.send(last)
+
+
+def _end_with_parent() -> None:
+    """A job does not outlive its server, however that ends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

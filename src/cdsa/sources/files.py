@@ -217,11 +217,11 @@ def open_source(data: object, **options: object) -> Source:
     return Source(content, cube, name, read, columns, index, None if index else rows)
 
 
-def open_table(data: pd.DataFrame | str | Path) -> pd.DataFrame:
+def open_table(data: pd.DataFrame | str | Path, *, most_columns: int | None = None) -> pd.DataFrame:
     """A table beside the data, such as one of places: entries as they are, not made a cube of."""
     if isinstance(data, pd.DataFrame):
         return data
-    table = read_file(Path(data), ReadOptions()).content
+    table = read_file(Path(data), ReadOptions(most_columns=most_columns)).content
     if not isinstance(table, pd.DataFrame):
         raise TableError(f"{data} is not a table of locations")
     return table

@@ -94,6 +94,9 @@ class ReadOptions:
     encoding: str = "utf-8"
     """Character encoding of a CSV file."""
 
+    most_columns: int | None = None
+    """Columns that a table may have; more are refused before they are looked at."""
+
     most_cells: int | None = None
     """Cells, time steps x stations x measurements, that a table may have; more are refused."""
 

@@ -35,7 +35,7 @@ def read_places(
     if lat is None or lon is None:
         raise TableError(
             f"{what} must have a column of names and the columns lat and lon, but has "
-            f"{', '.join(columns)}"
+            f"{', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}"
         )
 
     def where(row: int) -> str:

@@ -21,7 +21,7 @@ SEPARATORS = ",;\t|"
 ROWS_FOR_MARK = 1000
 """That are looked at for the decimal mark."""
 WITH_COMMA, WITH_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
-THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def read_file(path: Path, options: ReadOptions) -> Read:
             raise TableError(f"there is no file {path}. Check the name and the folder")
         match form:
             case "parquet":
-                return _read_parquet(path)
+                return _read_parquet(path, options)
             case "netcdf" | "zarr":
                 return Read(_read_arrays(path, form))
             case _:
@@ -85,11 +85,15 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
             )
         if options.separator is None:
             separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", first).count)
+        plain: dict[str, Any] = {
+            "sep": separator, "header": None, "dtype": object, "na_filter": False,
+            "skip_blank_lines": False, "low_memory": False,
+        }  # fmt: skip
+        if options.most_columns is not None:
+            with _open_text(path, form, encoding) as file:
+                _refuse_wide(path, pd.read_csv(file, nrows=1, **plain).shape[1], options)
         with _open_text(path, form, encoding) as file:
-            cells = pd.read_csv(
-                file, sep=separator, header=None, dtype=object, na_filter=False,
-                skip_blank_lines=False, low_memory=False,
-            )  # fmt: skip
+            cells = pd.read_csv(file, **plain)
     except UnicodeError as bad:
         raise TableError(_undecodable(path, form, options.encoding)) from bad
     except (EOFError, zlib.error, gzip.BadGzipFile) as bad:
@@ -121,6 +125,15 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
     decimal = options.decimal or _decimal_mark(frame)
     style = CsvStyle(separator, newline, coding, decimal, header)
     return Read(frame, style, where=where)
+
+
+def _refuse_wide(path: Path, columns: int, options: ReadOptions) -> None:
+    """Refuse more columns than a table may have: each takes its time to be understood."""
+    if options.most_columns is not None and columns > options.most_columns:
+        raise TableError(
+            f"a table may have {options.most_columns:,} columns here, but {path} has {columns:,}. "
+            "Bring it to one row per time and station"
+        )
 
 
 def _decimal_mark(frame: pd.DataFrame) -> str:
@@ -173,7 +186,7 @@ def _undecodable(path: Path, form: Format, encoding: str) -> str:
     )
 
 
-def _read_parquet(path: Path) -> Read:
+def _read_parquet(path: Path, options: ReadOptions) -> Read:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -184,6 +197,7 @@ def _read_parquet(path: Path) -> Read:
         getattr(pyarrow, f"uint{n}")(): getattr(pd, f"UInt{n}Dtype")() for n in (8, 16, 32, 64)
     }
     try:
+        _refuse_wide(path, len(pyarrow.parquet.read_schema(path)), options)
         table = pyarrow.parquet.read_table(path)
         frame = table.to_pandas(types_mapper=whole.get, ignore_metadata=True)
     except (pyarrow.ArrowException, ValueError) as bad:

@@ -130,6 +130,7 @@ const readAgain = async (reading) => {
   problem($("failure"), "");
   job = null;  // if it can be read so, the job goes with the old reading
   followed++;
+  $("cancel").disabled = true;
   mayBegin(false);  // and so would what is begun now
   try {
     const told = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
@@ -140,7 +141,7 @@ const readAgain = async (reading) => {
   } catch (bad) {
     if (mine !== turn) return;
     tellWrong(bad.message);
-    job = before;
+    job ??= before;
     if (goes()) follow();
     else busy(false);
   }
@@ -170,14 +171,17 @@ const startJob = async (path, body) => {
   busy(true);
   try {
     const told = await sent(`/api/tables/${table.id}/${path}`, body);
-    if (mine !== turn) return;  // its table was left, and is forgotten in time
+    if (mine !== turn) {  // its table was left
+      ask(`/api/jobs/${told.id}`, { method: "DELETE" }).catch(() => {});
+      return;
+    }
     job = told;
     remember();
     follow();
   } catch (bad) {
     if (mine !== turn) return;
     busy(false);
-    problem($("failure"), bad.message);
+    problem($("failure"), inFields(bad.message));
   }
 };
 
@@ -194,6 +198,7 @@ $("ahead").addEventListener("submit", (event) => {
   startJob("forecast", { ...asked(), method: $("forecaster").value, steps: Number($("steps").value), known });
 });
 $("cancel").addEventListener("click", async () => {
+  if (!job) return;
   $("cancel").disabled = true;
   try {
     await ask(`/api/jobs/${job.id}`, { method: "DELETE" });
@@ -225,9 +230,11 @@ const follow = async () => {
   let failures = 0;
   busy(true);
   while (goes()) {
-    $("doing").textContent = job.state === "waiting"
-      ? (job.ahead ? `waiting: ${count(job.ahead, "job")} before this one` : "beginning") : job.doing;
-    $("elapsed").textContent = elapsed();
+    const [what, step] = job.doing.split(", step ");  // numbers are not read out again and again
+    const words = job.state !== "waiting" ? what
+      : job.ahead ? `waiting: ${count(job.ahead, "job")} before this one` : "beginning";
+    if ($("doing").textContent !== words) $("doing").textContent = words;
+    $("elapsed").textContent = [step && `step ${step}`, elapsed()].filter(Boolean).join(", ");
     if (job.share === null) $("bar").removeAttribute("value");
     else $("bar").value = job.share;
     await new Promise((done) => setTimeout(done, BETWEEN));
@@ -247,7 +254,7 @@ const follow = async () => {
     job = told;
   }
   busy(false);
-  if (job.state === "failed") problem($("failure"), job.error);
+  if (job.state === "failed") problem($("failure"), inFields(job.error));
   else if (job.state === "cancelled") problem($("failure"), "cancelled");
   else showResult(table, job);
   if (document.activeElement === document.body) (shown() ? $("h-result") : $("fill")).focus({ preventScroll: true });

@@ -37,6 +37,7 @@ const READ = {
   })),
 };
 
+const ELSEWHERE = { minutes: "Minutes of training" };
 const label = (name) => FIELDS.find(([own]) => own === name)?.[1].split(":")[0];
 const named = (option) => ({ angle: "angles" }[option] || option.replaceAll("-", "_"));
 
@@ -45,7 +46,10 @@ export const fieldIn = (text) => [...text.matchAll(/--([a-z-]+)/g)].map(([, name
 
 // The same message with the names that fields have here.
 export const inFields = (text) => text.replace(
-  /--([a-z-]+)/g, (option, name) => (label(named(name)) ? `“${label(named(name))}”` : option));
+  /--([a-z-]+)/g, (option, name) => {
+    const words = label(named(name)) || ELSEWHERE[name];
+    return words ? `“${words}”` : option;
+  });
 
 const field = (kind, columns) => {
   if (Array.isArray(kind)) {

@@ -3,6 +3,7 @@
 import { $, made, number, options, percent, problem, row, rows, short } from "./nodes.js";
 import { ask, query } from "./server.js";
 import { drawMaps } from "./map.js";
+import { inFields } from "./reading.js";
 
 const PAGE_OF_CELLS = 12, AROUND = 60, WIDE = 240;
 let table = null, job = null, chart = null, series = null, reasons = null;
@@ -15,6 +16,7 @@ export const hideResult = () => {
   job = series = reasons = null;
   looked++;
   asked++;
+  $("announced").textContent = "";
   $("result").hidden = true;
 };
 
@@ -27,7 +29,7 @@ export const showResult = (itsTable, itsJob) => {
   $("announced").textContent = fills ? "The table is filled." : "The forecast is there.";
   $("key-filled").textContent = word;
   $("h-cells").textContent = fills ? "Filled values" : "Forecast values";
-  $("told").replaceChildren(...job.told.map((text) => made("li", text)));
+  $("told").replaceChildren(...job.told.map((text) => made("li", inFields(text))));
   figures(word);
   files(fills);
   options($("station"), [...table.stations, ...job.places].map((one) => one.name));
@@ -181,7 +183,7 @@ const why = async (step) => {
   }
   tellReasons();
   for (const node of $("cells").querySelectorAll("tr[data-step]")) {
-    node.setAttribute("aria-selected", String(Number(node.dataset.step) === step));
+    node.toggleAttribute("aria-current", Number(node.dataset.step) === step);
   }
   chart.marks(reasons.cells.map((one) => ({
     step: one.step, share: one.share,

@@ -92,6 +92,41 @@ def test_rates_trials_and_protocols_are_the_papers():
     assert losses == [None, "rmse", "mse", "mae", "rmse+mae"]
 
 
+TO_FILL = {  # batch and learning rate
+    "mtsi": (32, 1e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (8, 1e-2),
+    "iin": (6, 2e-3),
+}
+AHEAD = {
+    "fc-lstm": (32, 1e-3),
+    "mtsi": (32, 1e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (32, 1e-2),
+    "dst-gcnn": (32, 2e-3),
+    "gaan": (32, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", ["nyc", "kdd2015", "kdd2018", "metr-la"])
+def test_rivals_learn_by_their_own_settings_from_every_window_for_all_their_minutes(name):
+    table = TABLES[name]
+    ahead = 12 if name == "metr-la" else 0
+    wanted = dict(AHEAD if ahead else TO_FILL)
+    if name == "nyc":
+        wanted["dcrnn"] = (2, 1e-2)  # a larger batch of two hundred stations takes seconds
+    found = set()
+    for cell in cells_of(table, rates=[0.5] if len(table.rates) > 1 else None, seeds=[0]):
+        if cell.method in wanted:
+            made = running.made_for(cell, ahead)
+            found.add(cell.method)
+            assert (made.train.batch, made.train.rate) == wanted[cell.method], cell.label
+            assert (made.stride, made.horizon, made.train.patience) == (1, ahead, 0), cell.label
+            assert made.train.minutes == 10 and made.steps == (12 if ahead else made.steps)
+    trained = {m for m in table.methods if REGISTRY[m.split(":")[0].split("@")[0]].trains}
+    assert found == {method for method in trained if "cdsa" not in method}
+
+
 @pytest.mark.parametrize(
     "words, told",
     [

@@ -236,16 +236,12 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
     from cdsa.train.checkpoint import TRAINING
     from cdsa.train.state import StateError
 
-    name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
-    changes = [*cell.settings, f"train.minutes={cell.minutes}", f"seed={cell.seed}"]
-    known = trial.train
-    if isinstance(trial, Foresight):
-        changes.append(f"horizon={trial.ahead}")
-        if trial.validation is not None:  # a forecaster is examined on the end of what it knows
-            known = xr.concat([trial.train, trial.validation], "time")
-            share = trial.validation.sizes["time"] / known.sizes["time"]
-            changes.append(f"train.validation={share}")
-    made: Any = override(make_method(name)[1], changes)
+    made, known = made_for(cell, getattr(trial, "ahead", 0)), trial.train
+    if isinstance(trial, Foresight) and trial.validation is not None:
+        # a forecaster is examined on the end of what it knows
+        known = xr.concat([trial.train, trial.validation], "time")
+        share = trial.validation.sizes["time"] / known.sizes["time"]
+        made = override(made, [f"train.validation={share}"])
     method = replace(made, run=replace(run, folder=folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -254,6 +250,17 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
         (folder / TRAINING).unlink()
         filler = method.fit(known)
     return filler
+
+
+def made_for(cell: Cell, ahead: int = 0) -> Any:
+    """The network of a cell with its settings, made for its horizon as `cdsa forecast` does."""
+    name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
+    changes = [*cell.settings, f"train.minutes={cell.minutes}", f"seed={cell.seed}"]
+    if (
+        ahead
+    ):  # what was made for more steps, such as the shared manner, foresees no more than these
+        changes.append(f"horizon={ahead}")
+    return override(make_method(name, ahead=ahead)[1], changes)
 
 
 def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str | None], Errors]:

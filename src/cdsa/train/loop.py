@@ -142,8 +142,9 @@ class Taught(Protocol):
 class OwnLesson(Protocol):
     """A network that learns by a loss of its own, from what is visible."""
 
-    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
-        """The loss of a batch of windows."""
+    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+        """The loss of a batch of windows over all that was observed, told from what is shown of it:
+        all or, to foresee, what lies before the horizon."""
         ...
 
 
@@ -318,7 +319,7 @@ def lesson_loss(
         answer = model.teach(window.values, window.observed, *around)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     if isinstance(model, OwnLesson):
-        return model.lesson(window.values, window.observed)
+        return model.lesson(window.values, window.observed, question(window, task)[0])
     shown = asked = window.observed
     if config.learn_from != "visible":
         hidden = hide_cells(

@@ -183,7 +183,7 @@ def _by_distance(squares: Floats, common: Floats, apart: Floats) -> tuple[Floats
     squares, common, apart = (part[pairs][used] for part in (squares, common, apart))
     edges = np.unique(np.quantile(apart, np.linspace(0, 1, CLASSES + 1)))
     at = np.searchsorted(edges[1:-1], apart, side="right")
-    number = np.bincount(at, common)
+    number = np.bincount(at, common).astype(np.float64)
     there = number > 0
     far, half = (np.bincount(at, part)[there] / number[there] for part in (apart * common, squares))
     return far, half / 2, number[there]

@@ -11,7 +11,7 @@ import torch
 from cdsa.cube import make_cube
 from cdsa.errors import ConfigError, TableError
 from cdsa.filling import forecasts_from
-from cdsa.method import make_method
+from cdsa.method import gaan, make_method
 from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.method.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, TimeConvolution
 from cdsa.method.fclstm import FcLstm, FcLstmConfig
@@ -21,6 +21,7 @@ from cdsa.models.axes import Sizes
 from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_of, walks_on
 from cdsa.models.surroundings import Surroundings
 from cdsa.sources.graph import read_graph
+from cdsa.train.loop import TrainConfig
 
 SIZES = Sizes(7, 4, 2)
 
@@ -134,6 +135,28 @@ def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():
     with torch.no_grad():  # with its gates closed, a location hears of nobody
         look.gate.bias.fill_(-100.0)
     torch.testing.assert_close(look(x, neighbours)[:, 1], look(far, neighbours)[:, 1])
+
+
+def test_the_largest_among_neighbours_is_told_with_its_gradient_and_little_is_kept(monkeypatch):
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    neighbours = (torch.rand(9, 9) < 0.4) | torch.eye(9, dtype=torch.bool)
+    plain = x.unsqueeze(1).masked_fill(~neighbours.unsqueeze(-1), -torch.inf).amax(dim=2)
+    (slope,) = torch.autograd.grad(plain.square().sum(), x)
+    monkeypatch.setattr(gaan, "AT_ONCE", 4 * x.numel())
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda one: kept.append(one.numel()) or one, lambda one: one
+    ):
+        told = gaan.most_of(x, neighbours)
+    assert torch.equal(told, plain) and max(kept) <= x.numel()
+    torch.testing.assert_close(torch.autograd.grad(told.square().sum(), x)[0], slope)
+
+
+def test_the_more_stations_the_smaller_the_batch_of_one_that_attends():
+    batches = [Gaan().settled(stations).train.batch for stations in (10, 36, 100, 207, 1000)]
+    assert batches[:2] == [32, 32] and batches == sorted(batches, reverse=True)
+    assert batches[-1] == 1 and Gaan(train=TrainConfig(batch=5)).settled(207).train.batch == 5
 
 
 def test_the_graph_is_predicted_for_every_step_on_the_edges_there_are():

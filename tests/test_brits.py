@@ -64,3 +64,17 @@ def test_to_foresee_it_learns_what_it_may_not_read():
     ]
     assert losses[2] - losses[0] == pytest.approx(2 * 3 * 100 / 3, rel=0.05)
     assert losses[3] - losses[1] != pytest.approx(2 * 3 * 100 / 3, rel=0.05)
+
+
+def test_what_lies_ahead_is_told_by_the_direction_that_has_read_something():
+    torch.manual_seed(0)
+    model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)
+    observed = torch.ones(3, 6, 2, 1, dtype=torch.bool)
+    observed[:, 4:] = False
+    values = torch.where(observed, torch.randn(3, 6, 2, 1), 0.0)
+    before = model(values, observed)
+    with torch.no_grad():
+        model.backwards.history.bias += 1
+    after = model(values, observed)
+    assert torch.equal(before[:, 4:], after[:, 4:])
+    assert not torch.isclose(before[:, :4], after[:, :4]).any()

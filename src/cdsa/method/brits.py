@@ -8,7 +8,8 @@ that the two directions agree.
 
 Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
 times measurements, flattened. To forecast, the steps ahead are filled like any gap; while it learns
-they are hidden from what it reads, and its estimates of them count like all others.
+they are hidden from what it reads, and its estimates of them count like all others. They are told
+by the forward direction alone, for the other one has read nothing before it comes to them.
 
 Letters: b window of the batch, t time, s series, h hidden channels.
 """
@@ -43,7 +44,7 @@ class BritsConfig:
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
-        return BritsNetwork(self, sizes)
+        return BritsNetwork(self, sizes, horizon)
 
 
 class Reading(NamedTuple):
@@ -97,17 +98,21 @@ class Direction(nn.Module):
 
 
 class BritsNetwork(nn.Module):
-    """Both directions: `forward(values, observed) -> (b, t, l, m)`."""
+    """Both directions: `forward(values, observed) -> (b, t, l, m)`; the last `horizon` steps are
+    foreseen."""
 
-    def __init__(self, config: BritsConfig, sizes: Sizes) -> None:
+    def __init__(self, config: BritsConfig, sizes: Sizes, horizon: int) -> None:
         super().__init__()
+        self.horizon = horizon
         series = sizes.locations * sizes.measurements
         self.forwards = Direction(series, config.hidden)
         self.backwards = Direction(series, config.hidden)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         one, other = self._read(values, observed, observed)
-        return ((one.filled + other.filled) / 2).view_as(values)
+        past = values.shape[1] - self.horizon
+        both = (one.filled[:, :past] + other.filled[:, :past]) / 2
+        return torch.cat([both, one.filled[:, past:]], dim=1).view_as(values)
 
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`."""

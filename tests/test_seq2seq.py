@@ -18,10 +18,11 @@ from cdsa.method.fclstm import FcLstm, FcLstmConfig
 from cdsa.method.gaan import Gaan, GaanConfig, GatedAttention
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.axes import Sizes
-from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_of, walks_on
+from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, graph_of, walks_on
 from cdsa.models.surroundings import Surroundings
 from cdsa.sources.graph import read_graph
 from cdsa.train.loop import TrainConfig
+from conftest import network
 
 SIZES = Sizes(7, 4, 2)
 
@@ -217,6 +218,22 @@ def test_a_bad_graph_is_refused(tmp_path, text, words):
     (tmp_path / "graph.csv").write_text(text)
     with pytest.raises(TableError, match=words):
         read_graph(tmp_path / "graph.csv")
+
+
+def test_a_part_of_the_stations_is_joined_as_among_all_of_them(tmp_path):
+    cube = network(steps=80, stations=8)
+    cube["lat"][:], cube["lon"][:] = 40 + np.arange(8) ** 2 / 100, 116.0
+    save_filler(Dcrnn().by_preset("small").fit(cube), tmp_path / "net")
+    filler = load_filler(tmp_path / "net")
+
+    def graph(of):
+        learnt = filler.network.placed(of)
+        window = learnt.windows(learnt.own(of)).take(torch.arange(1))
+        return graph_around(window.around, window.values, "dcrnn")
+
+    few = [0, 1, 2, 6]
+    whole, part = graph(cube), graph(cube.isel(location=few))
+    torch.testing.assert_close(part, whole[few][:, few])
 
 
 def test_a_silent_station_keeps_its_place_in_the_graph():

@@ -87,7 +87,9 @@ def nearness(values: Tensor, around: Surroundings) -> Tensor:
     has nobody near."""
     stations = values.shape[2]
     apart = around.distance
-    graph = values.new_ones(stations, stations) if apart is None else graph_of(apart.to(values))
+    graph = values.new_ones(stations, stations)
+    if apart is not None:
+        graph = graph_of(apart.to(values), around.width)
     others = graph * (1 - torch.eye(stations, dtype=graph.dtype, device=graph.device))
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 

@@ -178,9 +178,10 @@ def test_a_convolution_over_time_looks_back_only():
     assert torch.equal(over(x)[:, :4], over(later)[:, :4])
 
 
-def test_what_is_not_looked_at_is_refused():
-    with pytest.raises(ConfigError, match="no use of what is known in advance"):
-        make_method("dst-gcnn", ahead=3, known=["x"])
+@pytest.mark.parametrize("name", ["dst-gcnn", "dcrnn", "gaan", "fc-lstm", "brits", "mtsi"])
+def test_what_is_not_learnt_to_be_looked_at_is_refused(name):
+    with pytest.raises(ConfigError, match=f"'{name}' makes no use of what is known in advance"):
+        make_method(name, ahead=3, known=["x"])
 
 
 def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):

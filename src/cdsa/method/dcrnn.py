@@ -126,6 +126,7 @@ class Dcrnn(OnGraph):
     """A recurrent network that diffuses along the graph of stations."""
 
     name: ClassVar[str] = "dcrnn"
+    KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
 
     model: DcrnnConfig = DcrnnConfig()
     train: TrainConfig = field(default_factory=training)

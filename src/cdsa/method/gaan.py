@@ -141,6 +141,7 @@ class Gaan(OnGraph):
     """Stations attend to their neighbours, in a recurrent network."""
 
     name: ClassVar[str] = "gaan"
+    KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
 
     model: GaanConfig = GaanConfig()
     train: TrainConfig = field(default_factory=training)

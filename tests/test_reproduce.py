@@ -220,6 +220,19 @@ def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, t
     assert both["time"][steps].equals(trial.validation["time"])
 
 
+def test_what_looks_along_a_graph_gets_the_roads_and_its_records_say_so(data):
+    words = ["--quick", "--minutes", "0.01", "--protocols", "80/20"]
+    records = reproduce("metr-la", data, "--methods", "dcrnn,fc-lstm", *words)
+    assert {(r["method"], r["graph"]) for r in records} == {("dcrnn", "roads"), ("fc-lstm", None)}
+    opened = running.open_dataset("metr-la", data)
+    a, b, _ = (str(name) for name in opened.cube["location"].to_numpy())
+    roads = running.roads_of(opened)
+    assert [(source, target) for source, target, _ in roads] == [(a, b), (b, a)]
+    (cell, *_) = cells_of(TABLES["metr-la"], methods=["gaan"])
+    made = running.made_for(cell, 12, roads)
+    assert made.edges == roads and 0 < roads[1][2] < roads[0][2] < 1  # the way back is longer
+
+
 def test_the_complexity_table_needs_no_data():
     records = json.loads(run("reproduce", "complexity", "--json"))
     assert [r["method"] for r in records] == [

@@ -8,9 +8,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cdsa.datasets import Opened
 from cdsa.datasets.kdd2015 import REMOVED
+from cdsa.datasets.metr_la import GRAPH
 from cdsa.errors import ConfigError, unknown
 from cdsa.experiments import protocols as trials_by
 from cdsa.experiments.protocols import (
@@ -22,6 +26,9 @@ from cdsa.experiments.protocols import (
     Foresight,
 )
 from cdsa.method import info_of, make_method
+
+if TYPE_CHECKING:
+    from cdsa.method.graph import Edge
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)
@@ -332,6 +339,16 @@ def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
         settings = (*kept, f"train.loss={cell.loss}")
     budget = (QUICK_MINUTES if quick else MINUTES) if minutes is None else minutes
     return replace(cell, minutes=budget, quick=quick, settings=settings)
+
+
+def roads_of(opened: Opened) -> "tuple[Edge, ...]":
+    """The road graph beside a data set, as edges; none if it has none."""
+    graph = opened.beside.get(GRAPH)
+    if graph is None:
+        return ()
+    names, weights = graph["location"].to_numpy(), graph.to_numpy()
+    joined = np.argwhere((weights > 0) & ~np.eye(len(names), dtype=bool))
+    return tuple((str(names[i]), str(names[j]), float(weights[i, j])) for i, j in joined)
 
 
 def trial_of(cell: Cell, opened: Opened) -> Filling | Foresight:

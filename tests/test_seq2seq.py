@@ -117,6 +117,12 @@ def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
     torch.testing.assert_close(told, plain(x.flatten(0, 1), h.flatten(0, 1)).view_as(told))
 
 
+def test_gates_that_diffuse_begin_open_as_published():
+    cell = DcrnnConfig(hidden=4, layers=2).cell(3)
+    assert all((gate.mix.bias == 1).all() for gate in cell.gates)
+    assert not any((fresh.mix.bias == 1).any() for fresh in cell.fresh)
+
+
 def test_stations_that_are_all_as_far_apart_have_a_graph_too():
     assert graph_of(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))[0, 1] > 0.3
     assert graph_of(torch.zeros(1, 1)).item() == 1

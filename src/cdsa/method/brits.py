@@ -7,9 +7,11 @@ nothing was seen. It learns from what is visible: all three estimates of every o
 that the two directions agree.
 
 Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
-times measurements, flattened. To forecast, the steps ahead are filled like any gap; while it learns
-they are hidden from what it reads, and its estimates of them count like all others. They are told
-by the forward direction alone, for the other one has read nothing before it comes to them.
+times measurements, flattened, and scaled by measurement, not each by itself; batches of 16 windows,
+a learning rate that falls as a cosine, and gradients that are clipped. To forecast, the steps ahead
+are filled like any gap; while it learns they are hidden from what it reads, and its estimates of
+them count like all others. They are told by the forward direction alone, for the other one has read
+nothing before it comes to them.
 
 Letters: b window of the batch, t time, s series, h hidden channels.
 """

@@ -3,7 +3,8 @@
     python benchmarks/rivals.py [--record results/rivals.jsonl] [--methods a,b]
 
 Each method runs in a process of its own; networks learn for a few seconds, which is enough to see
-what a step of training and filling take. Forecasters foresee twelve steps.
+what a step of training and filling take. What can forecast foresees twelve steps, too. It ends with
+exit code 1 if a method failed or took more than 3 GiB.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,13 @@ from cdsa.filling import forecast
 from cdsa.method import REGISTRY, info_of, make_method
 from cdsa.results import Value, append_results, provenance
 
-SHAPES = {"8759x36x1": (8_759, 36, 1), "9000x11x11": (9_000, 11, 11)}
-"""As large as KDD-2015's PM2.5, and as KDD-2018."""
+SHAPES = {
+    "8759x36x1": (8_759, 36, 1),
+    "9000x11x11": (9_000, 11, 11),
+    "2016x100x1": (2_016, 100, 1),
+}
+"""As large as KDD-2015's PM2.5 and as KDD-2018, and many stations."""
+TASKS = ("fill", "forecast")
 MOST_MIB = 3 * 1024
 MINUTES, AHEAD = 0.1, 12
 
@@ -51,12 +58,12 @@ def made_up(steps: int, stations: int, measurements: int) -> xr.DataArray:
     )
 
 
-def one(name: str, shape: str) -> dict[str, Value]:
+def one(name: str, shape: str, task: str) -> dict[str, Value]:
     """Memory and time of one method, in this process."""
     cube, info = made_up(*SHAPES[shape]), info_of(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.perf_counter()
-    ahead = 0 if "fill" in info.task else AHEAD
+    ahead = AHEAD if task == "forecast" else 0
     method: Any = make_method(name, ahead=ahead)[1]
     if info.trains:
         method = replace(method, train=replace(method.train, minutes=MINUTES, epochs=None))
@@ -67,6 +74,7 @@ def one(name: str, shape: str) -> dict[str, Value]:
     return {
         "method": name,
         "shape": shape,
+        "task": task,
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "before_mib": before,
         "seconds": time.perf_counter() - start,
@@ -79,25 +87,32 @@ def main() -> None:
     )
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(REGISTRY))
     parser.add_argument("--record", type=Path)
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(one(*given.child)))
         return
-    found: list[dict[str, Value]] = []
-    for shape in SHAPES:
-        for name in given.methods:
-            command = [sys.executable, __file__, "--child", name, shape]
+    bad = list[str]()
+    for shape, name in product(SHAPES, given.methods):
+        for task in TASKS:
+            if task not in info_of(name).task:
+                continue
+            command = [sys.executable, __file__, "--child", name, shape, task]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
+            what = f"{shape}  {name:20} {task:8}"
             if done.returncode:
-                raise SystemExit(f"{name} on {shape} failed: {done.stderr.strip()}")
+                print(f"{what} failed: {(done.stderr.strip() or 'killed').splitlines()[-1]}")
+                bad.append(name)
+                continue
             told = json.loads(done.stdout.splitlines()[-1])
             mark = "" if told["mib"] <= MOST_MIB else "  too much"
-            print(f"{shape}  {name:20} {told['mib']:6.0f} MiB {told['seconds']:6.1f} s{mark}")
-            found.append(told)
-    if given.record:
-        origin = provenance(shlex.join(["python", *sys.argv]))
-        append_results(given.record, [{"benchmark": "rivals", **told, **origin} for told in found])
+            bad += [name] if mark else []
+            print(f"{what} {told['mib']:6.0f} MiB {told['seconds']:6.1f} s{mark}", flush=True)
+            if given.record:  # one by one, so that what comes later loses nothing
+                origin = provenance(shlex.join(["python", *sys.argv]))
+                append_results(given.record, [{"benchmark": "rivals", **told, **origin}])
+    if bad:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,16 @@ def test_the_coefficients_of_a_process_with_gaps_are_found():
     assert found.news == pytest.approx(1, rel=0.1) and found.mean == pytest.approx(20, abs=0.3)
 
 
+def test_orders_are_compared_on_the_same_values():
+    rng = np.random.default_rng(0)
+    calm, wild = (np.convolve(rng.normal(size=n + 40), 0.6 ** np.arange(30), "valid")[:n]
+                  for n in (300, 2400))  # fmt: skip
+    wild = (10 * wild).reshape(-1, 3)  # of short stretches, which only few orders can learn from
+    apart = np.concatenate([wild, np.full((len(wild), 1), np.nan)], axis=1).ravel()
+    series = np.concatenate([calm, [np.nan], apart])
+    assert len(learn_process(series, 12).coefficients) <= 2
+
+
 def test_a_gap_is_what_is_likeliest_from_both_sides():
     known = Process(mean=5.0, coefficients=(0.8,), news=1.0)
     series = np.array([6.0, np.nan, 8.0])

@@ -1,10 +1,16 @@
 """The rival 'brits': its equations."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from cdsa.method.brits import BritsConfig, Direction
 from cdsa.models.axes import Sizes
 from cdsa.models.recurrence import steps_since
+from cdsa.train.hiding import Task, random_source
+from cdsa.train.loop import TrainConfig, lesson_loss
+from cdsa.windows import Window
 
 
 def test_steps_since_a_series_was_last_seen():
@@ -18,7 +24,7 @@ def test_a_series_is_never_told_from_itself():
     values, observed = torch.randn(1, 5, 3), torch.ones(1, 5, 3, dtype=torch.bool)
     changed = values.clone()
     changed[0, 2, 1] += 10
-    before, after = direction(values, observed).filled, direction(changed, observed).filled
+    before, after = (direction(x, observed, observed).filled for x in (values, changed))
     assert torch.equal(before[0, :2], after[0, :2])
     assert before[0, 2, 1] == after[0, 2, 1] and before[0, 2, 0] != after[0, 2, 0]
 
@@ -31,7 +37,7 @@ def test_nothing_behind_a_gap_gets_in():
     other = torch.where(observed, values, 99.0)
     shown = [torch.where(observed, v, 0.0) for v in (values, other)]
     assert torch.equal(*(model(v, observed) for v in shown))
-    assert torch.equal(*(model.lesson(v, observed) for v in shown))
+    assert torch.equal(*(model.lesson(v, observed, observed) for v in shown))
 
 
 def test_the_two_directions_are_each_others_mirror():
@@ -42,3 +48,33 @@ def test_the_two_directions_are_each_others_mirror():
     values = torch.where(observed, torch.randn(2, 6, 2, 2), 0.0)
     turned = model(values.flip(1), observed.flip(1)).flip(1)
     torch.testing.assert_close(model(values, observed), turned)
+
+
+def test_to_foresee_it_learns_what_it_may_not_read():
+    torch.manual_seed(0)
+    model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)
+    values, observed = torch.randn(3, 6, 2, 1), torch.ones(3, 6, 2, 1, dtype=torch.bool)
+    window = Window(values, observed, values, ~observed, torch.arange(6).expand(3, 6))
+    changed = values.clone()
+    changed[:, 4:] += 100  # a mean error of so much in a third of the cells, each told thrice
+    losses = [
+        lesson_loss(model, replace(window, values=x), TrainConfig(), random_source(1), task).item()
+        for x in (values, changed)
+        for task in (Task(ahead=2), Task())
+    ]
+    assert losses[2] - losses[0] == pytest.approx(2 * 3 * 100 / 3, rel=0.05)
+    assert losses[3] - losses[1] != pytest.approx(2 * 3 * 100 / 3, rel=0.05)
+
+
+def test_what_lies_ahead_is_told_by_the_direction_that_has_read_something():
+    torch.manual_seed(0)
+    model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)
+    observed = torch.ones(3, 6, 2, 1, dtype=torch.bool)
+    observed[:, 4:] = False
+    values = torch.where(observed, torch.randn(3, 6, 2, 1), 0.0)
+    before = model(values, observed)
+    with torch.no_grad():
+        model.backwards.history.bias += 1
+    after = model(values, observed)
+    assert torch.equal(before[:, 4:], after[:, 4:])
+    assert not torch.isclose(before[:, :4], after[:, :4]).any()

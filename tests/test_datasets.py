@@ -243,6 +243,17 @@ def test_zeros_of_metr_la_are_missing(tmp_path):
     )
 
 
+def test_the_stand_in_for_new_york_has_the_roads_of_its_sensors(tmp_path):
+    write_cube(
+        tmp_path / "all207_week1_2016_interpolated.npz", steps=20, stations=3, measurements=1
+    )
+    assert not open_dataset("nyc-traffic", tmp_path).beside
+    names = open_dataset("nyc-traffic", tmp_path).cube["location"].to_numpy().astype(str)
+    np.savez(tmp_path / "adjacency.npz", adj=np.eye(3) + 0.5 * np.eye(3, k=1), ids=names)
+    graph = open_dataset("nyc-traffic", tmp_path).beside["road_graph"]
+    assert graph.sel(location=names[0], other=names[1]) == 0.5
+
+
 def test_the_road_graph_is_a_gaussian_of_distances_and_nothing_where_it_is_weak(tmp_path):
     write_traffic(tmp_path)
     graph = open_dataset("metr-la", tmp_path).beside["road_graph"].to_numpy()

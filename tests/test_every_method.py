@@ -72,6 +72,21 @@ def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     xr.testing.assert_identical(result.drop_vars(()).coords.to_dataset(), cube.coords.to_dataset())
 
 
+@pytest.mark.parametrize("shape", ["usual", "one station", "one series", "no coordinates"])
+def test_foresees_whatever_the_shape_or_says_why_it_cannot(name, shape):
+    cube, info = SHAPES[shape](), REGISTRY[name]
+    method = f"{name}@small" if info.trains else name
+    if "forecast" not in info.task:
+        with pytest.raises(ConfigError, match="cannot forecast"):
+            cdsa.forecast(cube, 3, method)
+    elif info.needs == GRAPH and not has_places(cube):
+        with pytest.raises(ConfigError, match="no coordinates"):
+            cdsa.forecast(cube, 3, method)
+    else:
+        told = cdsa.forecast(cube, 3, method)["value"]
+        assert told.sizes["time"] == cube.sizes["time"] + 3 and told[-3:].notnull().all()
+
+
 def test_is_called_by_its_name_wherever_it_is_scored(name):
     assert make_method(make_method(name)[1])[0] == name
 

@@ -1,5 +1,7 @@
 """The rival 'kriging': pooled variograms, PyKrige's weights."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -8,7 +10,7 @@ from cdsa.cube import make_cube
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
-from cdsa.method.kriging import Kriging, fitted
+from cdsa.method.kriging import Kriging, _by_distance, _squares, fitted
 from cdsa.scoring import score
 
 LENGTH = 30.0
@@ -34,6 +36,45 @@ def test_the_variogram_of_a_field_is_found():
     apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
     found = fitted(cube.to_numpy()[:, :, 0], apart, "exponential")
     assert found.length == pytest.approx(LENGTH, rel=0.4) and found.nugget < 0.1 * found.rise
+
+
+def test_stations_that_differ_in_level_do_not_make_it_flat():
+    shares = []
+    for seed in range(8):
+        cube, rng = field(steps=200, seed=seed), np.random.default_rng(99 + seed)
+        values = cube.to_numpy()[:, :, 0] + 1.5 * rng.normal(size=30)  # half of the field's spread
+        apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+        found = fitted(values, apart, "exponential")
+        shares.append(found.nugget / (found.nugget + found.rise))
+    assert np.mean(shares) == pytest.approx(0.2, abs=0.06)
+
+
+def test_its_classes_average_the_squares_of_all_pairs_and_moments():
+    cube = field(steps=40, stations=9)
+    values = np.where(np.random.default_rng(0).random((40, 9)) < 0.3, np.nan, cube[:, :, 0])
+    scaled = values - np.nanmean(values, axis=1, keepdims=True)
+    scaled = scaled / np.nanstd(values, axis=1, keepdims=True)
+    differences = (scaled[:, :, None] - scaled[:, None]) ** 2
+    squares, common = _squares(values)
+    np.testing.assert_allclose(squares, np.nansum(differences, axis=0), atol=1e-9)
+    np.testing.assert_array_equal(common, np.isfinite(differences).sum(axis=0))
+    apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+    far, halves, number = _by_distance(squares, common, apart)
+    assert len(far) == 15 and (np.diff(far) > 0).all()
+    assert number.sum() == np.triu(common, 1).sum()
+    assert halves[0] < halves[-1]
+
+
+def test_many_stations_take_no_memory_for_every_pair_and_moment():
+    cube = field(steps=500, stations=200)
+    apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+    values = cube.to_numpy()[:, :, 0]
+    fitted(values[:5], apart, "linear")  # what is loaded once
+    tracemalloc.start()
+    fitted(values, apart, "exponential")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15 * values.nbytes  # pairs and moments would be a hundred times as much
 
 
 @pytest.mark.parametrize("shape", ["exponential", "linear"])

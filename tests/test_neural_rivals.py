@@ -67,7 +67,7 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
     learning = []
     for _ in range(4):
         model.zero_grad()
-        model.lesson(values, seen).backward()
+        model.lesson(values, seen, seen).backward()
         learning.append(
             "".join(
                 name

@@ -92,6 +92,41 @@ def test_rates_trials_and_protocols_are_the_papers():
     assert losses == [None, "rmse", "mse", "mae", "rmse+mae"]
 
 
+TO_FILL = {  # batch and learning rate
+    "mtsi": (32, 1e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (8, 1e-2),
+    "iin": (6, 2e-3),
+}
+AHEAD = {
+    "fc-lstm": (32, 1e-3),
+    "mtsi": (32, 1e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (32, 1e-2),
+    "dst-gcnn": (32, 2e-3),
+    "gaan": (0, 1e-3),  # chosen by the number of stations
+}
+
+
+@pytest.mark.parametrize("name", ["nyc", "kdd2015", "kdd2018", "metr-la"])
+def test_rivals_learn_by_their_own_settings_from_every_window_for_all_their_minutes(name):
+    table = TABLES[name]
+    ahead = 12 if name == "metr-la" else 0
+    wanted = dict(AHEAD if ahead else TO_FILL)
+    if name == "nyc":
+        wanted["dcrnn"] = (2, 1e-2)  # a larger batch of two hundred stations takes seconds
+    found = set()
+    for cell in cells_of(table, rates=[0.5] if len(table.rates) > 1 else None, seeds=[0]):
+        if cell.method in wanted:
+            made = running.made_for(cell, ahead)
+            found.add(cell.method)
+            assert (made.train.batch, made.train.rate) == wanted[cell.method], cell.label
+            assert (made.stride, made.horizon, made.train.patience) == (1, ahead, 0), cell.label
+            assert made.train.minutes == 10 and made.steps == (12 if ahead else made.steps)
+    trained = {m for m in table.methods if REGISTRY[m.split(":")[0].split("@")[0]].trains}
+    assert found == {method for method in trained if "cdsa" not in method}
+
+
 @pytest.mark.parametrize(
     "words, told",
     [
@@ -183,6 +218,19 @@ def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, t
     both = xr.concat([trial.train, trial.validation], "time")
     steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
     assert both["time"][steps].equals(trial.validation["time"])
+
+
+def test_what_looks_along_a_graph_gets_the_roads_and_its_records_say_so(data):
+    words = ["--quick", "--minutes", "0.01", "--protocols", "80/20"]
+    records = reproduce("metr-la", data, "--methods", "dcrnn,fc-lstm", *words)
+    assert {(r["method"], r["graph"]) for r in records} == {("dcrnn", "roads"), ("fc-lstm", None)}
+    opened = running.open_dataset("metr-la", data)
+    a, b, _ = (str(name) for name in opened.cube["location"].to_numpy())
+    roads = running.roads_of(opened)
+    assert [(source, target) for source, target, _ in roads] == [(a, b), (b, a)]
+    (cell, *_) = cells_of(TABLES["metr-la"], methods=["gaan"])
+    made = running.made_for(cell, 12, roads)
+    assert made.edges == roads and 0 < roads[1][2] < roads[0][2] < 1  # the way back is longer
 
 
 def test_the_complexity_table_needs_no_data():

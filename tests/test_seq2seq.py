@@ -11,16 +11,18 @@ import torch
 from cdsa.cube import make_cube
 from cdsa.errors import ConfigError, TableError
 from cdsa.filling import forecasts_from
-from cdsa.method import make_method
+from cdsa.method import gaan, make_method
 from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.method.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, TimeConvolution
 from cdsa.method.fclstm import FcLstm, FcLstmConfig
 from cdsa.method.gaan import Gaan, GaanConfig, GatedAttention
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.axes import Sizes
-from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_of, walks_on
+from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, graph_of, walks_on
 from cdsa.models.surroundings import Surroundings
 from cdsa.sources.graph import read_graph
+from cdsa.train.loop import TrainConfig
+from conftest import network
 
 SIZES = Sizes(7, 4, 2)
 
@@ -115,6 +117,12 @@ def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
     torch.testing.assert_close(told, plain(x.flatten(0, 1), h.flatten(0, 1)).view_as(told))
 
 
+def test_gates_that_diffuse_begin_open_as_published():
+    cell = DcrnnConfig(hidden=4, layers=2).cell(3)
+    assert all((gate.mix.bias == 1).all() for gate in cell.gates)
+    assert not any((fresh.mix.bias == 1).any() for fresh in cell.fresh)
+
+
 def test_stations_that_are_all_as_far_apart_have_a_graph_too():
     assert graph_of(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))[0, 1] > 0.3
     assert graph_of(torch.zeros(1, 1)).item() == 1
@@ -136,6 +144,28 @@ def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():
     torch.testing.assert_close(look(x, neighbours)[:, 1], look(far, neighbours)[:, 1])
 
 
+def test_the_largest_among_neighbours_is_told_with_its_gradient_and_little_is_kept(monkeypatch):
+    torch.manual_seed(0)
+    x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    neighbours = (torch.rand(9, 9) < 0.4) | torch.eye(9, dtype=torch.bool)
+    plain = x.unsqueeze(1).masked_fill(~neighbours.unsqueeze(-1), -torch.inf).amax(dim=2)
+    (slope,) = torch.autograd.grad(plain.square().sum(), x)
+    monkeypatch.setattr(gaan, "AT_ONCE", 4 * x.numel())
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda one: kept.append(one.numel()) or one, lambda one: one
+    ):
+        told = gaan.most_of(x, neighbours)
+    assert torch.equal(told, plain) and max(kept) <= x.numel()
+    torch.testing.assert_close(torch.autograd.grad(told.square().sum(), x)[0], slope)
+
+
+def test_the_more_stations_the_smaller_the_batch_of_one_that_attends():
+    batches = [Gaan().settled(stations).train.batch for stations in (10, 36, 100, 207, 1000)]
+    assert batches[:2] == [32, 32] and batches == sorted(batches, reverse=True)
+    assert batches[-1] == 1 and Gaan(train=TrainConfig(batch=5)).settled(207).train.batch == 5
+
+
 def test_the_graph_is_predicted_for_every_step_on_the_edges_there_are():
     torch.manual_seed(0)
     graph = torch.tensor([[1.0, 0.5, 0], [0.5, 1, 0.2], [0, 0.2, 1]])
@@ -154,9 +184,10 @@ def test_a_convolution_over_time_looks_back_only():
     assert torch.equal(over(x)[:, :4], over(later)[:, :4])
 
 
-def test_what_is_not_looked_at_is_refused():
-    with pytest.raises(ConfigError, match="no use of what is known in advance"):
-        make_method("dst-gcnn", ahead=3, known=["x"])
+@pytest.mark.parametrize("name", ["dst-gcnn", "dcrnn", "gaan", "fc-lstm", "brits", "mtsi"])
+def test_what_is_not_learnt_to_be_looked_at_is_refused(name):
+    with pytest.raises(ConfigError, match=f"'{name}' makes no use of what is known in advance"):
+        make_method(name, ahead=3, known=["x"])
 
 
 def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):
@@ -194,6 +225,22 @@ def test_a_bad_graph_is_refused(tmp_path, text, words):
     (tmp_path / "graph.csv").write_text(text)
     with pytest.raises(TableError, match=words):
         read_graph(tmp_path / "graph.csv")
+
+
+def test_a_part_of_the_stations_is_joined_as_among_all_of_them(tmp_path):
+    cube = network(steps=80, stations=8)
+    cube["lat"][:], cube["lon"][:] = 40 + np.arange(8) ** 2 / 100, 116.0
+    save_filler(Dcrnn().by_preset("small").fit(cube), tmp_path / "net")
+    filler = load_filler(tmp_path / "net")
+
+    def graph(of):
+        learnt = filler.network.placed(of)
+        window = learnt.windows(learnt.own(of)).take(torch.arange(1))
+        return graph_around(window.around, window.values, "dcrnn")
+
+    few = [0, 1, 2, 6]
+    whole, part = graph(cube), graph(cube.isel(location=few))
+    torch.testing.assert_close(part, whole[few][:, few])
 
 
 def test_a_silent_station_keeps_its_place_in_the_graph():

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from cdsa.errors import ConfigError
+from cdsa.method import make_method
 from cdsa.models.axes import Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster
 from cdsa.train.hiding import Task, hide_cells, random_source
@@ -163,6 +164,16 @@ def test_changing_validation_cells_changes_no_weight_before_they_are_looked_at(s
         train(model, learnt, nothing, CONFIG, seed=0)
         trained.append(weights(model))
     assert same(*trained)
+
+
+def test_what_a_rival_looks_back_on_to_foresee_is_whole_while_it_learns(windows):
+    window, task, spy = windows.take(torch.arange(8)), Task(ahead=4), Spy()
+    for kind in ("visible", "hidden"):
+        lesson_loss(spy, window, replace(CONFIG, learn_from=kind), random_source(1), task)
+    (_, whole), (_, gaps) = spy.seen
+    assert torch.equal(whole, question(window, task)[0])
+    assert gaps.sum() < whole.sum() and not (gaps & ~whole).any()
+    assert make_method("dst-gcnn")[1].train.learn_from == "visible"  # the others have own lessons
 
 
 def test_hidden_cells_are_asked_for_and_not_shown(windows):

@@ -33,7 +33,7 @@ def _load_hdf(files: Files) -> Loaded:
         raise MissingExtraError(f"reading {path.name}", "tables", "hdf") from bad
     except (OSError, ValueError, KeyError) as bad:
         raise TableError(f"{path.name} is not a pandas table in HDF5: {bad}") from bad
-    return _with_graph(from_table(table, files), files)
+    return with_graph(from_table(table, files), files)
 
 
 def _load_csv(files: Files) -> Loaded:
@@ -47,15 +47,15 @@ def _load_csv(files: Files) -> Loaded:
             f"{path.name} must have stamps in its first column and a column of numbers per sensor, "
             f"but could not be read so: {bad}"
         ) from bad
-    return _with_graph(from_table(table, files), files)
+    return with_graph(from_table(table, files), files)
 
 
 def _load_cube(files: Files) -> Loaded:
-    return _with_graph(_described(open_cube(files[CUBE][0])), files)
+    return with_graph(_described(open_cube(files[CUBE][0])), files)
 
 
 def _load_npz(files: Files) -> Loaded:
-    return _with_graph(_described(read_npz(files[NPZ][0])), files)
+    return with_graph(_described(read_npz(files[NPZ][0])), files)
 
 
 def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
@@ -80,7 +80,7 @@ def _described(cube: xr.DataArray) -> xr.DataArray:
     return known.where(known != 0)
 
 
-def _with_graph(cube: xr.DataArray, files: Files) -> Loaded:
+def with_graph(cube: xr.DataArray, files: Files) -> Loaded:
     """With the road graph beside the cube, if there is a file to have it from."""
     sensors = [str(name) for name in cube["location"].to_numpy()]
     if ADJACENCY in files:

@@ -13,6 +13,7 @@ import xarray as xr
 from cdsa.cube import describe, make_cube
 from cdsa.datasets.cubes import read_npz
 from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph
 from cdsa.errors import TableError
 
 COUNTS, STANDIN = "camera_counts.csv", "all207_week1_2016_interpolated.npz"
@@ -57,7 +58,8 @@ def _load_counts(files: Files) -> Loaded:
 
 def _load_standin(files: Files) -> Loaded:
     cube = read_npz(files[STANDIN][0]).assign_coords(measurement=["speed"])
-    return Loaded(describe(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)}))
+    known = describe(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+    return with_graph(known, files)
 
 
 NYC_TRAFFIC = DataSet(
@@ -68,6 +70,7 @@ NYC_TRAFFIC = DataSet(
     by_hand=f"the data were never published; put counts of your own into {COUNTS} (columns time, "
     "camera, vehicles, a row per snapshot; lat and lon if known)",
     missing_codes="no snapshot in a window",
+    beside={GRAPH: "links between sensors, from road distances, of the stand-in"},
     facts=Facts(steps=6624, stations=186, measurements=1, missing=0.0843),
     forms=(
         Form(
@@ -80,6 +83,7 @@ NYC_TRAFFIC = DataSet(
         Form(
             name="stand-in",
             files=(STANDIN,),
+            optional=(ADJACENCY,),
             load=_load_standin,
             differs="a stand-in: speed of traffic (mph) at METR-LA's 207 sensors in its first "
             "week, gaps interpolated",

@@ -8,9 +8,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cdsa.datasets import Opened
 from cdsa.datasets.kdd2015 import REMOVED
+from cdsa.datasets.metr_la import GRAPH
 from cdsa.errors import ConfigError, unknown
 from cdsa.experiments import protocols as trials_by
 from cdsa.experiments.protocols import (
@@ -22,6 +26,9 @@ from cdsa.experiments.protocols import (
     Foresight,
 )
 from cdsa.method import info_of, make_method
+
+if TYPE_CHECKING:
+    from cdsa.method.graph import Edge
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)
@@ -223,13 +230,19 @@ OUR_SETTINGS: dict[str, tuple[str, ...]] = {
     "metr-la": ("steps=12",),
 }
 """The same for the default network, which chooses the rest by the data."""
-RIVAL_SETTINGS: dict[str, tuple[str, ...]] = {
-    "kdd2015": ("steps=36", "stride=1"),
-    "kdd2018": ("steps=48", "stride=1", "train.loss=mse"),
-    "nyc-traffic": ("steps=48", "stride=1", "train.loss=mse"),
-    "metr-la": ("steps=12",),
+RIVAL_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("kdd2015", ""): ("steps=36", "stride=1", "train.patience=0"),
+    ("kdd2018", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
+    ("nyc-traffic", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
+    ("metr-la", ""): ("steps=12", "stride=1", "train.patience=0"),
+    # a step of its usual batch takes seconds with two hundred stations
+    ("nyc-traffic", "dcrnn"): (
+        *("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
+        "train.batch=2",
+    ),
 }
-"""The same for networks of others; those with a loss of their own take no notice of it."""
+"""The same for networks of others, by data set and method; those with a loss of their own take no
+notice of it. None stops before its minutes are over, so that all have the same time."""
 
 
 def table_of(name: str) -> Table:
@@ -319,13 +332,23 @@ def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
     elif info.name in (NETWORK, FORECASTER):
         own = SETTINGS.get((kind, manner), SETTINGS[kind, ""])
     else:
-        own = RIVAL_SETTINGS[kind]
+        own = RIVAL_SETTINGS.get((kind, plain), RIVAL_SETTINGS[kind, ""])
     settings = () if preset else own
     if cell.loss:
         kept = (one for one in settings if not one.startswith("train.loss="))
         settings = (*kept, f"train.loss={cell.loss}")
     budget = (QUICK_MINUTES if quick else MINUTES) if minutes is None else minutes
     return replace(cell, minutes=budget, quick=quick, settings=settings)
+
+
+def roads_of(opened: Opened) -> "tuple[Edge, ...]":
+    """The road graph beside a data set, as edges; none if it has none."""
+    graph = opened.beside.get(GRAPH)
+    if graph is None:
+        return ()
+    names, weights = graph["location"].to_numpy(), graph.to_numpy()
+    joined = np.argwhere((weights > 0) & ~np.eye(len(names), dtype=bool))
+    return tuple((str(names[i]), str(names[j]), float(weights[i, j])) for i, j in joined)
 
 
 def trial_of(cell: Cell, opened: Opened) -> Filling | Foresight:

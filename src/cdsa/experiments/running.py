@@ -5,10 +5,10 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -17,13 +17,16 @@ from cdsa.cube import unit_of
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
-from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, trial_of
+from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, roads_of, trial_of
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, fill_and_ends, make_method
 from cdsa.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.results import Value, append_results, now, plain, read_results, take_turn
 from cdsa.scoring import MIXED
 from cdsa.train.run import Run
+
+if TYPE_CHECKING:
+    from cdsa.method.graph import Edge
 
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
 """What makes two cells the same; the table they stand in does not."""
@@ -180,11 +183,11 @@ def _measured(cell: Cell, bench: Bench) -> Records:
     if cell.quick and isinstance(trial, Foresight):
         trial = replace(trial, origins=trial.origins[::QUICK_ORIGINS])
     start = time.perf_counter()
-    filler = learnt(cell, trial, lab.run, _folder(cell, lab))
+    filler = learnt(cell, trial, lab.run, _folder(cell, lab), roads_of(data))
     errors = errors_of(trial, filler)
     seconds, trained = time.perf_counter() - start, _training(filler)
     units = list(unit_of(trial.test).values())
-    common |= trained
+    common |= trained | {"graph": "roads" if _on_roads(filler) else None}
     common |= {
         "unit": units[0] if len(units) == 1 else MIXED,
         "measured_on": measured_on(data),
@@ -228,24 +231,27 @@ def _training(filler: Any) -> dict[str, Value]:
     }
 
 
-def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Filler:
-    """What the cell's method learns from the trial; a network's training is written down in
-    `folder`, and a killed one is gone on with."""
+def _on_roads(filler: Any) -> bool:
+    """Whether a network looked along roads; else distances made its graph, if it has one."""
+    return bool(getattr(getattr(filler, "method", None), "edges", ()))
+
+
+def learnt(
+    cell: Cell, trial: Filling | Foresight, run: Run, folder: Path, roads: "Sequence[Edge]" = ()
+) -> Filler:
+    """What the cell's method learns from the trial, on these roads if it looks along a graph; a
+    network's training is written down in `folder`, and a killed one is gone on with."""
     if cell.minutes is None:
         return make_method(cell.method)[1].fit(trial.train)
     from cdsa.train.checkpoint import TRAINING
     from cdsa.train.state import StateError
 
-    name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
-    changes = [*cell.settings, f"train.minutes={cell.minutes}", f"seed={cell.seed}"]
-    known = trial.train
-    if isinstance(trial, Foresight):
-        changes.append(f"horizon={trial.ahead}")
-        if trial.validation is not None:  # a forecaster is examined on the end of what it knows
-            known = xr.concat([trial.train, trial.validation], "time")
-            share = trial.validation.sizes["time"] / known.sizes["time"]
-            changes.append(f"train.validation={share}")
-    made: Any = override(make_method(name)[1], changes)
+    made, known = made_for(cell, getattr(trial, "ahead", 0), roads), trial.train
+    if isinstance(trial, Foresight) and trial.validation is not None:
+        # a forecaster is examined on the end of what it knows
+        known = xr.concat([trial.train, trial.validation], "time")
+        share = trial.validation.sizes["time"] / known.sizes["time"]
+        made = override(made, [f"train.validation={share}"])
     method = replace(made, run=replace(run, folder=folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -254,6 +260,19 @@ def learnt(cell: Cell, trial: Filling | Foresight, run: Run, folder: Path) -> Fi
         (folder / TRAINING).unlink()
         filler = method.fit(known)
     return filler
+
+
+def made_for(cell: Cell, ahead: int = 0, roads: "Sequence[Edge]" = ()) -> Any:
+    """The network of a cell with its settings, made for its horizon as `cdsa forecast` does, and on
+    these roads if it looks along a graph."""
+    name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
+    changes = [*cell.settings, f"train.minutes={cell.minutes}", f"seed={cell.seed}"]
+    if (
+        ahead
+    ):  # what was made for more steps, such as the shared manner, foresees no more than these
+        changes.append(f"horizon={ahead}")
+    made: Any = override(make_method(name, ahead=ahead)[1], changes)
+    return made.on_graph(roads) if roads and hasattr(made, "on_graph") else made
 
 
 def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str | None], Errors]:
@@ -312,6 +331,7 @@ def _profile(cell: Cell) -> dict[str, Value]:
             "trained_seconds",
             "trained_steps",
             "threads",
+            "graph",
             "horizon",
             "unit",
             "prepared",

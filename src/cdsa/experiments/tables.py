@@ -289,4 +289,6 @@ def _training(name: str, settings: str, records: Sequence[Record]) -> str:
         told = sorted({float(r[word] or 0) for r in records})
         first, last = write(told[0]), write(told[-1])
         spans.append(first if first == last else f"{first} to {last}")
-    return f"{name} trained for {', '.join(spans)}" + (f", with {settings}" if settings else "")
+    along = ", along roads" if any(r.get("graph") == "roads" for r in records) else ""
+    changed = f", with {settings}" if settings else ""
+    return f"{name} trained for {', '.join(spans)}{changed}{along}"

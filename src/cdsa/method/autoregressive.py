@@ -1,9 +1,10 @@
 """Auto-regression: each series on its own, every value from those just before it.
 
 Box & Jenkins, "Time Series Analysis", 1970. Coefficients are found by least squares over all
-stretches without a gap that are long enough, their number by Akaike's criterion; gaps are then
-filled, and series carried forward, by the smoother of statsmodels' state space model (`SARIMAX`
-without its moving average), which sees what lies on both sides.
+stretches without a gap that are long enough, their number by Akaike's criterion on the stretches of
+the longest order tried; gaps are then filled, and series carried forward, by the smoother of
+statsmodels' state space model (`SARIMAX` without its moving average), which sees what lies on both
+sides.
 """
 
 from dataclasses import dataclass
@@ -80,20 +81,32 @@ def learn_process(series: Floats, most: int) -> Process | None:
     known = series[np.isfinite(series)]
     if not len(known):
         return None
-    mean, best = float(known.mean()), None
+    mean = float(known.mean())
+    tried, same = 0, np.empty((0, 1))
     for order in range(1, most + 1):
         rows = _stretches(series - mean, order)
         if len(rows) < ENOUGH * order:
             break
-        target, past = rows[:, -1], rows[:, -2 : -2 - order : -1]
-        coefficients: Floats = np.linalg.lstsq(past, target, rcond=None)[0].astype(np.float64)
-        news = float(np.mean((target - past @ coefficients) ** 2))
-        criterion = np.log(max(news, 1e-300)) + 2 * (order + 1) / len(rows)
-        if best is None or criterion < best[0]:
-            best = criterion, coefficients, news
-    if best is None:
+        tried, same = order, rows
+    if not tried:
         return None
-    return Process(mean, _steadied(best[1]), max(best[2], 1e-12))
+
+    def criterion(order: int) -> float:
+        news = _regressed(same, order)[1]
+        return float(np.log(max(news, 1e-300))) + 2 * (order + 1) / len(same)
+
+    # orders are compared on the same values, those of the longest; the best is found on all it has
+    best = min(range(1, tried + 1), key=criterion)
+    coefficients, news = _regressed(_stretches(series - mean, best), best)
+    return Process(mean, _steadied(coefficients), max(news, 1e-12))
+
+
+def _regressed(rows: Floats, order: int) -> tuple[Floats, float]:
+    """Coefficients of the last column on those before it, from the last back, and the mean square
+    of what they leave."""
+    target, past = rows[:, -1], rows[:, -2 : -2 - order : -1]
+    coefficients: Floats = np.linalg.lstsq(past, target, rcond=None)[0].astype(np.float64)
+    return coefficients, float(np.mean((target - past @ coefficients) ** 2))
 
 
 def _stretches(series: Floats, order: int) -> Floats:

@@ -7,8 +7,11 @@ nothing was seen. It learns from what is visible: all three estimates of every o
 that the two directions agree.
 
 Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
-times measurements, flattened. To forecast, the steps ahead are filled like any gap, which it has
-not learnt to do so far from what was seen.
+times measurements, flattened, and scaled by measurement, not each by itself; batches of 16 windows,
+a learning rate that falls as a cosine, and gradients that are clipped. To forecast, the steps ahead
+are filled like any gap; while it learns they are hidden from what it reads, and its estimates of
+them count like all others. They are told by the forward direction alone, for the other one has read
+nothing before it comes to them.
 
 Letters: b window of the batch, t time, s series, h hidden channels.
 """
@@ -43,7 +46,7 @@ class BritsConfig:
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
-        return BritsNetwork(self, sizes)
+        return BritsNetwork(self, sizes, horizon)
 
 
 class Reading(NamedTuple):
@@ -57,7 +60,8 @@ class Reading(NamedTuple):
 
 
 class Direction(nn.Module):
-    """One direction: `forward(values, observed) -> Reading`, both (b, t, s)."""
+    """One direction: `forward(values, observed, shown) -> Reading`, all (b, t, s); what was
+    observed but is not shown is told and not read."""
 
     def __init__(self, series: int, hidden: int) -> None:
         super().__init__()
@@ -70,8 +74,8 @@ class Direction(nn.Module):
         self.value_decay, self.value_decay_shift = (nn.Parameter(part.clone()) for part in first)
         self.balance = nn.Linear(2 * series, series)
 
-    def forward(self, values: Tensor, observed: Tensor) -> Reading:
-        seen = observed.to(values.dtype)
+    def forward(self, values: Tensor, observed: Tensor, shown: Tensor) -> Reading:
+        seen, told_on = shown.to(values.dtype), observed.to(values.dtype)
         since = steps_since(seen)
         # what does not depend on the state is told of all steps at once
         state_stays = torch.exp(-torch.relu(self.state_decay(since)))  # (b, t, h)
@@ -82,7 +86,7 @@ class Direction(nn.Module):
         weight, bias = self.features.weight * others, self.features.bias
         h = values.new_zeros(len(values), self.cell.hidden_size)
         c, told = torch.zeros_like(h), []
-        steps = (part.unbind(1) for part in (values, observed, seen, state_stays, share))
+        steps = (part.unbind(1) for part in (values, shown, seen, state_stays, share))
         for x, there, m, stays, mix in zip(*steps, strict=True):
             h = h * stays
             past = self.history(h)
@@ -91,34 +95,38 @@ class Direction(nn.Module):
             h, c = self.cell(torch.cat([torch.where(there, x, mixed), m], dim=-1), (h, c))
             told.append(torch.stack([past, beside, mixed]))
         estimates = torch.stack(told, dim=2)  # (3, b, t, s)
-        error = ((estimates - values).abs() * seen).sum() / seen.sum().clamp(min=1)
+        error = ((estimates - values).abs() * told_on).sum() / told_on.sum().clamp(min=1)
         return Reading(estimates[-1], error)
 
 
 class BritsNetwork(nn.Module):
-    """Both directions: `forward(values, observed) -> (b, t, l, m)`."""
+    """Both directions: `forward(values, observed) -> (b, t, l, m)`; the last `horizon` steps are
+    foreseen."""
 
-    def __init__(self, config: BritsConfig, sizes: Sizes) -> None:
+    def __init__(self, config: BritsConfig, sizes: Sizes, horizon: int) -> None:
         super().__init__()
+        self.horizon = horizon
         series = sizes.locations * sizes.measurements
         self.forwards = Direction(series, config.hidden)
         self.backwards = Direction(series, config.hidden)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        one, other = self._read(values, observed)
-        return ((one.filled + other.filled) / 2).view_as(values)
+        one, other = self._read(values, observed, observed)
+        past = values.shape[1] - self.horizon
+        both = (one.filled[:, :past] + other.filled[:, :past]) / 2
+        return torch.cat([both, one.filled[:, past:]], dim=1).view_as(values)
 
-    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
+    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`."""
-        one, other = self._read(values, observed)
-        gaps = ~observed.flatten(2)
+        one, other = self._read(values, observed, shown)
+        gaps = ~shown.flatten(2)
         apart = ((one.filled - other.filled).abs() * gaps).mean()
         return one.error + other.error + AGREEMENT * apart / values.shape[1]
 
-    def _read(self, values: Tensor, observed: Tensor) -> tuple[Reading, Reading]:
-        x, seen = values.flatten(2), observed.flatten(2)
-        turned = self.backwards(x.flip(1), seen.flip(1))
-        return self.forwards(x, seen), turned._replace(filled=turned.filled.flip(1))
+    def _read(self, values: Tensor, observed: Tensor, shown: Tensor) -> tuple[Reading, Reading]:
+        window = [part.flatten(2) for part in (values, observed, shown)]
+        turned = self.backwards(*(part.flip(1) for part in window))
+        return self.forwards(*window), turned._replace(filled=turned.filled.flip(1))
 
 
 def training() -> TrainConfig:

@@ -3,7 +3,8 @@
 Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 2009,
 for what was observed alone, by alternating least squares; that neighbouring moments are alike is
 added as in Yu, Rao & Dhillon, "Temporal regularized matrix factorization", NIPS 2016, with a walk
-in the place of their auto-regression. How many courses there are is chosen on hidden cells.
+in the place of their auto-regression. How many courses there are is chosen on cells hidden in
+bursts, whatever the gaps that are to be filled are like.
 
 Letters: t time, s series, r course.
 """

@@ -5,7 +5,9 @@ al. (ICLR 2018) compare with it: fully connected LSTM layers of 256 channels ove
 measurements flattened, scheduled sampling as theirs.
 
 Different from there: a cell that was not measured is told apart by a flag; the share of true values
-fades in hundreds of lessons; LSTM without peepholes, no weight decay, and a higher rate.
+fades in hundreds of lessons; LSTM without peepholes, no weight decay, and a higher rate that falls
+as a cosine. Beside our other forecasters it is told no calendar, for only networks that fit any
+stations are told where and when they are; there it knows the time of day.
 
 Letters: b window of the batch, l location, f inputs of a location.
 """

@@ -17,6 +17,7 @@ from cdsa.distances import great_circle, usual_distance
 from cdsa.gaps import LONGEST
 from cdsa.method.resemblance import possible, resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
+from cdsa.models.graphs import width_of
 from cdsa.models.surroundings import Whereabouts
 
 Cycle = Literal["day", "week", "year"]
@@ -65,6 +66,9 @@ class Frame:
     links: NDArray[np.float64] | None = None
     """How much each station hears of the others, where a graph was given; (l, k)."""
 
+    width: float | None = None
+    """Of the graph that distances make, in the same unit as they."""
+
     @classmethod
     def learn(
         cls, scaled: xr.DataArray, length: int = 1, links: NDArray[np.float64] | None = None
@@ -86,8 +90,9 @@ class Frame:
         long = len(times) >= least
         usual = Usual.learn(values if long else np.full_like(values, np.nan), times)
         places = _places(scaled)
+        unit = usual_distance(_kilometres(places)) if has_places(scaled) else None
         return cls(
-            unit=usual_distance(_kilometres(places)) if has_places(scaled) else None,
+            unit=unit,
             cycles=cycles,
             usual=usual,
             likeness=possible(resemblance(values - np.nan_to_num(usual.at(times)))),
@@ -98,6 +103,7 @@ class Frame:
             locations=scaled["location"].to_numpy(),
             places=places,
             links=links,
+            width=None if unit is None else width_of(_apart(places, unit)),
         )
 
     @property
@@ -199,7 +205,7 @@ class Frame:
         times = scaled["time"].to_numpy()
         distance = None
         if self.unit is not None and np.isfinite(self.places).all():
-            distance = torch.as_tensor(_kilometres(self.places) / self.unit, dtype=torch.float32)
+            distance = _apart(self.places, self.unit)
         clock, slot = self._clock(times), self.usual.slots.of(times)
         block, likeness = np.zeros(len(times), dtype=np.int64), self.likeness[None]
         if learning:
@@ -219,6 +225,7 @@ class Frame:
             kinds=torch.as_tensor(kinds),
             links=None if self.links is None else torch.as_tensor(self.links, dtype=torch.float32),
             apart=learning,
+            width=self.width,
         )
 
     def _clock(self, times: NDArray[np.datetime64]) -> NDArray[np.float64]:
@@ -243,6 +250,11 @@ def _places(cube: xr.DataArray) -> NDArray[np.float64]:
     if not has_places(cube):
         return np.full((cube.sizes["location"], 2), np.nan)
     return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
+
+
+def _apart(places: NDArray[np.float64], unit: float) -> torch.Tensor:
+    """Distances between places (l, 2) in units of so many kilometres, (l, k)."""
+    return torch.as_tensor(_kilometres(places) / unit, dtype=torch.float32)
 
 
 def _kilometres(places: NDArray[np.float64]) -> NDArray[np.float64]:

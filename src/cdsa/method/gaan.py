@@ -17,13 +17,15 @@ of a head.
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
+import xarray as xr
 from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
 from cdsa.method.graph import OnGraph
+from cdsa.method.neural import NeuralFiller
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import GraphCell, graph_around
 from cdsa.models.seq2seq import Sampled, SequenceToSequence
@@ -32,6 +34,11 @@ from cdsa.train.loop import TrainConfig
 
 PAST = 12
 """Steps looked back on, as published."""
+MOST_WINDOWS = 32
+PAIRS_OF_A_STEP = 130_000
+"""Pairs of stations in all windows of a batch: their attention is kept, step by step."""
+AT_ONCE = 2_000_000
+"""Numbers that are compared together to find the largest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +109,31 @@ class GatedAttention(nn.Module):
 
     def gates(self, x: Tensor, neighbours: Tensor) -> Tensor:
         """How much each head counts at each location, (b, l, h), between 0 and 1."""
-        apart = ~neighbours.unsqueeze(-1)
-        most = self.around(x).unsqueeze(1).masked_fill(apart, -torch.inf).amax(dim=2)
+        most = most_of(self.around(x), neighbours)
         beside = neighbours.to(x.dtype)
         mean = einsum("lk, bkf -> blf", beside / beside.sum(dim=1, keepdim=True), x)
         gates: Tensor = self.gate(torch.cat([x, most, mean], dim=-1)).sigmoid()
         return gates
 
 
+def most_of(x: Tensor, neighbours: Tensor) -> Tensor:
+    """The largest value of each channel among the neighbours (l, k) of a location, (b, l, f).
+
+    Whose it is is found for some locations at a time and without a gradient, so that nothing of
+    the size of all pairs of locations is kept.
+    """
+    few = max(1, AT_ONCE // x.numel())
+    with torch.no_grad():
+        whose = [
+            x.unsqueeze(1).masked_fill(~some.unsqueeze(-1), -torch.inf).argmax(dim=2)
+            for some in neighbours.split(few)
+        ]
+    return x.gather(1, torch.cat(whose, dim=1))
+
+
 def training() -> TrainConfig:
-    """How it is trained."""
-    return TrainConfig(minutes=5, batch=32, rate=1e-3, learn_from="hidden")
+    """How it is trained; the batch is chosen by the number of stations."""
+    return TrainConfig(minutes=5, batch=0, rate=1e-3, learn_from="hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +141,24 @@ class Gaan(OnGraph):
     """Stations attend to their neighbours, in a recurrent network."""
 
     name: ClassVar[str] = "gaan"
+    KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
 
     model: GaanConfig = GaanConfig()
     train: TrainConfig = field(default_factory=training)
     steps: int = PAST
     horizon: int = PAST
     stride: int | None = 1
+
+    def fit(self, cube: xr.DataArray) -> NeuralFiller:
+        """Learn from the measured cells of `cube`."""
+        return super(Gaan, self.settled(cube.sizes["location"])).fit(cube)
+
+    def settled(self, stations: int) -> Self:
+        """The same with a batch for so many stations, unless one was set."""
+        if self.train.batch:
+            return self
+        batch = max(1, min(MOST_WINDOWS, PAIRS_OF_A_STEP // max(1, stations**2)))
+        return replace(self, train=replace(self.train, batch=batch))
 
 
 Gaan.PRESETS = {

@@ -10,7 +10,8 @@ Different from the paper: the rounds share their weights and are learnt together
 by the error of the last one; the layers read every station by itself, in both directions, with the
 spatial term as all it hears of the others, so that they serve any number of stations; nearness is
 the graph of `graphs.py`, without coordinates all stations are near; the calendar, and which cells
-were measured, are told too. Cells are hidden, and weights averaged, as for our own network.
+were measured, are told too. Cells are hidden as for our own network, whole stations in a quarter of
+the lessons among them, and the weights that are kept are a moving average.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, f inputs of a cell.
 """
@@ -87,7 +88,9 @@ def nearness(values: Tensor, around: Surroundings) -> Tensor:
     has nobody near."""
     stations = values.shape[2]
     apart = around.distance
-    graph = values.new_ones(stations, stations) if apart is None else graph_of(apart.to(values))
+    graph = values.new_ones(stations, stations)
+    if apart is not None:
+        graph = graph_of(apart.to(values), around.width)
     others = graph * (1 - torch.eye(stations, dtype=graph.dtype, device=graph.device))
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 

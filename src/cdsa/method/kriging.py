@@ -2,10 +2,10 @@
 that the error is least if values resemble each other as the variogram says.
 
 Matheron, "Principles of geostatistics", Economic Geology 1963; here PyKrige's `OrdinaryKriging` on
-geographic coordinates. The variogram of a measurement is fitted once, on all pairs of stations and
-all moments together, each moment in units of its own spread: a single moment of a few dozen
-stations is too little to fit one on, and weights depend on the variogram's shape alone. Moments at
-which fewer than `fewest` stations report get a straight line in time.
+geographic coordinates. The variogram of a measurement is fitted once, on classes of distance over
+all pairs of stations and all moments together, each moment in units of its own spread: a single
+moment of a few dozen stations is too little to fit one on, and weights depend on the variogram's
+shape alone. Moments at which fewer than `fewest` stations report get a straight line in time.
 """
 
 from dataclasses import dataclass, replace
@@ -30,6 +30,8 @@ RISEN = 3.0
 WIDE = 10.0
 """Logarithms that what is fitted may be away from the first guess."""
 TINY = 1e-6
+CLASSES = 15
+"""Of distance, with as many pairs each, that squared differences are averaged in."""
 FEW_PAIRS = 3
 """Pairs of stations that a variogram is fitted on at the least."""
 
@@ -138,16 +140,10 @@ def fitted(values: Floats, apart: Floats, shape: Shape) -> Variogram | None:
     too few pairs to tell."""
     from scipy.optimize import least_squares
 
-    one, other = np.triu_indices(len(apart), 1)
-    spread = _spread(values)
-    scaled = np.divide(values, spread, out=np.full_like(values, np.nan), where=spread > 0)
-    differences = (scaled[:, one] - scaled[:, other]) ** 2
-    common = np.isfinite(differences).sum(axis=0)
-    used = common > 0
-    if used.sum() < FEW_PAIRS:
+    squares, common = _squares(values)
+    if np.count_nonzero(np.triu(common, 1)) < FEW_PAIRS:
         return None
-    halves = np.nansum(differences[:, used], axis=0) / common[used] / 2
-    far = apart[one, other][used]
+    far, halves, number = _by_distance(squares, common, apart)
     level, usual = max(float(np.median(halves)), TINY), max(float(np.median(far)), TINY)
     rise = level if shape == "exponential" else level / usual
     start = np.log([0.1 * level, rise, usual])[: 2 if shape == "linear" else 3]
@@ -157,20 +153,40 @@ def fitted(values: Floats, apart: Floats, shape: Shape) -> Variogram | None:
 
     def off(logs: Floats) -> Floats:
         # relative to the variogram, as Cressie (1985) has it: near pairs matter most
-        told: Floats = np.sqrt(common[used]) * (halves / (made(logs).at(far) + TINY) - 1)
+        told: Floats = np.sqrt(number) * (halves / (made(logs).at(far) + TINY) - 1)
         return told
 
     return made(least_squares(off, start, bounds=(start - WIDE, start + WIDE)).x)
 
 
-def _spread(values: Floats) -> Floats:
-    """The standard deviation over stations at each moment, (t, 1); zero where it cannot be told."""
+def _squares(values: Floats) -> tuple[Floats, Floats]:
+    """Squared differences of every two stations summed over the moments both report, each in units
+    of its spread, and the number of these moments; both (l, k)."""
     known = np.isfinite(values)
     count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    mean = np.nansum(values, axis=1, keepdims=True) / count
-    off = np.where(known, values - mean, 0.0)
-    spread: Floats = np.sqrt((off**2).sum(axis=1, keepdims=True) / count)
-    return spread
+    off = np.where(known, values - np.nansum(values, axis=1, keepdims=True) / count, 0.0)
+    spread = np.sqrt((off**2).sum(axis=1, keepdims=True) / count)
+    there = (known & (spread > 0)).astype(np.float64)
+    scaled = np.divide(off, spread, out=np.zeros_like(off), where=spread > 0)
+    # (x - y)^2 by matrix products: no array over moments and pairs is ever made
+    own = (scaled**2).T @ there
+    squares: Floats = np.maximum(own + own.T - 2 * scaled.T @ scaled, 0.0)
+    return squares, there.T @ there
+
+
+def _by_distance(squares: Floats, common: Floats, apart: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean distance, half the mean squared difference, and how many differences there are, class by
+    class of distance. Weights such as Cressie's are meant for these: fitted on single pairs, which
+    stray by as much as they are, a variogram is flat."""
+    pairs = np.triu_indices(len(apart), 1)
+    used = common[pairs] > 0
+    squares, common, apart = (part[pairs][used] for part in (squares, common, apart))
+    edges = np.unique(np.quantile(apart, np.linspace(0, 1, CLASSES + 1)))
+    at = np.searchsorted(edges[1:-1], apart, side="right")
+    number = np.bincount(at, common).astype(np.float64)
+    there = number > 0
+    far, half = (np.bincount(at, part)[there] / number[there] for part in (apart * common, squares))
+    return far, half / 2, number[there]
 
 
 def _kilometres(cube: xr.DataArray) -> Floats:

@@ -119,7 +119,7 @@ class Generator(nn.Module):
             h = self.unit(x, stays, h)
             x = self.tell(h)
             told.append(x)
-            x = torch.where(seen[:, t] > 0, values[:, t], x)
+            x = torch.where(seen[:, t], values[:, t], x)
         return torch.stack(told, dim=1)
 
 
@@ -169,8 +169,9 @@ class AdversarialNetwork(nn.Module):
         with torch.no_grad():
             return cast(Tensor, self.generator(noise, x.shape[1])).view_as(values)
 
-    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
-        """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time."""
+    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+        """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
+        not shown, the generator goes through without following."""
         x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
         number = int(self.lessons)
         self.lessons += 1
@@ -182,7 +183,7 @@ class AdversarialNetwork(nn.Module):
                 made = self.generator(noise, x.shape[1])
             false, true = self.critic(torch.cat([made, x]), torch.cat([seen, seen])).chunk(2)
             return cast(Tensor, false.mean() - true.mean())
-        off = (self.generator.follow(noise, x, seen) - x) ** 2
+        off = (self.generator.follow(noise, x, shown.flatten(2)) - x) ** 2
         loss = (off * seen).sum() / seen.sum().clamp(min=1)
         if alone <= 0:
             self.critic.requires_grad_(False)

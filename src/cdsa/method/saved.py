@@ -86,6 +86,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
                 "cycles": list(frame.cycles),
                 "slots": dataclasses.asdict(frame.usual.slots),
                 "least": frame.least,
+                "width": frame.width,
                 "locations": [str(name) for name in frame.locations],
                 "learnt": [[str(time) for time in part] for part in frame.learnt],
             },
@@ -217,6 +218,7 @@ def _frame(tensors: dict[str, torch.Tensor], told: dict[str, Any] | None) -> Fra
         locations=np.array(told["locations"]),
         places=places,
         links=tensors[BESIDE + "links"].numpy() if BESIDE + "links" in tensors else None,
+        width=told.get("width"),
     )
 
 

@@ -12,7 +12,10 @@ it: it is not the mean of the two where both speak, and it stays that, for the l
 only cells with something near, and on KDD-2015's PM2.5, where two of five hidden cells are such
 ones, views of what was guessed made it worse; the least squares have a little ridge towards the
 plain mean, for stations with few values; a station that was not learnt from gets the mean of all
-blends. Measurements are filled one by one.
+blends. The smoothing looks at a whole series, not at a part of it. Likeness is one over the root of
+the mean squared difference of what both measured; the moment that is asked for is left out of what
+stations are compared by, and the station that is asked for out of what moments are, so that a value
+is learnt from as it would be guessed. Measurements are filled one by one.
 
 Letters: t time, l and k stations, v view.
 """

@@ -21,15 +21,21 @@ EVEN = 1 / 3
 """Distances that differ by less than this share of their mean are all alike."""
 
 
-def graph_of(distance: Tensor) -> Tensor:
-    """A Gaussian kernel of distances, cut off where it is small, (l, k). It is as wide as distances
-    differ or, where they hardly do, as they are."""
+def width_of(distance: Tensor) -> float:
+    """How wide the kernel of these distances (l, k) is: as they differ or, where they hardly do, as
+    they are."""
     apart = distance[distance > 0]
-    spread = torch.ones_like(distance[0, 0])
-    if apart.numel():
-        spread = apart.std() if apart.numel() > 1 else torch.zeros_like(spread)
-        spread = torch.where(spread > apart.mean() * EVEN, spread, apart.mean())
-    weight = torch.exp(-((distance / spread) ** 2))
+    if not apart.numel():
+        return 1.0
+    usual = apart.mean().item()
+    spread = apart.std().item() if apart.numel() > 1 else 0.0
+    return spread if spread > usual * EVEN else usual
+
+
+def graph_of(distance: Tensor, width: float | None = None) -> Tensor:
+    """A Gaussian kernel of distances, cut off where it is small, (l, k); as wide as where the
+    weights were learnt, for else the same stations would be joined otherwise among fewer."""
+    weight = torch.exp(-((distance / (width or width_of(distance))) ** 2))
     return torch.where(weight >= THRESHOLD, weight, 0.0)
 
 
@@ -44,7 +50,7 @@ def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor
             f"'{name}' needs the graph of the stations, but these have no coordinates. Give them "
             "in columns lat and lon or with --locations, or a graph of your own with --graph"
         )
-    return graph_of(around.distance.to(like))
+    return graph_of(around.distance.to(like), around.width)
 
 
 def walks_on(graph: Tensor, most: int) -> Tensor:

@@ -41,6 +41,10 @@ class Surroundings(NamedTuple):
     links: Tensor | None = None
     """How much each location (l) hears of another (k), where a graph was given; (l, k)."""
 
+    width: float | None = None
+    """Distance at which stations of the graph that distances make are but loosely joined, learnt
+    with the weights."""
+
     def part(self, at: slice) -> "Surroundings":
         """Those of some windows of the batch."""
         likeness = self.likeness[at] if self.likeness.ndim == 3 else self.likeness
@@ -83,6 +87,8 @@ class Whereabouts:
     """Whether the sums contain the cube's own values: then what is usual is told from outside each
     window, and never from what may be hidden in it."""
 
+    width: float | None = None
+
     def around(self, steps: Tensor, values: Tensor, observed: Tensor) -> Surroundings:
         """The surroundings of windows at these steps (b, t), with all that was measured in them."""
         slot = self.slot[steps]  # (b, t)
@@ -107,6 +113,7 @@ class Whereabouts:
             self.roughness,
             self.kinds,
             self.links,
+            self.width,
         )
 
     def to(self, device: torch.device) -> "Whereabouts":
@@ -123,6 +130,7 @@ class Whereabouts:
             kinds=self.kinds.to(device),
             links=None if self.links is None else self.links.to(device),
             apart=self.apart,
+            width=self.width,
         )
 
 

@@ -72,7 +72,8 @@ class TrainConfig:
 
     learn_from: LearnFrom = "hidden"
     """The cells asked for: those that are visible (the authors'), those hidden for the purpose
-    (masked imputation), or both."""
+    (masked imputation), or both; of a forecaster all that lies ahead, and what it looks back on is
+    whole if it learns from what is visible."""
 
     hide: Hiding = "mixed"
     """How cells are hidden for training: random, bursts, mixed, or natural: like the data's own
@@ -142,8 +143,9 @@ class Taught(Protocol):
 class OwnLesson(Protocol):
     """A network that learns by a loss of its own, from what is visible."""
 
-    def lesson(self, values: Tensor, observed: Tensor) -> Tensor:
-        """The loss of a batch of windows."""
+    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+        """The loss of a batch of windows over all that was observed, told from what is shown of it:
+        all or, to foresee, what lies before the horizon."""
         ...
 
 
@@ -318,8 +320,8 @@ def lesson_loss(
         answer = model.teach(window.values, window.observed, *around)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     if isinstance(model, OwnLesson):
-        return model.lesson(window.values, window.observed)
-    shown = asked = window.observed
+        return model.lesson(window.values, window.observed, question(window, task)[0])
+    shown, asked = question(window, task) if task.ahead else (window.observed, window.observed)
     if config.learn_from != "visible":
         hidden = hide_cells(
             window.observed, config.hide, config.most, source, task.together, others
@@ -330,7 +332,6 @@ def lesson_loss(
             window = replace(window, around=window.around.without(lost))
         if task.ahead:  # gaps in what is looked back on are part of the lesson now and then
             now_and_then = torch.rand((len(hidden), 1, 1, 1), generator=source) < PAST_GAPS
-            shown, asked = question(window, task)
             shown = shown & ~(hidden & now_and_then.to(hidden.device))
         else:
             shown, asked = window.observed & ~hidden, hidden

@@ -560,7 +560,15 @@ def test_a_visitor_who_goes_away_leaves_nothing(address):
         assert client.get("/api/health").json()["tables"] == before
 
 
-@pytest.mark.parametrize("end", ["SIGINT", "SIGHUP", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "SIGKILL",
+        "SIGTERM",
+        pytest.param("SIGINT", marks=pytest.mark.slow),
+        pytest.param("SIGHUP", marks=pytest.mark.slow),
+    ],
+)
 def test_the_command_says_where_it_is_and_leaves_nothing_behind(end, tmp_path):
     held = subprocess.Popen(
         [sys.executable, "-m", "cdsa", "serve", "--port", "0"],

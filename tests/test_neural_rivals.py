@@ -79,11 +79,32 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
     assert max(part.abs().max() for part in model.critic.parameters()) <= 0.05
 
 
+def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
+    method = Mtsi().by_preset("small")
+    model = replace(method.model, following=7, cut=0.05)
+    train = replace(method.train, epochs=3, validate_every=2)
+    learnt = replace(method, model=model, train=train).fit(network(steps=90)).network
+    assert learnt.place.best_step > 7 and learnt.model.judged
+    assert max(part.abs().max() for part in learnt.model.critic.parameters()) <= 0.05
+    short = replace(method, model=model, train=replace(train, epochs=1, batch=64))
+    assert short.fit(network(steps=90)).network.place.best_step == 1  # or nothing would be
+
+
+def test_what_is_made_depends_on_how_long_each_series_was_not_seen():
+    torch.manual_seed(0)
+    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0)
+    noise, since = torch.randn(1, 8), torch.ones(1, 6, 6)
+    longer = since.clone()
+    longer[:, 4:] = 9
+    before, after = (model.generator(noise, x) for x in (since, longer))
+    assert torch.equal(before[:, :4], after[:, :4]) and not torch.allclose(before, after)
+
+
 def test_the_search_comes_nearer_to_what_was_observed():
     torch.manual_seed(0)
     few, many = (MtsiConfig(hidden=8, noise=8, search=search, trust=0.0) for search in (1, 60))
     model, values = few.build(SIZES, 0, 0), torch.randn(2, *SIZES)
-    seen = torch.rand(values.shape) < 0.6
+    seen = torch.rand(values.shape) < 0.9
     off = []
     for config in (few, many):
         model.config = config

@@ -6,11 +6,11 @@ who affects whom; the other is a stack of convolutions, each along that graph an
 and tells all steps ahead at once.
 
 Different from the paper: the weight of an edge is told by a small network from the features of the
-two stations and of the moments before, on the edges of a static graph of great-circle distances,
-and learnt with the rest; the paper has graphs made from the measured traffic to learn this stream
-from. Convolutions over time look back only and are gated (Dauphin et al., 2017); a cell that was
-not measured is told apart by a flag, and starts from the last value that was; the calendar is told;
-what is foreseen is told as a difference from the last value.
+two stations and of the moments before, on the edges of a static graph, given or of great-circle
+distances, and learnt with the rest; the paper has graphs made from the measured traffic to learn
+this stream from. Convolutions over time look back only and are gated (Dauphin et al., 2017); a cell
+that was not measured is told apart by a flag, and starts from the last value that was; the calendar
+is told; what is foreseen is told as a difference from the last value.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, f channels of a cell,
 w step of a walk.

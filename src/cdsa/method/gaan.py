@@ -6,10 +6,10 @@ heads; a gate of its own, told from itself and from the maximum and the mean of 
 how much each head counts. These aggregators stand in the place of the matrix products of gated
 recurrent units, in an encoder and a decoder with scheduled sampling.
 
-Different from the paper: neighbours are those of a graph of great-circle distances (`graphs.py`),
-all of them instead of a sample, with no edge features; inputs and state go through one aggregator
-instead of two that are added; a cell that was not measured is told apart by a flag, and the
-calendar is told; the share of true values fades in hundreds of lessons.
+Different from the paper: neighbours are those of a graph, given or of great-circle distances
+(`graphs.py`), all of them instead of a sample, with no edge features; inputs and state go through
+one aggregator instead of two that are added; a cell that was not measured is told apart by a flag,
+and the calendar is told; the share of true values fades in hundreds of lessons.
 
 Letters: b window of the batch, l and k locations, f inputs of a location, h head, d and e channels
 of a head.

@@ -8,14 +8,18 @@ weights cut off; the generator first learns for a while to follow true windows, 
 fill, noise is searched for each window from which the generator makes what was observed (a masked
 squared error) and what the critic takes for true.
 
+As there, the generator's state decays by the gaps of the window it is to make, Adam forgets
+gradients fast (0.5), and what is kept is a network whose critic has begun.
+
 Different from the paper and its authors' code: the generator goes on following true windows while
-it has a critic, whose opinion counts for little (`trust`), for in minutes it else makes none that
-are alike; noise sets its first state beside its first input; neither batch norm nor dropout; the
-critic is cut off at 0.1, not 0.99; the search takes 60 long steps, not 400 short ones. Generated
-windows are shown to the critic with the gaps of true ones, for the gaps alone would tell them
-apart; every window starts the search from the same noise, so that its guess does not depend on
-which others it is filled with. Series are stations times measurements, flattened. To forecast, the
-steps ahead are filled like any gap.
+it has a critic, whose opinion counts for little (`trust`, there 1 for the generator and 0.15 in the
+search), for in minutes it else makes none that are alike, though so it learns little of its noise;
+noise sets its first state beside its first input; neither batch norm nor dropout; the critic is cut
+off at 0.1, not 0.99; the search takes 60 long steps, not 400 short ones. Generated windows are
+shown to the critic with the gaps of true ones, for the gaps alone would tell them apart; every
+window starts the search from the same noise, so that its guess does not depend on which others it
+is filled with. Series are stations times measurements, flattened. To forecast, the steps ahead are
+filled like any gap; while it learns, the generator goes through them without following.
 
 Letters: b window of the batch, t time, s series, h hidden channels, z noise.
 """
@@ -93,7 +97,8 @@ class DecayingUnit(nn.Module):
 
 
 class Generator(nn.Module):
-    """Noise (b, z) -> a whole window (b, t, s), each step from the one before."""
+    """Noise (b, z) -> a whole window (b, t, s), each step from the one before; its state decays by
+    the steps `since` each series was seen in the window that is to be made, (b, t, s)."""
 
     def __init__(self, config: MtsiConfig, series: int) -> None:
         super().__init__()
@@ -102,24 +107,18 @@ class Generator(nn.Module):
         self.unit = DecayingUnit(series, config.hidden)
         self.tell = nn.Linear(config.hidden, series)
 
-    def forward(self, noise: Tensor, steps: int) -> Tensor:
-        x, h, told = self.first(noise), self.state(noise).tanh(), []
-        stays = self.unit.stays(torch.ones_like(x[:1]))  # of what is made, nothing is missing
-        for _ in range(steps):
-            h = self.unit(x, stays, h)
-            x = self.tell(h)
-            told.append(x)
-        return torch.stack(told, dim=1)
+    def forward(self, noise: Tensor, since: Tensor) -> Tensor:
+        return self.follow(noise, since, torch.zeros_like(since), torch.zeros_like(since).bool())
 
-    def follow(self, noise: Tensor, values: Tensor, seen: Tensor) -> Tensor:
-        """The same with every step made from the true one before, where that was seen."""
+    def follow(self, noise: Tensor, since: Tensor, values: Tensor, shown: Tensor) -> Tensor:
+        """The same with every step made from the true one before, where that is shown."""
         x, h, told = self.first(noise), self.state(noise).tanh(), []
-        stays = self.unit.stays(torch.ones_like(x[:1]))
+        stays = self.unit.stays(since)  # (b, t, h)
         for t in range(values.shape[1]):
-            h = self.unit(x, stays, h)
+            h = self.unit(x, stays[:, t], h)
             x = self.tell(h)
             told.append(x)
-            x = torch.where(seen[:, t], values[:, t], x)
+            x = torch.where(shown[:, t], values[:, t], x)
         return torch.stack(told, dim=1)
 
 
@@ -129,7 +128,7 @@ class Critic(nn.Module):
     def __init__(self, series: int, hidden: int) -> None:
         super().__init__()
         self.unit = DecayingUnit(series, hidden)
-        self.tell = nn.Linear(hidden, 1)
+        self.tell = nn.Linear(hidden, 1, bias=False)  # what is compared has no use for a constant
 
     def forward(self, values: Tensor, seen: Tensor) -> Tensor:
         stays = self.unit.stays(steps_since(seen))
@@ -149,6 +148,7 @@ class AdversarialNetwork(nn.Module):
         self.config = config
         self.generator = Generator(config, series)
         self.critic = Critic(series, config.hidden)
+        self.bound()
         self.lessons: Tensor
         self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
 
@@ -157,17 +157,17 @@ class AdversarialNetwork(nn.Module):
         noise = self._noise(1, NOISE).to(values).repeat(len(values), 1).requires_grad_()
         optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
         count = seen.sum(dim=(1, 2)).clamp(min=1)
-        everywhere = torch.ones_like(seen[:1])  # nothing is missing of what is made
+        everywhere, since = torch.ones_like(seen[:1]), steps_since(seen)
         with torch.enable_grad():
             for _ in range(self.config.search):
-                made = self.generator(noise, x.shape[1])
+                made = self.generator(noise, since)
                 off = (((made - x) ** 2) * seen).sum(dim=(1, 2)) / count
                 loss = off.sum() - self.config.trust * self.critic(made, everywhere).sum()
                 optimiser.zero_grad()
                 loss.backward(inputs=[noise])
                 optimiser.step()
         with torch.no_grad():
-            return cast(Tensor, self.generator(noise, x.shape[1])).view_as(values)
+            return cast(Tensor, self.generator(noise, since)).view_as(values)
 
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
@@ -176,18 +176,18 @@ class AdversarialNetwork(nn.Module):
         number = int(self.lessons)
         self.lessons += 1
         noise = self._noise(len(x), LESSON + number).to(values)
+        since = steps_since(shown.flatten(2).to(values.dtype))
         alone = self.config.following - number
         if alone <= 0 and -alone % (self.config.critics + 1) < self.config.critics:
-            self._cut()
             with torch.no_grad():
-                made = self.generator(noise, x.shape[1])
+                made = self.generator(noise, since)
             false, true = self.critic(torch.cat([made, x]), torch.cat([seen, seen])).chunk(2)
             return cast(Tensor, false.mean() - true.mean())
-        off = (self.generator.follow(noise, x, shown.flatten(2)) - x) ** 2
+        off = (self.generator.follow(noise, since, x, shown.flatten(2)) - x) ** 2
         loss = (off * seen).sum() / seen.sum().clamp(min=1)
         if alone <= 0:
             self.critic.requires_grad_(False)
-            made = self.generator(noise, x.shape[1])
+            made = self.generator(noise, since)
             loss = loss - self.config.trust * self.critic(made, seen).mean()
             self.critic.requires_grad_(True)
         return loss
@@ -196,8 +196,14 @@ class AdversarialNetwork(nn.Module):
         dice = torch.Generator().manual_seed(seed)
         return torch.randn(windows, self.config.noise, generator=dice)
 
+    @property
+    def judged(self) -> bool:
+        """Whether the critic has begun: see `Adversarial`."""
+        return int(self.lessons) > self.config.following
+
     @torch.no_grad()
-    def _cut(self) -> None:
+    def bound(self) -> None:
+        """Cut off the critic's weights."""
         for part in self.critic.parameters():
             part.clamp_(-self.config.cut, self.config.cut)
 
@@ -208,6 +214,7 @@ def training() -> TrainConfig:
         minutes=5,
         batch=32,
         rate=1e-3,
+        first_moment=0.5,
         schedule="constant",
         learn_from="visible",
         validate_every=300,

@@ -53,6 +53,9 @@ class TrainConfig:
     rate: float = 1e-3
     """Learning rate of Adam."""
 
+    first_moment: float = 0.9
+    """How much of Adam's average of gradients stays from step to step."""
+
     second_moment: float = 0.999
     """How much of Adam's average of squared gradients stays from step to step; less of it learns
     faster in a short run."""
@@ -109,7 +112,7 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be greater than 0, but found {value:g}")
-        for name in ("average", "second_moment"):
+        for name in ("average", "first_moment", "second_moment"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} lies between 0 and 1, but found {getattr(self, name):g}")
         for name in ("most", "validation"):
@@ -146,6 +149,20 @@ class OwnLesson(Protocol):
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """The loss of a batch of windows over all that was observed, told from what is shown of it:
         all or, to foresee, what lies before the horizon."""
+        ...
+
+
+@runtime_checkable
+class Adversarial(Protocol):
+    """A network that is two, of which one judges the other."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether the judge has begun; what was before is not yet the network that was meant."""
+        ...
+
+    def bound(self) -> None:
+        """Keep the judge's weights in their bounds, after every step."""
         ...
 
 
@@ -195,7 +212,7 @@ def train(
             place.over = False
             break
     if place.best is None and place.step:
-        run.look(exam)
+        run.look(exam, last=True)
     model.load_state_dict(run.kept["best"])
     return place
 
@@ -205,7 +222,7 @@ class _Run:
 
     def __init__(self, model: nn.Module, config: TrainConfig, seed: int, task: Task) -> None:
         self.model, self.config, self.seed, self.task = model, config, seed, task
-        betas = (0.9, config.second_moment)
+        betas = (config.first_moment, config.second_moment)
         self.optimiser = torch.optim.Adam(model.parameters(), lr=config.rate, betas=betas)
         self.kept: dict[str, Weights] = {"best": _copied(model)}
         if config.average:
@@ -245,6 +262,8 @@ class _Run:
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
         self.optimiser.step()
+        if isinstance(self.model, Adversarial):
+            self.model.bound()
         place.step += 1
         self._average()
         place.loss_sum += loss.item()
@@ -257,7 +276,9 @@ class _Run:
 
     def look(self, exam: Windows, *, last: bool = False) -> None:
         """Look at the validation cells, and keep the weights if they never did better, or are the
-        `last` and as good."""
+        `last` and as good. Nothing is kept of a network whose judge has not begun, but the last."""
+        if isinstance(self.model, Adversarial) and not (self.model.judged or last):
+            return
         place = self.place
         now = _copied(self.model)
         self.model.load_state_dict(self.kept.get("average", now))

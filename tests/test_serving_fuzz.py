@@ -32,7 +32,8 @@ READING = {
 
 @pytest.fixture(scope="module")
 def address():
-    with running(Limits(megabytes=1, queue=2)) as where:
+    limits = Limits(megabytes=1, queue=50, training_minutes=0.01, job_minutes=0.2)
+    with running(limits) as where:
         yield where
 
 
@@ -52,6 +53,7 @@ def there(address):
         def alive():
             nonlocal kept
             if client.get(f"/api/jobs/{kept['job']}").status_code != 200:
+                client.delete(f"/api/tables/{kept['table']}")  # and all that waits to be done
                 kept = fresh()  # what was asked before may have been to forget it
             return kept
 

@@ -15,7 +15,7 @@ root=""
 [ "$(id -u)" -eq 0 ] || root="sudo -n"
 if command -v apt-get > /dev/null && ! grep -qs '^ID=ubuntu' /etc/os-release; then
     $root apt-get update -qq || true
-    if $root apt-get install -y -qq --no-install-recommends chromium > /dev/null; then
+    if $root apt-get install -y -qq chromium > /dev/null; then
         echo "browser: installed $(command -v chromium)"
         exit 0
     fi

@@ -181,6 +181,13 @@ def test_a_value_in_the_hour_that_comes_twice_is_explained(client):
     assert "mytable.csv" in wrong["detail"] and "mymytable" not in wrong["detail"]
 
 
+def test_a_preset_that_trains_for_epochs_is_no_matter_of_minutes(client):
+    told = sent(client, table(stations=2, steps=60))
+    ask = {"method": "cdsa@small", "check": False}
+    job = finished(client, client.post(f"/api/tables/{told['id']}/fill", json=ask).json())
+    assert job["state"] == "done", job["error"]
+
+
 def test_only_what_can_be_explained_is_offered_to_be(client):
     told = sent(client, table(stations=4, steps=120))
     ask = {"method": "brits", "minutes": 0.001, "check": False}

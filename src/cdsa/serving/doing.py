@@ -285,16 +285,16 @@ def _method_for(ask: Ask, name: str, cube: xr.DataArray, limits: Limits, teller:
     made: Any = _method_as_asked(ask, name)
     if not info_of(name).trains:
         return made  # type: ignore[no-any-return]
-    minutes = ask.minutes
+    own, minutes = info_of(name).name == defaults.NETWORK, ask.minutes
     if minutes is None:  # the default network chooses by the cube; others know no end by themselves
-        own = info_of(name).name == defaults.NETWORK
-        minutes = made.settled(cube).train.minutes if own else OTHERWISE_MINUTES
-    minutes = min(minutes, limits.training_minutes)
-    made = override(made, [f"train.minutes={minutes}"])
+        chosen = made.settled(cube).train.minutes if own else OTHERWISE_MINUTES
+        minutes = None if chosen is None else min(chosen, limits.training_minutes)
+        if not own or minutes != chosen:
+            made = override(made, [f"train.minutes={minutes}"])
+    long = "" if minutes is None else f" for {minutes:g} min"
 
     def watch(report: Report) -> None:
-        words = f"training {name} for {minutes:g} min, step {report.step:,}"
-        teller.at(words, report.done)
+        teller.at(f"training {name}{long}, step {report.step:,}", report.done)
 
     done: Method = replace(made, run=Run(watch=watch))
     return done

@@ -147,7 +147,7 @@ def test_records_that_are_not_whole_are_left_out():
 def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
     records = [
         record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", seconds=630.0,
-               trained_seconds=600.0, trained_steps=900,
+               trained_seconds=600.0, trained_steps=900, variables=12345,
                measured_on="a stand-in <of another kind>"),
         record("linear", mse=0.219),
     ]  # fmt: skip
@@ -155,7 +155,8 @@ def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
     assert "| cdsa-paper |" in page and "0.500<br>(0.291 +72%)" in page
     assert "**0.219**" in page  # the best
     assert "10 min" in page and "a stand-in \\<of another kind\\>" in page
-    assert "cdsa-paper trained for 10 min, 900 steps, with steps=48" in page
+    assert "| 90% | variables | time |" in page and "| 12,345 | 10 min |" in page
+    assert "cdsa-paper trained for 10 min, 900 steps, 12,345 variables, with steps=48" in page
     assert "## kdd2018" in page and "## nyc" not in page
     assert page.index("linear (straight line)") < page.index("| mean (of the station) |")
     web = html_page(records, "r.jsonl")

@@ -27,6 +27,7 @@ FLAT = {
     "table", "method", "data", "protocol", "cells", "rate", "horizon", "seed", "mae", "rmse", "mse",
     "mre", "mape", "crps", "seconds", "settings", "minutes", "quick", "loss", "measured_on",
     "commit", "machine", "command", "version", "when", "trained_seconds", "trained_steps",
+    "variables",
 }  # fmt: skip
 
 
@@ -206,6 +207,7 @@ def test_a_quick_table_trains_a_small_network(data):
                         "--methods", "cdsa-paper-forecast")  # fmt: skip
     assert {r["quick"] for r in records} == {True}
     assert all(r["trained_steps"] > 0 and r["mae"] > 0 for r in records)
+    assert all(r["variables"] > 0 for r in records)
 
 
 def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, tmp_path):

@@ -2,13 +2,14 @@
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cdsa.errors import ConfigError
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.recipes import TABLES, Table
 from cdsa.experiments.tables import (
+    UNITS,
     Block,
     Figure,
     Row,
@@ -22,6 +23,7 @@ from cdsa.experiments.tables import (
     rows_of,
     time_text,
     title_of,
+    variables_text,
 )
 from cdsa.results import Record, read_results
 from cdsa.sources.write import staged_text
@@ -31,10 +33,10 @@ INTRODUCTION = (
     "Every figure was measured by `cdsa reproduce TABLE` and stands in `{results}` with its "
     "command, commit, seed, settings and machine. In a cell: ours; below it the paper's number and "
     "by how much ours differs; the best of ours is bold, a star is a quick run, a dash was not "
-    "measured. Errors of several trials are averaged, ± their standard deviation. `time` is what "
-    "the longest cell of a row took. Where the data are not the paper's own, the numbers can be "
-    "compared with each other but not with the paper's; what was measured on is said under each "
-    "table."
+    "measured. Errors of several trials are averaged, ± their standard deviation. `variables` are "
+    "the numbers that a network learns, `time` is what the longest cell of a row took. Where the "
+    "data are not the paper's own, the numbers can be compared with each other but not with the "
+    "paper's; what was measured on is said under each table."
 )
 NEEDED = (
     "table", "method", "data", "protocol", "rate", "seed", "cells", "horizon", "loss", "minutes",
@@ -112,18 +114,29 @@ def markdown_page(records: Sequence[Record], results: str) -> str:
         for block, rows in _blocks(table, own):
             shown += rows
             best = best_of(rows)
-            head = ["method", *(column.label for column in block.columns), "time"]
+            head = _head(block)
             lines = [head, ["---", *["---:"] * (len(head) - 1)]]
             for row in rows:
                 pairs = zip(row.figures, best, strict=True)
                 cells = [_markdown_cell(figure, block, least) for figure, least in pairs]
-                lines.append([_plain(row_text(row)), *cells, time_text(row)])
+                beside = [text(row) for text in _beside(block).values()]
+                lines.append([_plain(row_text(row)), *cells, *beside])
             parts += [f"**{title_of(block, own)}**", ""]
             parts += [f"| {' | '.join(line)} |" for line in lines]
             parts.append("")
         parts += [f"- {_plain(line)}" for line in notes_of(shown)]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _beside(block: Block) -> dict[str, Callable[[Row], str]]:
+    """The columns behind those of the errors; variables are told once."""
+    variables = {} if block.metric in UNITS else {"variables": variables_text}
+    return {**variables, "time": time_text}
+
+
+def _head(block: Block) -> list[str]:
+    return ["method", *(column.label for column in block.columns), *_beside(block)]
 
 
 def _legend(table: Table) -> str:
@@ -196,10 +209,7 @@ def html_page(records: Sequence[Record], results: str) -> str:
         for block, rows in _blocks(table, own):
             shown += rows
             best = best_of(rows)
-            head = "".join(
-                f'<th scope="col">{html.escape(name)}</th>'
-                for name in ("method", *(column.label for column in block.columns), "time")
-            )
+            head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in _head(block))
             body = "\n".join(_html_row(row, block, best) for row in rows)
             parts.append(
                 f'<div class="wide"><table><caption>{html.escape(title_of(block, own))}</caption>'
@@ -217,7 +227,5 @@ def _html_row(row: Row, block: Block, best: Sequence[float | None]) -> str:
         ours = f"<b>{ours}</b>" if _is_best(figure, least) else ours
         cells += f"<td>{ours}{''.join(f'<small>{line}</small>' for line in below)}</td>"
     kind = "" if row.measured else ' class="theirs"'
-    return (
-        f'<tr{kind}><th scope="row">{html.escape(row_text(row))}</th>{cells}'
-        f"<td>{html.escape(time_text(row))}</td></tr>"
-    )
+    beside = "".join(f"<td>{html.escape(text(row))}</td>" for text in _beside(block).values())
+    return f'<tr{kind}><th scope="row">{html.escape(row_text(row))}</th>{cells}{beside}</tr>'

@@ -222,12 +222,13 @@ def _training(filler: Any) -> dict[str, Value]:
     """How a network was trained, nothing of what is none."""
     network = getattr(filler, "network", None)
     if network is None:
-        return {"trained_seconds": None, "trained_steps": None, "threads": None}
+        return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "variables"))
     place = network.place
     return {
         "trained_seconds": round(place.seconds, 1),
         "trained_steps": place.step,
         "threads": network.threads,
+        "variables": network.variables,
     }
 
 

@@ -239,6 +239,12 @@ def time_text(row: Row) -> str:
     return duration(max(times)) if times else "-"
 
 
+def variables_text(row: Row) -> str:
+    """How many numbers a network learns, where it is largest; '-' of what is none."""
+    counts = [int(number) for r in row.records if (number := r.get("variables")) is not None]
+    return f"{max(counts):,}" if counts else "-"
+
+
 def duration(seconds: float) -> str:
     """A time that people can read."""
     if seconds < 1:
@@ -289,6 +295,9 @@ def _training(name: str, settings: str, records: Sequence[Record]) -> str:
         told = sorted({float(r[word] or 0) for r in records})
         first, last = write(told[0]), write(told[-1])
         spans.append(first if first == last else f"{first} to {last}")
+    largest = max((int(r.get("variables") or 0) for r in records), default=0)
+    if largest:
+        spans.append(f"{largest:,} variables")
     along = ", along roads" if any(r.get("graph") == "roads" for r in records) else ""
     changed = f", with {settings}" if settings else ""
     return f"{name} trained for {', '.join(spans)}{changed}{along}"

@@ -75,6 +75,11 @@ class Network:
         return torch.get_num_threads()
 
     @property
+    def variables(self) -> int:
+        """Numbers that were learnt."""
+        return sum(part.numel() for part in self.model.parameters() if part.requires_grad)
+
+    @property
     def length(self) -> int:
         """Steps of a window."""
         return self.past + self.ahead

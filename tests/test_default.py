@@ -194,6 +194,11 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
     assert inside.any() and not changed[inside].any() and changed[~inside].any()
 
 
+def test_what_was_kept_for_the_exam_is_known_when_it_fills():
+    cube = network(steps=240)
+    assert small().fit(cube).network.frame.usual.count.sum() == cube.notnull().sum()
+
+
 def default_scaler(cube):
     one = xr.ones_like(cube.isel(time=0, location=0, drop=True))
     return learning.Scaler(0 * one, one)

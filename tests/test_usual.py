@@ -52,6 +52,33 @@ def test_what_is_usual_is_told_from_outside_the_window(rng):
         np.testing.assert_allclose(window.around.usual[number], told, rtol=1e-4)
 
 
+def test_a_time_that_was_learnt_from_is_filled_with_what_it_was_learnt_with():
+    cube = network(steps=24 * 5, measurements=1)
+    frame, kinds = Frame.learn(cube), np.arange(1)
+    learning, filling = (frame.where(cube, kinds, learning=way) for way in (True, False))
+    told = [
+        cut(cube, 30, 7, where=w).take(torch.arange(9)).around.usual for w in (learning, filling)
+    ]
+    assert torch.equal(*told)
+
+
+def test_another_time_knows_all_that_was_learnt():
+    cube = network(steps=24 * 5, measurements=1)
+    later = cube.assign_coords(time=cube["time"] + np.timedelta64(10, "D"))
+    frame = Frame.learn(cube)
+    around = cut(later, 30, 7, where=frame.where(later, np.arange(1))).take(torch.arange(1)).around
+    expected = frame.usual.at(later["time"].to_numpy()[:30])
+    np.testing.assert_allclose(around.usual[0], expected, rtol=1e-4)
+
+
+def test_values_that_came_in_after_learning_spoil_nothing():
+    cube = network(steps=24 * 5, measurements=1, missing=0.0)
+    early = cube.where(cube["time"].dt.hour != 3)
+    where = Frame.learn(early).where(cube, np.arange(1))
+    usual = cut(cube, 30, 7, where=where).take(torch.arange(9)).around.usual
+    assert usual.isfinite().all() and usual.abs().max() < 2 * np.abs(cube).max().item()
+
+
 def test_nothing_is_usual_where_nothing_was_measured():
     cube = network(steps=60)
     cube[:, 1] = np.nan

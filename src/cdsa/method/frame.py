@@ -201,13 +201,15 @@ class Frame:
         self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False
     ) -> Whereabouts:
         """Where and when the cells of a cube are that the frame was placed for, or, while
-        `learning`, learnt from."""
+        `learning`, learnt from. In a time that was learnt from, what is usual is told from outside
+        each window when it is filled, too."""
         times = scaled["time"].to_numpy()
         distance = None
         if self.unit is not None and np.isfinite(self.places).all():
             distance = _apart(self.places, self.unit)
         clock, slot = self._clock(times), self.usual.slots.of(times)
         block, likeness = np.zeros(len(times), dtype=np.int64), self.likeness[None]
+        summed = ~self.fresh(times)
         if learning:
             unusual = scaled.to_numpy() - np.nan_to_num(self.usual.at(times)[:, :, kinds])
             block, likeness = resemblance_outside(unusual, self.least // FEW_WINDOWS)
@@ -224,7 +226,7 @@ class Frame:
             roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
             links=None if self.links is None else torch.as_tensor(self.links, dtype=torch.float32),
-            apart=learning,
+            summed=torch.as_tensor(np.append(summed, False)),
             width=self.width,
         )
 

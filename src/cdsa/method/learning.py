@@ -89,7 +89,9 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         known=method.known if ahead else (),
     )
     errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
-    return replace(network, errors=errors, calibration=calibration)
+    if frame is not None:  # what was kept for the exam is known to users, too
+        frame = Frame.learn(scaled, length, frame.links)
+    return replace(network, frame=frame, errors=errors, calibration=calibration)
 
 
 def build(method: "Neural", sizes: Sizes, ahead: int, clocks: int) -> nn.Module:

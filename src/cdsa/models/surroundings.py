@@ -83,9 +83,9 @@ class Whereabouts:
     roughness: Tensor
     kinds: Tensor
     links: Tensor | None
-    apart: bool
-    """Whether the sums contain the cube's own values: then what is usual is told from outside each
-    window, and never from what may be hidden in it."""
+    summed: Tensor
+    """True for steps whose values the sums contain, (t + 1,): there what is usual is told from
+    outside each window, and never from what may be hidden in it."""
 
     width: float | None = None
 
@@ -94,14 +94,17 @@ class Whereabouts:
         slot = self.slot[steps]  # (b, t)
         total, count = self.total[slot], self.count[slot]  # (b, t, l, m)
         whole, number = self.total.sum(dim=0), self.count.sum(dim=0)  # (l, m)
-        if self.apart:
-            seen = observed.to(values.dtype)
-            inside = torch.where(observed, values, 0.0)
+        summed = self.summed[steps]
+        if summed.any():
+            seen = observed & summed.unflatten(1, (-1, 1, 1))
+            inside, seen = torch.where(seen, values, 0.0), seen.to(values.dtype)
             same = (slot.unsqueeze(2) == slot.unsqueeze(1)).to(values.dtype)
-            total = total - einsum("bts, bslm -> btlm", same, inside)
-            count = count - einsum("bts, bslm -> btlm", same, seen)
-            whole = whole - inside.sum(dim=1, keepdim=True)
-            number = number - seen.sum(dim=1, keepdim=True)
+            total, count = less(
+                (total, count), *(einsum("bts, bslm -> btlm", same, x) for x in (inside, seen))
+            )
+            whole, number = less(
+                (whole, number), *(x.sum(dim=1, keepdim=True) for x in (inside, seen))
+            )
         alike = (
             self.likeness[0] if len(self.likeness) == 1 else self.likeness[self.block[steps[:, 0]]]
         )
@@ -129,9 +132,16 @@ class Whereabouts:
             roughness=self.roughness.to(device),
             kinds=self.kinds.to(device),
             links=None if self.links is None else self.links.to(device),
-            apart=self.apart,
+            summed=self.summed.to(device),
             width=self.width,
         )
+
+
+def less(sums: tuple[Tensor, Tensor], total: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """A sum and how many values it has without some of them; nothing is left if these are more than
+    it has, as of values that came in later."""
+    left = (sums[1] - count).clamp(min=0.0)
+    return torch.where(left > 0, sums[0] - total, 0.0), left
 
 
 def shrunk(total: Tensor, count: Tensor, whole: Tensor, number: Tensor) -> Tensor:

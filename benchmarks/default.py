@@ -1,4 +1,4 @@
-"""The default network: how fast it learns and fills, and what it does where there is no sensor.
+"""The default network: how fast it learns and fills.
 
     python benchmarks/default.py step       a training step as a share of the machine's matmul peak
     python benchmarks/default.py compiled   the same step by torch.compile
@@ -6,12 +6,10 @@
                                             in parts; with threads that spin, and that sleep
     python benchmarks/default.py fill       filling a year of hourly data at 36 stations
     python benchmarks/default.py memory     filling a cube that gets ten times longer
-    python benchmarks/default.py stations   whole stations hidden: beside idw and kriging  (*)
-    python benchmarks/default.py weather    temperature and humidity, bursts and single cells  (*)
     python benchmarks/default.py race       CPU time to reach an error, beside pypots  (*)
 
 With --record FILE the records are added to a results file. (*) needs data sets in the folder
-CDSA_DATA; the race also an environment of its own with pypots (--python).
+CDSA_DATA and an environment of its own with pypots (--python).
 """
 
 import argparse
@@ -36,18 +34,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from cdsa import open_dataset
 from cdsa.cube import make_cube
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.experiments.protocols import kdd2015_pm25, kdd2015_weather
+from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.filling import fill_with
-from cdsa.masks import Bursts
-from cdsa.method import make_method
-from cdsa.method.default import Cdsa
-from cdsa.method.nearby import Idw
+from cdsa.method.default import Cdsa, training
 from cdsa.metrics import measure
 from cdsa.models.axes import Sizes
 from cdsa.models.geographic import GeographicConfig
 from cdsa.models.surroundings import Surroundings
 from cdsa.results import Value, append_results, provenance
-from cdsa.splits import stretches
 from cdsa.train.loss import loss_of
 from cdsa.train.parts import in_parts
 
@@ -268,92 +262,6 @@ def memory(given: argparse.Namespace) -> Records:
     return found
 
 
-def minutes_of(method: Cdsa, minutes: float, seed: int) -> Cdsa:
-    """The same with this budget and seed."""
-    return replace(method, seed=seed, train=replace(method.train, minutes=minutes))
-
-
-def kriged(train: xr.DataArray, test: xr.DataArray, late: xr.DataArray) -> xr.DataArray:
-    """Kriging of the months that are asked for, one by one."""
-    filler = make_method("kriging")[1].fit(train)
-    months = [filler.fill(test.isel(time=part)) for part in stretches(late.to_numpy())]
-    return xr.concat(months, "time").reindex_like(test)
-
-
-def stations(given: argparse.Namespace) -> Records:
-    """Six of 36 stations hidden from training and filling, asked for in the test months."""
-    opened = open_dataset("kdd2015-pm25")
-    trial = kdd2015_pm25(opened.cube, opened.beside[REMOVED], "out-of-sample")
-    late = trial.asked["test-months"].time.dt.month.isin([3, 6, 9, 12])
-    found: Records = []
-    for draw in given.seeds:
-        rng = np.random.default_rng([draw, 6])
-        gone = rng.choice(trial.test["location"].to_numpy(), 6, replace=False)
-        hidden = trial.test["location"].isin(gone)
-        test = trial.test.where(~hidden).transpose(*trial.test.dims)
-        truth = trial.test
-        asked = (truth.notnull() & hidden & late).transpose(*test.dims)
-        train = trial.train.isel(location=~hidden.to_numpy())
-        ways: dict[str, Callable[[], xr.DataArray]] = {
-            "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
-            "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
-            "kriging": lambda: kriged(train, test, late),  # noqa: B023
-            "cdsa": lambda: minutes_of(Cdsa(), given.minutes, draw).fit(train).fill(test),  # noqa: B023
-        }
-        for name, way in ways.items():
-            start = time.perf_counter()
-            filled = way()
-            figures = measure(filled, truth, asked, test).overall()
-            one: dict[str, Value] = {
-                "method": name,
-                "draw": draw,
-                "hidden": " ".join(sorted(gone)),
-                "mae": float(figures["mae"]),
-                "rmse": float(figures["rmse"]),
-                "cells": int(figures["cells"]),
-                "minutes": given.minutes if name == "cdsa" else None,
-                "threads": torch.get_num_threads(),
-                "seconds": time.perf_counter() - start,
-            }
-            print(f"draw {draw} {name}: MAE {one['mae']:.2f}", flush=True)
-            found.append(one)
-    return found
-
-
-def weather(given: argparse.Namespace) -> Records:
-    """A fifth of the cells hidden at random after bursts up to the paper's missing rate; both are
-    asked for, with the time around them learnt from."""
-    found: Records = []
-    for name in ("kdd2015-temp", "kdd2015-hum"):
-        opened = open_dataset(name)
-        missing = opened.data.facts.missing
-        for seed in given.seeds:
-            trial = kdd2015_weather(opened.cube, "in-sample", seed, missing=missing)
-            bursts = Bursts(rate=missing)(opened.cube, np.random.default_rng(1))
-            truth = opened.cube
-            single = trial.truth.notnull() & trial.test.isnull()
-            for method in ("linear", "cdsa"):
-                made = make_method(method)[1]
-                if isinstance(made, Cdsa):
-                    made = minutes_of(made, given.minutes, seed)
-                filled = made.fit(trial.train).fill(trial.test)
-                for cells, asked in (("bursts", bursts), ("single", single)):
-                    figures = measure(filled, truth, asked, trial.test).overall()
-                    one: dict[str, Value] = {
-                        "method": method,
-                        "data": name,
-                        "cells": cells,
-                        "seed": seed,
-                        "mae": float(figures["mae"]),
-                        "count": int(figures["cells"]),
-                        "minutes": given.minutes if method == "cdsa" else None,
-                        "threads": torch.get_num_threads(),
-                    }
-                    print(f"{name} {cells} {method}: {one['mae']:.3f}", flush=True)
-                    found.append(one)
-    return found
-
-
 def race(given: argparse.Namespace) -> Records:
     """CPU time until the error on KDD-2015's test months is below 12: windows of 36 steps."""
     opened = open_dataset("kdd2015-pm25")
@@ -362,8 +270,9 @@ def race(given: argparse.Namespace) -> Records:
     found: Records = []
     for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
         start = time.process_time()
-        method = minutes_of(Cdsa(steps=36), minutes, 0)
-        filler = method.fit(trial.train)
+        filler = replace(Cdsa(steps=36), train=replace(training(), minutes=minutes)).fit(
+            trial.train
+        )
         cpu = time.process_time() - start
         figures = measure(filler.fill(trial.test), trial.truth, asked, trial.test).overall()
         found.append({"method": "cdsa", "cpu_seconds": cpu, "mae": float(figures["mae"])})
@@ -408,8 +317,6 @@ WHAT = {
     "parts": parts,
     "fill": fill,
     "memory": memory,
-    "stations": stations,
-    "weather": weather,
     "race": race,
 }
 CHILDREN = {"memory": memory_of, "parts": parts_of}
@@ -421,8 +328,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=list(WHAT))
-    parser.add_argument("--minutes", type=float, default=5.0, help="of training, each time")
-    parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")], default=[0])
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each of pypots' networks")
     parser.add_argument("--python", type=Path, help="of an environment with pypots")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
@@ -430,11 +336,9 @@ def main() -> None:
     if given.child:
         print(json.dumps(CHILDREN[given.what](given.child)))
         return
-    if given.what in ("stations", "weather", "race") and "CDSA_DATA" not in os.environ:
+    if given.what == "race" and "CDSA_DATA" not in os.environ:
         parser.error("CDSA_DATA must name the folder with the data sets")
-    words = [f"--minutes {given.minutes:g}", f"--seeds {','.join(map(str, given.seeds))}"]
-    told = " ".join(words) if given.what in ("stations", "weather") else ""
-    origin = provenance(f"python benchmarks/default.py {given.what} {told}".strip())
+    origin = provenance(f"python benchmarks/default.py {given.what}")
     records = WHAT[given.what](given)
     if given.record:
         append_results(given.record, [one | {"what": given.what} | origin for one in records])

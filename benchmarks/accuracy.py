@@ -2,6 +2,7 @@
 
     python benchmarks/accuracy.py stations   whole stations hidden: beside idw and kriging
     python benchmarks/accuracy.py weather    temperature and humidity, bursts and single cells
+    python benchmarks/accuracy.py expected   the error that is told before a fill, and the real one
 
 Needs data sets in the folder CDSA_DATA. With --record FILE the records are added to a results file.
 """
@@ -18,10 +19,10 @@ import numpy as np
 import torch
 import xarray as xr
 
-from cdsa import open_dataset
+from cdsa import defaults, open_dataset
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.distances import great_circle, usual_distance
-from cdsa.experiments.protocols import kdd2015_pm25, kdd2015_weather
+from cdsa.experiments.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
 from cdsa.masks import Bursts
 from cdsa.method import make_method
 from cdsa.method.default import Cdsa, training
@@ -30,8 +31,10 @@ from cdsa.metrics import measure
 from cdsa.models.kriging import Kriging
 from cdsa.models.surroundings import Surroundings, easy_answer
 from cdsa.results import Value, append_results, provenance
+from cdsa.scoring import score
 from cdsa.splits import stretches
 
+EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]
 SLOPES, NOISES, OWNS = (
     (0.02, 0.05, 0.1, 0.2, 0.4, 0.8),
@@ -155,7 +158,31 @@ def weather(given: argparse.Namespace) -> Records:
     return found
 
 
-WHAT = {"stations": stations, "weather": weather}
+def expected(given: argparse.Namespace) -> Records:
+    """Bursts in a table without a gap: then the truth behind its own gaps is known."""
+    found: Records = []
+    truth = open_dataset("nyc-traffic").cube
+    for rate, seed, method in product(
+        EXPECTED_RATES, given.seeds, ("linear", "idw", "climatology")
+    ):
+        trial = nyc_traffic(truth, rate, seed)
+        told = score(method, trial.train, defaults.HIDE, seed=seed).errors.overall()
+        filled = make_method(method)[1].fit(trial.train).fill(trial.test)
+        real = measure(filled, truth, trial.asked[ALL], trial.test).overall()
+        one: dict[str, Value] = {
+            "method": method,
+            "rate": rate,
+            "seed": seed,
+            "told": float(told["mae"]),
+            "real": float(real["mae"]),
+            "cells": int(told["cells"]),
+        }
+        print(f"{rate:.0%} {method}: told {one['told']:.3f}, real {one['real']:.3f}", flush=True)
+        found.append(one)
+    return found
+
+
+WHAT = {"stations": stations, "weather": weather, "expected": expected}
 
 
 def main() -> None:

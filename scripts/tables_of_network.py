@@ -141,6 +141,17 @@ def our_weather() -> str:
     return markdown(rows, records)
 
 
+def our_expected() -> str:
+    """The error that is told before a fill, beside the real one."""
+    records = latest("default", "expected")
+    rows = [["missing", "method", "told", "real", "told is off by"]]
+    for (rate, method), own in records.groupby(["rate", "method"], sort=False):
+        off = own["told"].mean() / own["real"].mean() - 1
+        told, real = (figure(own, name, ".2f") for name in ("told", "real"))
+        rows.append([f"{rate:.0%}", method, told, real, f"{off:+.1%}"])
+    return markdown(rows, records)
+
+
 def our_reasons() -> str:
     """What deleting the cells named first does to a value."""
     path = ROOT / "results" / "reasons.jsonl"
@@ -167,6 +178,7 @@ TABLES = {
         our_metr_la,
         our_stations,
         our_weather,
+        our_expected,
         our_reasons,
     )
 }

@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from cdsa.gaps import CLASSES, LONGEST, gap_class, gap_lengths, reach_lengths, run_lengths
+from cdsa.gaps import CLASSES, LONGEST, gap_class, gap_lengths, how_far, reach_lengths, run_lengths
 
 
 def test_each_missing_cell_knows_the_length_of_its_gap():
@@ -27,3 +28,10 @@ def test_each_gap_is_counted_once():
 def test_classes_are_closed_at_their_longest_gap():
     names = [CLASSES[n][0] for n in gap_class(np.array([1, 2, 5, 6, 23, 24, 71, 72, 9999]))]
     assert names == ["1", "2-5", "2-5", "6-23", "6-23", "24-71", "24-71", "72+", "72+"]
+
+
+def test_a_cell_is_as_far_as_a_walk_strays_there():
+    missing = np.array([1, 0, 1, 0, 1, 1, 1, 0, 1, 1], dtype=bool)[:, None]
+    expected = [1, 0, 1 / 2, 0, 3 / 4, 1, 3 / 4, 0, 1, 2]
+    assert how_far(missing)[:, 0].tolist() == pytest.approx(expected)
+    assert np.isinf(how_far(np.ones((3, 1), dtype=bool))).all()

@@ -4,7 +4,17 @@ import xarray as xr
 
 from cdsa.errors import ConfigError
 from cdsa.gaps import gap_lengths
-from cdsa.masks import AtRandom, Blocks, Bursts, Given, LastSteps, Stations, natural_gaps, read_hide
+from cdsa.masks import (
+    AtRandom,
+    Blocks,
+    Bursts,
+    Given,
+    LastSteps,
+    Stations,
+    drop_outs,
+    natural_gaps,
+    read_hide,
+)
 from conftest import network
 
 WAYS = [
@@ -184,6 +194,27 @@ def test_own_gaps_hide_together_what_drops_out_together():
     assert not (hidden & cube.isnull()).any()
     bursts = read_hide("bursts:+0.1")(cube, np.random.default_rng(0)).to_numpy()
     assert (bursts[:, :, 0] == bursts[:, :, 1]).mean() < 0.9
+
+
+def test_what_is_left_around_own_gaps_is_about_what_there_was():
+    cube = network(steps=1000, stations=8, measurements=1, missing=0)
+    sparse = cube.where(~Bursts(rate=0.8)(cube, np.random.default_rng(1)))
+    hidden = read_hide("own:+0.1")(sparse, np.random.default_rng(0))
+    for part in np.array_split(np.arange(1000), 10):
+        there, gone = (int(c.isel(time=part).sum()) for c in (sparse.notnull(), hidden))
+        assert gone < 0.3 * there
+
+
+def test_a_drop_out_is_what_is_missing_together():
+    missing = np.zeros((50, 6, 4), dtype=bool)
+    missing[3:9] = True  # the network
+    missing[20:30, 1] = True  # a station
+    missing[25, 2, 3] = missing[40:42, 5, 0] = True  # single series
+    number = drop_outs(missing)
+    assert ((number > 0) == missing).all()
+    parts = number[3:9], number[20:30, 1], number[25, 2, 3], number[40:42, 5, 0]
+    assert [len(np.unique(part)) for part in parts] == [1, 1, 1, 1]
+    assert len(np.unique(number)) == 5
 
 
 def test_a_table_with_hardly_any_gap_of_its_own_is_hidden_in_bursts():

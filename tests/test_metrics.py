@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 
 from cdsa.cube import describe
-from cdsa.metrics import LEVELS, measure
+from cdsa.metrics import LEVELS, in_proportion, measure
 from conftest import network
 
 
@@ -142,3 +142,26 @@ def test_the_interval_of_a_direction_may_cross_north():
 def test_without_intervals_there_is_no_word_of_them(truth):
     figures = measure(truth, truth, truth.notnull(), truth).overall()
     assert figures[["crps", "coverage", "width"]].isna().all()
+
+
+def test_cells_count_as_much_as_others_are_as_far_from_what_was_measured():
+    truth = network(steps=2000, stations=1, measurements=1, missing=0.0)
+    asked, own = (xr.zeros_like(truth, dtype=bool) for _ in range(2))
+    asked[10:1010:10] = True  # a hundred single cells
+    asked[1100:1400] = True  # and a long gap, three hundred of
+    own[:400:2] = own[500:600] = True  # two hundred single cells, and a long gap
+    guess = truth + xr.where(np.arange(2000)[:, None, None] < 1050, 1.0, 4.0)
+    visible = truth.where(~asked)
+    (weight,) = in_proportion([(asked, visible)], own)
+    errors = measure(guess, truth, asked, visible)
+    like_own = measure(guess, truth, asked, visible, weight=weight)
+    assert errors.overall()["mae"] == pytest.approx((100 * 1 + 300 * 4) / 400)
+    assert like_own.overall()["mae"] == pytest.approx((200 * 1 + 100 * 4) / 300, rel=0.02)
+    assert like_own.overall()["cells"] == 400
+    assert np.allclose(like_own.by("gap")["mae"], errors.by("gap")["mae"])
+
+
+def test_few_missing_cells_say_nothing_of_proportions(truth):
+    asked, few = xr.ones_like(truth, dtype=bool), xr.zeros_like(truth, dtype=bool)
+    few[3] = True
+    assert (in_proportion([(asked, truth.where(~asked))], few)[0] == 1).all()

@@ -8,7 +8,7 @@ import xarray as xr
 from cdsa import defaults
 from cdsa.cube import unit_of
 from cdsa.errors import ConfigError
-from cdsa.masks import Given
+from cdsa.masks import Bursts, Given
 from cdsa.method import make_method
 from cdsa.metrics import Errors, measure
 from cdsa.scoring import (
@@ -235,3 +235,16 @@ def test_no_coverage_is_told_where_there_are_too_few_cells_to_tell_it_from():
     cube = network(steps=120, stations=2, measurements=1, missing=0.3)
     choice = choose(["linear"], cube, "random:+0.2")
     assert np.isnan(choice.expected.errors.overall()["coverage"])
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.8])
+def test_the_error_to_expect_is_that_of_the_tables_own_gaps(rate):
+    truth = network(steps=3000, stations=6, measurements=1, missing=0.0)
+    hidden = Bursts(rate=rate)(truth, np.random.default_rng(1))
+    sparse = truth.where(~hidden)
+    filled = make_method("linear")[1].fit(sparse).fill(sparse)
+    real = measure(filled, truth, hidden, sparse).overall()["mae"]
+    told = score("linear", sparse, "own:+0.1").errors.overall()["mae"]
+    assert told == pytest.approx(real, rel=0.15)
+    chosen = choose(["linear"], sparse, hidden_cells(sparse, "own:+0.1", seed=0), alike=True)
+    assert chosen.expected.errors.overall()["mae"] == pytest.approx(told)

@@ -114,7 +114,8 @@ def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -
     rivals = [made, defaults.NEARBY] if plan.places else rivals
     parted = plan.auto and not plan.places
     tried = rivals if plan.auto else [made]
-    choice = choose(tried, known, plan.hidden, parted=parted, progress=progress)
+    alike = not plan.places  # to the table's own gaps; places without a sensor have none
+    choice = choose(tried, known, plan.hidden, parted=parted, alike=alike, progress=progress)
     scores = {scored.method: scored for scored in choice.scores}
     filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
     told = tuple(_reasons(scores, choice, at_places=plan.places))
@@ -127,7 +128,7 @@ def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -
     if not hasattr(made, "train"):  # what holds for a place does not for a gap, and it is quick
         gaps = cells_to_check_on(known, plan.tell)
         if gaps is not None:
-            at_stations = choose([made], known, gaps)
+            at_stations = choose([made], known, gaps, alike=True)
             filler = ByPlace(at_stations.filler, filler, names)  # type: ignore[arg-type]
             scores_there = at_stations.scores
             return Chosen(filler, best, scores_there[0], told, score_of_best, scores_there)

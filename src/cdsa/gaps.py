@@ -39,6 +39,19 @@ def reach_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.where(opening & closing, np.maximum(lengths, LONGEST), lengths)
 
 
+def how_far(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """For every missing cell how far it is from what was measured, as a walk strays from the line:
+    a b / (a + b) for a steps from the last and b to the next, or the steps to the only one; 0 on
+    what was measured, and endless in a series that never was. Time is axis 0."""
+    steps = missing.shape[0]
+    number = np.arange(steps, dtype=np.float64).reshape(-1, *[1] * (missing.ndim - 1))
+    last = np.maximum.accumulate(np.where(missing, -np.inf, number), axis=0)
+    following = np.minimum.accumulate(np.where(missing, np.inf, number)[::-1], axis=0)[::-1]
+    with np.errstate(divide="ignore"):
+        nearness = 1 / (number - last) + 1 / (following - number)
+        return np.where(missing, 1 / nearness, 0.0)
+
+
 def gap_starts(missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """True at the first cell of every gap; time is axis 0."""
     starts = missing.copy()

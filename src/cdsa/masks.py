@@ -22,8 +22,8 @@ Bools = NDArray[np.bool_]
 PAPER_MEAN, PAPER_SPREAD = 6.35, 9.81
 """Mean and standard deviation of the paper's natural gaps, for data with too few of their own."""
 ENOUGH_GAPS = 10
-STRETCHES, MOST_MOVES = 20, 100
-"""Parts of the time in which own gaps are taken over, and how often they are moved at the most."""
+MOST_MOVES = 100
+"""How often own gaps are moved at the most."""
 
 
 class Hide(Protocol):
@@ -177,10 +177,10 @@ class OwnGaps(Amount):
     that a station measures or the whole network.
 
     The gaps are moved along time by a random number of steps, so that they fall on what was
-    measured, and taken over stretch by stretch, in random order, until enough cells are hidden; if
-    they are few, several times. What takes up more than a quarter of the time was not there rather
-    than dropped out. Data with hardly any gap of their own are hidden in bursts, and so is what the
-    few that they have do not come to.
+    measured, and taken over one drop-out after the other, in random order, until enough cells are
+    hidden; if they are few, several times. So even in a table that is nearly empty, what is left
+    around a hidden cell is about what is there around any other gap. Data with hardly any gap of
+    their own are hidden in bursts, and so is what the few that they have do not come to.
     """
 
     longest: int | None = None
@@ -188,19 +188,16 @@ class OwnGaps(Amount):
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured, steps = cube.notnull().to_numpy(), cube.sizes["time"]
-        runs = run_lengths(~measured)
-        missing = (runs > 0) & (runs <= min(steps // 4, self.longest or steps))
+        missing = own_gaps(cube, self.longest).to_numpy()
         if gap_starts(missing).sum() < ENOUGH_GAPS:
             return Bursts(rate=self.rate, share=self.share)(cube, rng)
         hidden, left = np.zeros(cube.shape, dtype=bool), self.cells(cube)
-        stretches = np.array_split(np.arange(steps), min(steps, STRETCHES))
+        number = drop_outs(missing)
         for _ in range(MOST_MOVES):
-            moved = np.roll(missing, int(rng.integers(1, steps)), axis=0) & measured & ~hidden
-            for number in rng.permutation(len(stretches)):
-                stretch = stretches[number]
-                taken = _trim(moved[stretch], left, rng)
-                hidden[stretch] |= taken
-                left -= int(taken.sum())
+            moved = np.roll(number, int(rng.integers(1, steps)), axis=0)
+            taken = _take(np.where(measured & ~hidden, moved, 0), left, rng)
+            hidden |= taken
+            left -= int(taken.sum())
             if not left:
                 break
         if left:  # the gaps are too few to be moved about
@@ -208,6 +205,55 @@ class OwnGaps(Amount):
             share = left / max(1, int(seen.notnull().sum()))
             hidden |= Bursts(share=share)(seen, rng).to_numpy()
         return _as_cube(hidden, cube)
+
+
+def own_gaps(cube: xr.DataArray, longest: int | None = None) -> xr.DataArray:
+    """True where a cell is missing, in gaps of at most a quarter of the time, or of the `longest`
+    there shall be: what is missing for longer was not there rather than dropped out."""
+    runs, steps = run_lengths(cube.isnull().to_numpy()), cube.sizes["time"]
+    return _as_cube((runs > 0) & (runs <= min(steps // 4, longest or steps)), cube)
+
+
+def drop_outs(missing: Bools) -> NDArray[np.int64]:
+    """The number of the drop-out that each missing cell (t, l, m) belongs to, from one on; 0 where
+    nothing is missing.
+
+    As long as much more is missing than usual, that is one drop-out: first of the whole network,
+    then of what one station measures. What is left are gaps of single series.
+    """
+    number, count, left = np.zeros(missing.shape, dtype=np.int64), 0, missing
+    for axes in ((1, 2), (2,)):
+        share = missing.mean(axis=axes, keepdims=True)
+        usual = np.median(share, axis=0, keepdims=True)
+        down = share > (1 + usual) / 2  # more than half of the way from what is usual to everything
+        number += np.where(left & down, _numbered(down, count), 0)
+        count += int(gap_starts(down).sum())
+        left = left & ~down
+    return number + np.where(left, _numbered(left, count), 0)
+
+
+def _numbered(runs: Bools, count: int) -> NDArray[np.int64]:
+    """The numbers of runs along axis 0, from behind `count` on."""
+    starts = np.moveaxis(gap_starts(runs), 0, -1)
+    return count + np.moveaxis(np.cumsum(starts).reshape(starts.shape), -1, 0)
+
+
+def _take(number: NDArray[np.int64], wanted: int, rng: np.random.Generator) -> Bools:
+    """True for so many numbered cells: those of one number after the other, in random order; the
+    last ones are shortened."""
+    sizes = np.bincount(number.reshape(-1))
+    sizes[0] = 0
+    order = rng.permutation(len(sizes))
+    until = np.cumsum(sizes[order])
+    whole = np.zeros(len(sizes), dtype=bool)
+    fitting = int(np.searchsorted(until, wanted, side="right"))
+    whole[order[:fitting]] = True
+    whole[0] = False
+    taken = whole[number]
+    if fitting < len(order):
+        left = wanted - (int(until[fitting - 1]) if fitting else 0)
+        taken = taken | _trim(number == order[fitting], left, rng)
+    return taken
 
 
 @dataclass(frozen=True, kw_only=True)

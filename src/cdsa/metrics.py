@@ -4,7 +4,7 @@
 one of the three, is a sum of rows, so batches, repeats and parts add up without bias.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +14,22 @@ from numpy.typing import NDArray
 
 from cdsa.cube import angle_difference, angle_flags
 from cdsa.errors import ConfigError, unknown
-from cdsa.gaps import CLASSES, gap_class, run_lengths
+from cdsa.gaps import CLASSES, gap_class, how_far, run_lengths
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 KEYS = ["measurement", "location", "gap"]
 SCALED = ("abs", "square", "told", "truth", "pinball", "spanned", "width")
 """Sums that are kept in standard deviations too."""
-PLAIN = ("cells", "share", "nonzero", "bounded", "inside")
+PLAIN = ("cells", "weight", "share", "nonzero", "bounded", "inside")
 SUMS = [*PLAIN, *SCALED, *(f"z_{name}" for name in SCALED)]
 FIGURES = ("mae", "rmse", "mse", "mre", "mape", "crps", "coverage", "width")
+FAR = (0.6, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""How far cells are from what was measured (`how_far`): ends of strata."""
+ENOUGH_CELLS = 50
+"""Of a stratum, to be counted by itself."""
+LEAST_WEIGHT = 1e-6
+"""Of cells that are as far as none should be; they can still be looked at."""
 LEVELS = tuple(number / 10 for number in range(1, 10))
 """Intervals whose ends are, with the guess between them, 19 quantiles: 0.05, 0.10 ... 0.95."""
 Ends = Mapping[float, tuple[xr.DataArray, xr.DataArray]]
@@ -68,7 +74,7 @@ class Errors:
 def _figures(sums: pd.DataFrame) -> pd.DataFrame:
     """MAE, RMSE, MSE, MRE and MAPE; CRPS, and coverage and width of the widest interval. NaN where
     nothing was counted."""
-    cells = sums["cells"].where(sums["cells"] > 0)
+    cells = sums["weight"].where(sums["weight"] > 0)
     bounded = sums["bounded"].where(sums["bounded"] > 0)
     mse = sums["square"] / cells
     return pd.DataFrame(
@@ -86,12 +92,52 @@ def _figures(sums: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def in_proportion(
+    trials: Sequence[tuple[xr.DataArray, xr.DataArray]], own: xr.DataArray
+) -> list[Floats]:
+    """How much each cell (t, l, m) of some trials, asked cells and what was visible, must count for
+    cells to be as far from what was measured as those are that are missing, `own`, measurement by
+    measurement: what is hidden in a table with gaps makes longer ones than it has, and can only be
+    asked for where it was measured, at their ends."""
+    wanted, places = own.to_numpy(), np.searchsorted(FAR, how_far(own.to_numpy()))
+    asked = [each.to_numpy() for each, _ in trials]
+    strata = [np.searchsorted(FAR, how_far(seen.isnull().to_numpy())) for _, seen in trials]
+    weights = [np.ones(each.shape) for each in asked]
+    for m in range(own.sizes["measurement"]):
+        goal = _count([places[..., m]], [wanted[..., m]])
+        there = _count([each[..., m] for each in strata], [each[..., m] for each in asked])
+        if goal.sum() >= ENOUGH_CELLS <= there.sum():
+            share = _proportions(goal, there)
+            for weight, stratum in zip(weights, strata, strict=True):
+                weight[..., m] = share[stratum[..., m]]
+    return weights
+
+
+def _count(strata: Sequence[NDArray[np.int64]], cells: Sequence[Bools]) -> NDArray[np.int64]:
+    pairs = zip(strata, cells, strict=True)
+    counts = [np.bincount(each[there], minlength=len(FAR) + 1) for each, there in pairs]
+    total: NDArray[np.int64] = np.sum(counts, axis=0)
+    return total
+
+
+def _proportions(wanted: NDArray[np.int64], there: NDArray[np.int64]) -> Floats:
+    """How much a cell of each stratum must count for strata to have the wanted proportions; one
+    with few cells is taken with the one before."""
+    group = np.zeros(len(there), dtype=np.int64)
+    for place in range(1, len(there)):
+        enough = there[:place][group[:place] == group[place - 1]].sum() >= ENOUGH_CELLS
+        group[place] = group[place - 1] + (enough and there[place:].sum() >= ENOUGH_CELLS)
+    goal, found = (np.bincount(group, each) / each.sum() for each in (wanted, there))
+    return np.maximum(goal / found, LEAST_WEIGHT)[group]
+
+
 def measure(
     guess: xr.DataArray,
     truth: xr.DataArray,
     asked: xr.DataArray,
     visible: xr.DataArray,
     ends: Ends | None = None,
+    weight: Floats | None = None,
 ) -> Errors:
     """Errors of `guess` on the `asked` cells of `truth`; `visible` is what the method saw.
 
@@ -99,6 +145,7 @@ def measure(
     error is the shorter way round. Cells without a guess are not counted. With `ends` the widest
     interval is scored too and, if they are those of `LEVELS`, the CRPS: the sum over 19 quantiles
     of twice the pinball loss, a nineteenth each, over the sum of |truth|. Directions have none.
+    Cells count once, or as much as their `weight` (t, l, m).
     """
     angles = angle_flags(truth)
     real = truth.to_numpy().astype(np.float64)
@@ -122,12 +169,13 @@ def measure(
         sums
         | counts
         | {
-            "cells": np.ones(len(m)),
+            "weight": np.ones(len(m)),
             "share": np.where(nonzero, np.abs(error) / np.abs(np.where(nonzero, wanted, 1)), 0),
             "nonzero": nonzero.astype(float),
         }
         | {f"z_{name}": n / (spread**2 if name == "square" else spread) for name, n in sums.items()}
     )
+    rows = rows.mul(np.ones(len(m)) if weight is None else weight[cells], axis=0).assign(cells=1.0)
     numbers = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=KEYS)
     table = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
     table.index = _labelled(table.index, truth)

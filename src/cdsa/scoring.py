@@ -13,7 +13,7 @@ from cdsa.config import override
 from cdsa.cube import check_cube, has_places, unit_of
 from cdsa.errors import ConfigError
 from cdsa.gaps import run_lengths
-from cdsa.masks import Given, Hide, read_hide
+from cdsa.masks import Given, Hide, OwnGaps, own_gaps, read_hide
 from cdsa.method import (
     PLACES,
     Filler,
@@ -25,7 +25,7 @@ from cdsa.method import (
 )
 from cdsa.method.intervals import BoundedFiller, ends_from_others
 from cdsa.method.parted import ByMeasurement
-from cdsa.metrics import FIGURES, LEVELS, Errors, measure
+from cdsa.metrics import FIGURES, LEVELS, Ends, Errors, in_proportion, measure
 from cdsa.results import Value, plain
 from cdsa.splits import only, split_in_order
 
@@ -134,6 +134,8 @@ class Trial:
     filler: Filler
     visible: xr.DataArray
     filled: xr.DataArray
+    alike: bool
+    """Whether hidden cells count in proportion to what is missing."""
 
 
 def try_method(
@@ -143,8 +145,10 @@ def try_method(
     *,
     seed: int = 0,
     test: float | None = None,
+    alike: bool = False,
 ) -> Trial:
-    """Hide, let the method learn from the rest and fill it, and measure."""
+    """Hide, let the method learn from the rest and fill it, and measure. If what is hidden is meant
+    to be `alike` to what is missing, as the cube's own gaps are, it is counted in proportion."""
     check_cube(cube)
     if test is not None and not 0 < test < 1:
         raise ConfigError(f"the test share lies between 0 and 1, but found {test:g}")
@@ -160,7 +164,8 @@ def try_method(
     filled, ends = fill_and_ends(filler, visible, LEVELS)
     seconds = time.perf_counter() - start
     truth, asked = cube.sel(time=visible["time"]), hidden.sel(time=visible["time"])
-    errors = measure(filled, truth, asked, visible, ends)
+    alike = alike or _own(hide)
+    errors = _errors(filled, truth, asked, visible, ends, alike=alike)
     scored = Score(
         method=name,
         hide=_name_of(hide),
@@ -172,7 +177,21 @@ def try_method(
         units=unit_of(cube),
         seconds=seconds,
     )
-    return Trial(scored, filler, visible, filled)
+    return Trial(scored, filler, visible, filled, alike)
+
+
+def _errors(
+    filled: xr.DataArray,
+    truth: xr.DataArray,
+    asked: xr.DataArray,
+    visible: xr.DataArray,
+    ends: Ends,
+    *,
+    alike: bool,
+) -> Errors:
+    """Errors on hidden cells. Those that are to be alike to what is missing are counted so."""
+    weight = in_proportion([(asked, visible)], own_gaps(truth))[0] if alike else None
+    return measure(filled, truth, asked, visible, ends, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,22 +239,24 @@ def choose(
     *,
     seed: int = 0,
     parted: bool = False,
+    alike: bool = False,
     progress: Progress = lambda what: None,
 ) -> Choice:
     """Try methods on the same hidden cells and keep the best; if it may be `parted`, another one
-    for measurements at which that is clearly better.
+    for measurements at which that is clearly better. For `alike` see `try_method`.
 
     A network that was trained for the trial fills too: it never saw what was hidden, and training
     it again takes minutes. A simpler method learns again from all there is, and gets intervals from
     the trial.
     """
     hidden = hidden_cells(cube, hide, seed=seed)
+    alike = alike or _own(hide)
     named = dict(make_method(method) for method in methods)
     scores: list[Score] = []
     networks: dict[str, Filler] = {}
     for name, method in named.items():
         progress(name)
-        trial = try_method(method, cube, hidden, seed=seed)
+        trial = try_method(method, cube, hidden, seed=seed, alike=alike)
         scores.append(replace(trial.score, method=name, hide=_name_of(hide)))
         if best_method(scores) == name:  # of the others, neither fillers nor cubes are kept
             best, kept = name, trial
@@ -248,7 +269,10 @@ def choose(
             fillers[name] = networks[name]
             continue
         progress(name)
-        trial = kept if name == best else try_method(named[name], cube, hidden, seed=seed)
+        if name == best:
+            trial = kept
+        else:
+            trial = try_method(named[name], cube, hidden, seed=seed, alike=alike)
         fillers[name], errors = _again(named[name], trial, cube)
         place = next(n for n, scored in enumerate(scores) if scored.method == name)
         scores[place] = replace(scores[place], errors=errors)
@@ -267,7 +291,7 @@ def _again(method: Method, trial: Trial, cube: xr.DataArray) -> tuple[Filler, Er
     seen = again, trial.filled, cube, trial.visible
     asked = cube.notnull() & trial.visible.isnull()
     ends = ends_from_others(*seen, LEVELS)
-    errors = measure(trial.filled, cube, asked, trial.visible, ends)
+    errors = _errors(trial.filled, cube, asked, trial.visible, ends, alike=trial.alike)
     return BoundedFiller.learn(*seen), errors
 
 
@@ -318,6 +342,11 @@ def _name_of(hide: str | Hide | xr.DataArray) -> str:
     if isinstance(hide, str):
         return hide
     return "given" if isinstance(hide, xr.DataArray) else type(hide).__name__.lower()
+
+
+def _own(hide: str | Hide | xr.DataArray) -> bool:
+    """Whether the gaps that are hidden are those of the table itself."""
+    return not isinstance(hide, xr.DataArray) and isinstance(_way(hide), OwnGaps)
 
 
 def _way(hide: str | Hide) -> Hide:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from cdsa.cube import angle_flags, unit_of
 from cdsa.gaps import gap_class, reach_lengths
-from cdsa.masks import AtRandom, Bursts, OwnGaps
+from cdsa.masks import AtRandom, Bursts, OwnGaps, own_gaps
 from cdsa.method.guard import from_components, to_components, within_bounds
 from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
-from cdsa.metrics import measure
+from cdsa.metrics import in_proportion, measure
 from cdsa.results import Value, plain
 from cdsa.splits import on_time, stretches
 from cdsa.train.loop import TrainConfig
@@ -116,7 +116,13 @@ class Exam:
         if not sheets:
             return ()
         names = [str(name) for name in self.own["measurement"].to_numpy()]
-        found = [measure(s.guess, s.truth, s.asked, s.visible) for s in sheets]
+        weights: Sequence[NDArray[np.float64] | None] = [None] * len(sheets)
+        if not self.network.ahead:
+            weights = in_proportion([(s.asked, s.visible) for s in sheets], own_gaps(self.own))
+        found = [
+            measure(s.guess, s.truth, s.asked, s.visible, weight=weight)
+            for s, weight in zip(sheets, weights, strict=True)
+        ]
         figures = reduce(operator.add, found).by("measurement")
         units = unit_of(self.own)
         return tuple(

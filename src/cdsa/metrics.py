@@ -128,7 +128,8 @@ def _proportions(wanted: NDArray[np.int64], there: NDArray[np.int64]) -> Floats:
         enough = there[:place][group[:place] == group[place - 1]].sum() >= ENOUGH_CELLS
         group[place] = group[place - 1] + (enough and there[place:].sum() >= ENOUGH_CELLS)
     goal, found = (np.bincount(group, each) / each.sum() for each in (wanted, there))
-    return np.maximum(goal / found, LEAST_WEIGHT)[group]
+    weight: Floats = np.maximum(goal / found, LEAST_WEIGHT)
+    return weight[group]
 
 
 def measure(

@@ -101,11 +101,12 @@ def test_gaps_of_stations_keep_their_own_intervals_where_places_are_added(tmp_pa
     panel(network(steps=400, stations=8)).to_csv(tmp_path / "in.csv", index=False)
     widths = {}
     for name, words in (("gaps", ()), ("more", ("--at", places))):
-        run("fill", tmp_path / "in.csv", "-o", tmp_path / f"{name}.csv", "--method", "linear",
-            "--detail", tmp_path / f"{name}-d.csv", *words)  # fmt: skip
+        told = run("fill", tmp_path / "in.csv", "-o", tmp_path / f"{name}.csv", "--method",
+                   "linear", "--detail", tmp_path / f"{name}-d.csv", *words)  # fmt: skip
         found = pd.read_csv(tmp_path / f"{name}-d.csv")
         found = found[~found["location"].isin(["hill", "lake"])]
         widths[name] = (found["upper"] - found["lower"]).to_numpy()
+        assert "the longest gap filled has 400" not in told  # a place has no gap
     np.testing.assert_allclose(widths["more"], widths["gaps"])
 
 
@@ -117,6 +118,18 @@ def test_what_was_never_negative_and_now_may_be_is_pointed_out(tmp_path):
     assert "pm25 was never below zero" in told and "--bounds pm25=0:" in told
     bounded = runner.invoke(app, [*words, "--bounds", "pm25=0:", "--overwrite"]).stderr
     assert "never below zero" not in bounded
+
+
+def test_whether_intervals_held_is_told_whatever_was_asked_for(tmp_path):
+    panel(network(steps=900)).to_csv(tmp_path / "in.csv", index=False)
+    words = ("-o", tmp_path / "o.csv", "--method", "linear", "--interval", 0.8)
+    text = run("fill", tmp_path / "in.csv", *words)
+    assert "90% intervals held" in " ".join(text.split())
+
+
+def test_what_cannot_forecast_is_not_named_for_it(table):
+    text = run("score", table, "--hide", "last:6", "--methods", "linear,last")
+    assert "--method last" in " ".join(text.split()) and "--method linear" not in text
 
 
 def test_forecasts_are_not_chosen_by_trial(table, tmp_path):
@@ -187,6 +200,9 @@ def test_places_that_cannot_be_added_are_answered(table, tmp_path):
     (tmp_path / "bare.csv").write_text("name,x\nhill,40.05\n")
     told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "bare.csv", *QUICK)
     assert "bare.csv must have a column of names and the columns lat and lon" in told
+    (tmp_path / "far.csv").write_text("name,lat,lon\nhill,140.05,16.05\n")
+    told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "far.csv", *QUICK)
+    assert "far.csv has 140.05 for 'hill'. Correct it there" in told
 
 
 def test_forecast_uses_what_is_known_in_advance(tmp_path):

@@ -22,6 +22,8 @@ ONE = "station"
 SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
 """Where a value comes from; the position of a word is its flag in a file. A forecast leaves gaps
 before it 'missing', as they were."""
+DEGREES = {"lat": (-90, 90), "lon": (-180, 360)}
+"""Between which coordinates lie."""
 LARGEST = 1e100  # squares and sums of larger values leave the range of a float
 DIRECTION = "degrees of direction"
 DIRECTION_UNITS = frozenset(
@@ -151,7 +153,7 @@ def _check_places(cube: xr.DataArray) -> None:
         raise CubeError(
             f"coordinates come in pairs, but there is only '{has[0]}'; add the other one"
         )
-    for name, low, high in (("lat", -90, 90), ("lon", -180, 360)) if has else ():
+    for name, (low, high) in DEGREES.items() if has else ():
         if cube[name].dims != ("location",):
             raise CubeError(f"'{name}' stands beside location, but found axes {cube[name].dims}")
         for place, value in zip(cube["location"].to_numpy(), cube[name].to_numpy(), strict=True):

@@ -16,6 +16,7 @@ from cdsa.metrics import KEYS
 from cdsa.scoring import (
     Choice,
     Score,
+    best_method,
     choose,
     compare,
 )
@@ -41,6 +42,14 @@ def usable_methods(cube: xr.DataArray) -> list[str]:
     if few:
         show.note(f"left out, because there are too few stations: {', '.join(few)}")
     return [name for name in names if name not in (*nowhere, *few)]
+
+
+def best_usable(scores: Sequence[Score], hide: str) -> str | None:
+    """The best of the methods that can be used for what was hidden: what forecasts, if that were
+    the last steps."""
+    task = "forecast" if hide.startswith("last:") else "fill"
+    fitting = [scored for scored in scores if task in info_of(scored.method).task]
+    return best_method(fitting) if fitting else None
 
 
 def score_with_progress(

@@ -49,7 +49,6 @@ def score(
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
     from cdsa.cli import comparing, show
-    from cdsa.scoring import best_method
     from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):
@@ -64,7 +63,7 @@ def score(
         show.print_json(records)
     else:
         show.print_scores(scores, by)
-        show.print_best(best_method(scores), hide)
+        show.print_best(comparing.best_usable(scores, hide), hide)
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from cdsa.cube import unit_of
-from cdsa.defaults import INTERVAL
 from cdsa.filling import OF_A_FILL
 from cdsa.gaps import run_lengths
 from cdsa.inspection import Inspection, missing_over_time
@@ -207,7 +206,9 @@ def print_filled(
     if totals["unfillable"]:
         out.print("unfillable: nothing was ever measured, so there is nothing to learn from")
     if expected is not None and totals["filled"]:
-        longest = int(run_lengths((result["source"] == "filled").to_numpy()).max())
+        series = (result["source"] == "observed").any("time")  # a place that has none has no gap
+        filled = (result["source"] == "filled") & series
+        longest = int(run_lengths(filled.transpose(*result["source"].dims).to_numpy()).max())
         out.print(
             f"expected error: mean absolute error of {method or expected.method} on "
             f"{several(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
@@ -215,7 +216,7 @@ def print_filled(
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
         inside = expected.errors.overall()["coverage"]
-        if np.isfinite(inside) and result.attrs.get("interval") == INTERVAL:
+        if np.isfinite(inside):
             out.print(
                 f"90% intervals held {inside:.0%} of those cells; they were calibrated on other "
                 "hidden cells, by measurement and gap length"
@@ -274,8 +275,10 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
         out.print(f"{method} left {several(count, 'hidden cell')} open; they are not counted")
 
 
-def print_best(method: str, hide: str) -> None:
-    """What to do next."""
+def print_best(method: str | None, hide: str) -> None:
+    """What to do next, if there is a method to do it with."""
+    if method is None:
+        return
     kind, _, steps = hide.partition(":")
     command = f"forecast FILE --steps {steps}" if kind == "last" else "fill FILE"
     out.print(

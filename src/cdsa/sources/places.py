@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import check_cube
+from cdsa.cube import DEGREES, check_cube
 from cdsa.errors import TableError
 from cdsa.sources.columns import LAT, LOCATION, LON, named, read_labels, read_numbers
 from cdsa.sources.options import ReadOptions
@@ -47,8 +47,16 @@ def read_places(
         raise TableError(f"each place stands once in {what}, but '{twice}' does twice")
     comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
     plain = replace(options, missing=(), decimal="," if comma else ".")
-    found = (read_numbers(table[column], plain, where) for column in (lat, lon))
-    return Places([texts[code] for code in codes], *found)
+    found = [read_numbers(table[column], plain, where) for column in (lat, lon)]
+    names = [texts[code] for code in codes]
+    for (name, (low, high)), degrees in zip(DEGREES.items(), found, strict=True):
+        for place, value in zip(names, degrees, strict=True):
+            if not (np.isnan(value) or low <= value <= high):
+                raise TableError(
+                    f"{name} must be degrees from {low} to {high}, but {what} has {value:g} for "
+                    f"'{place}'. Correct it there"
+                )
+    return Places(names, *found)
 
 
 def with_places(cube: xr.DataArray, table: pd.DataFrame, options: ReadOptions) -> xr.DataArray:

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import torch
 
 from cdsa.gaps import CLASSES, LONGEST, gap_class, gap_lengths, how_far, reach_lengths, run_lengths
+from cdsa.models.surroundings import easy_answer
 
 
 def test_each_missing_cell_knows_the_length_of_its_gap():
@@ -35,3 +37,11 @@ def test_a_cell_is_as_far_as_a_walk_strays_there():
     expected = [1, 0, 1 / 2, 0, 3 / 4, 1, 3 / 4, 0, 1, 2]
     assert how_far(missing)[:, 0].tolist() == pytest.approx(expected)
     assert np.isinf(how_far(np.ones((3, 1), dtype=bool))).all()
+
+
+def test_how_far_a_cell_is_agrees_with_what_the_network_is_told(rng):
+    missing = rng.random((60, 5, 2)) < 0.6
+    observed = torch.as_tensor(~missing)[None]
+    easy = easy_answer(torch.zeros(observed.shape, dtype=torch.float64), observed)
+    assert easy.told.all()
+    np.testing.assert_allclose(how_far(missing), easy.strays[0].numpy())

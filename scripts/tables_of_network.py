@@ -144,11 +144,13 @@ def our_weather() -> str:
 def our_expected() -> str:
     """The error that is told before a fill, beside the real one."""
     records = latest("default", "expected")
-    rows = [["missing", "method", "told", "real", "told is off by"]]
-    for (rate, method), own in records.groupby(["rate", "method"], sort=False):
+    rows = [["data", "method", "told", "real", "told is off by"]]
+    keys = ["data", "rate", "method"]
+    for (data, rate, method), own in records.groupby(keys, sort=False, dropna=False):
         off = own["told"].mean() / own["real"].mean() - 1
         told, real = (figure(own, name, ".2f") for name in ("told", "real"))
-        rows.append([f"{rate:.0%}", method, told, real, f"{off:+.1%}"])
+        what = data if pd.isna(rate) else f"{data}, {rate:.0%} missing"
+        rows.append([what, method, told, real, f"{off:+.1%}"])
     return markdown(rows, records)
 
 

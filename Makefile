@@ -25,7 +25,7 @@ test: $(VENV)/.ready-dev
 
 test-browser: $(VENV)/.ready-dev
 	@sh scripts/browser.sh $(BIN)
-	CDSA_BROWSER=need $(BIN)/python -m pytest -n 2 tests/test_page.py tests/test_report.py
+	CDSA_BROWSER=need $(BIN)/python -m pytest -n 2 -m browser tests/test_page.py tests/test_report.py
 
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m slow

@@ -10,6 +10,7 @@ from cdsa.cli.app import app
 from cdsa.serving.limits import Limits
 from server import running, table
 
+pytestmark = pytest.mark.browser
 WAIT = 30_000
 """Milliseconds that something may take on a busy machine."""
 expect.set_options(timeout=WAIT)

@@ -204,6 +204,7 @@ def test_the_script_can_be_read(tmp_path, story):
     subprocess.run(["node", "--check", str(tmp_path / "s.js")], check=True)
 
 
+@pytest.mark.browser
 def test_it_opens_from_disk_in_a_browser_without_a_network(tmp_path, browser):
     cube = network(steps=200)
     panel(cube).to_csv(tmp_path / "in.csv", index=False)

@@ -190,6 +190,24 @@ def test_what_is_not_learnt_to_be_looked_at_is_refused(name):
         make_method(name, ahead=3, known=["x"])
 
 
+def test_one_that_is_tied_to_its_stations_is_told_the_time_too(tmp_path):
+    cube = network(steps=96, stations=4)
+    filler = FcLstm().by_preset("small").fit(cube)
+    assert filler.network.frame.clocks == 2 and not filler.network.fits_any
+    later = cube.assign_coords(time=cube["time"] + np.timedelta64(7, "h"))
+    origins = np.array([60])
+    now, then = (filler.foresee(c, origins)[5].to_numpy() for c in (cube, later))
+    assert not np.allclose(now, then)
+    save_filler(filler, tmp_path / "net")
+    kept = load_filler(tmp_path / "net")
+    np.testing.assert_array_equal(kept.foresee(cube, origins)[5].to_numpy(), now)
+    # whoever is left, and in whatever order: each has its place, and who is gone was not seen
+    some, gone = cube.isel(location=[2, 0]), cube["location"].to_numpy()[[1, 3]]
+    silent = cube.where(~cube["location"].isin(gone))
+    told, same = (filler.foresee(c, origins)[5] for c in (some, silent))
+    np.testing.assert_array_equal(told, same.sel(location=some["location"]))
+
+
 def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):
     times = np.datetime64("2020-01-01") + np.arange(80).astype("timedelta64[h]")
     rng = np.random.default_rng(0)

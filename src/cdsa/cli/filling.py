@@ -286,7 +286,7 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
 
     with show.busy(f"loading {folder}"):
         filler = load_filler(folder, device=str(training.get("device", "auto")))
-    fits_any = filler.network is not None and filler.network.frame is not None
+    fits_any = filler.network is not None and filler.network.fits_any
     filler.axes.refuse(cube, stations=not fits_any)
     ahead = filler.network.ahead if filler.network else 0
     if steps > ahead:

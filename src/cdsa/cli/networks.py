@@ -86,7 +86,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     """The errors to expect of a kept network at stations that it was not trained on: told by hiding
     some of what they measured, and where they measured nothing by its own exam."""
     network = filler.network
-    if network is None or network.frame is None:
+    if network is None or network.frame is None or not network.fits_any:
         return []
     told = []
     strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()

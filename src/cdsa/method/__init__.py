@@ -163,7 +163,8 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="kriging",
-            summary="the best linear guess from other stations by a fitted variogram",
+            summary="the best linear guess from other stations by a fitted variogram; "
+            "kriging:linear by a straight one",
             module="cdsa.method.kriging:Kriging",
             needs=PLACES,
             stations=5,
@@ -268,7 +269,8 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="cdsa-paper",
-            summary="the paper's network: attention over time, location and measurement",
+            summary="the paper's network: attention over time, location and measurement; "
+            "cdsa-paper:joint, :independent, :shared for its other manners",
             module="cdsa.method.paper:CdsaPaper",
             task="fill",
             paper="Ma et al., 2019 (CDSA)",

@@ -37,6 +37,7 @@ class BritsConfig:
     """Widths of the network."""
 
     situated: ClassVar[bool] = False
+    fits_any: ClassVar[bool] = False
 
     hidden: int = 64
     """Channels of the state."""

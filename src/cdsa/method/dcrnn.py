@@ -10,15 +10,16 @@ Different from the paper: distances are great circles, not along roads, unless a
 cell that was not measured is told apart by a flag; the calendar is told as sines and cosines, to
 the decoder too; scheduled sampling fades in hundreds of lessons, not thousands; Adam is as it
 comes, its rate falls as a cosine instead of in steps, and the weights that are kept are a moving
-average. The paper does not fill. To fill, the window is read in both directions by such units, and
-every cell is told from the two states of its moment, along the graph once more; it learns from
-hidden cells as our own network does, whole stations in a quarter of the lessons among them.
+average. The paper does not fill. To fill, the window is read in both directions by such units, of
+fewer channels and one layer, which learn more in minutes; a cell that was not measured starts from
+the last value that was, in either direction, and every cell is told from the two states and the two
+values of its moment, along the graph once more. It learns from hidden cells as our own network
+does, whole stations in a quarter of the lessons among them.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, cast
 
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 from cdsa.method.graph import OnGraph
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
+from cdsa.models.recurrence import last_seen
 from cdsa.models.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
@@ -41,11 +43,14 @@ class DcrnnConfig(Sampled):
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = True
 
-    hidden: int = 64
-    """Channels of a location's state."""
+    hidden: int = 32
+    """Channels of a location's state; 64 of a forecaster, as published, unless it was set."""
 
-    layers: int = 2
+    layers: int = 1
+    """Of units; two of a forecaster, as published, unless it was set."""
+
     walks: int = 2
     """Steps of the longest walk."""
 
@@ -85,29 +90,32 @@ class DiffusionFiller(nn.Module):
         inputs = 2 * measurements + clocks
         self.walks_around = config.walks_around
         self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
-        self.tell = config.convolution(2 * config.hidden, measurements)
+        self.tell = config.convolution(2 * (config.hidden + measurements), measurements)
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         walks = self.walks_around(around, values)
-        steps = [
-            inputs_of(values[:, t], observed[:, t], around.clock[:, t])
-            for t in range(values.shape[1])
-        ]
-        before = self._read(self.forwards, steps, walks)
-        after = self._read(self.backwards, steps[::-1], walks).flip(1)
-        both = torch.cat([before, after], dim=-1)
+        last = last_seen(values, observed)
+        following = last_seen(values.flip(1), observed.flip(1)).flip(1)
+        before = self._read(self.forwards, last, observed, around.clock, walks)
+        turned = (part.flip(1) for part in (following, observed, around.clock))
+        after = self._read(self.backwards, *turned, walks).flip(1)
+        both = torch.cat([before, after, last, following], dim=-1)
         told: Tensor = self.tell(both.flatten(0, 1), walks)
         return cast(Tensor, told.unflatten(0, both.shape[:2]))
 
-    def _read(self, cell: GraphCell, steps: Sequence[Tensor], walks: Tensor) -> Tensor:
+    def _read(
+        self, cell: GraphCell, values: Tensor, seen: Tensor, clock: Tensor, walks: Tensor
+    ) -> Tensor:
         """The state after each step, (b, t, l, f)."""
-        state, told = cell.start(steps[0]), []
-        for x in steps:
-            out, state = cell(x, state, walks)
+        state, told = cell.start(values[:, 0]), []
+        for x, there, time in zip(values.unbind(1), seen.unbind(1), clock.unbind(1), strict=True):
+            out, state = cell(inputs_of(x, there, time), state, walks)
             told.append(out)
         return torch.stack(told, dim=1)
 
 
+PUBLISHED = DcrnnConfig(hidden=64, layers=2)
+"""The forecaster."""
 AHEAD_BATCH = 32
 """Windows per step of a forecaster, which are short."""
 
@@ -137,12 +145,18 @@ class Dcrnn(OnGraph):
     train: TrainConfig = field(default_factory=training)
 
     def foreseeing(self, steps: int) -> Self:
-        """The same for so many steps ahead, looking back on as many as published, or as many as are
-        foreseen, unless it was set."""
+        """The same for so many steps ahead, as wide as published and looking back on as many steps
+        as there, or as are foreseen, unless it was set."""
         past = PAST if self.steps == Dcrnn.steps else self.steps
+        model = PUBLISHED if self.model == DcrnnConfig() else self.model
         train = replace(self.train, batch=AHEAD_BATCH) if self.train == training() else self.train
         return replace(
-            self, horizon=steps, steps=max(steps, past), stride=self.stride or 1, train=train
+            self,
+            model=model,
+            horizon=steps,
+            steps=max(steps, past),
+            stride=self.stride or 1,
+            train=train,
         )
 
 

@@ -41,6 +41,7 @@ class DstGcnnConfig:
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = True
 
     channels: int = 48
     """Of a cell between layers."""

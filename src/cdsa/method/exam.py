@@ -152,7 +152,7 @@ class Exam:
             np.add.at(plenty, (part.measurement, part.gap), 1)
         for number in range(0 if self.network.ahead else CONTEXTS):
             lacking = plenty < PLENTY
-            lacking[:, NEVER] &= self.network.frame is not None  # others know no such places
+            lacking[:, NEVER] &= self.network.fits_any  # others know no such places
             if not lacking.any():
                 break
             for sheet in self._sheets(ends, np.random.default_rng([seed, 2, number])):
@@ -189,7 +189,7 @@ class Exam:
             told = network_then.answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
             gaps = gap_class(reach_lengths(missing))
-            gaps[:, lost] = NEVER if self.network.frame else gaps[:, lost]
+            gaps[:, lost] = NEVER if self.network.fits_any else gaps[:, lost]
             guess = within_bounds(from_components(told.isel(quantile=0), piece))
             sheets.append(_Sheet(guess, _ends(told, piece), piece, asked, shown, gaps))
         return sheets

@@ -6,8 +6,7 @@ measurements flattened, scheduled sampling as theirs.
 
 Different from there: a cell that was not measured is told apart by a flag; the share of true values
 fades in hundreds of lessons; LSTM without peepholes, no weight decay, and a higher rate that falls
-as a cosine. Beside our other forecasters it is told no calendar, for only networks that fit any
-stations are told where and when they are; there it knows the time of day.
+as a cosine; the calendar is told as sines and cosines, as to our other forecasters.
 
 Letters: b window of the batch, l location, f inputs of a location.
 """
@@ -27,7 +26,8 @@ from cdsa.train.loop import TrainConfig
 class FcLstmConfig(Sampled):
     """Widths of the network."""
 
-    situated: ClassVar[bool] = False
+    situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = False
 
     hidden: int = 256
     """Channels of the state of a layer."""
@@ -44,7 +44,7 @@ class FcLstmConfig(Sampled):
             lambda inputs: ConnectedCell(self, sizes, inputs),
             lambda around, like: like,
             sizes.measurements,
-            0,
+            clocks,
             horizon,
             self.fading,
         )
@@ -82,6 +82,7 @@ class FcLstm(Neural):
     """An encoder and a decoder that see all series at once."""
 
     name: ClassVar[str] = "fc-lstm"
+    KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
 
     model: FcLstmConfig = FcLstmConfig()
     train: TrainConfig = field(default_factory=training)

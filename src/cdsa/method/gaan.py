@@ -46,6 +46,7 @@ class GaanConfig(Sampled):
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = True
 
     hidden: int = 64
     """Channels of a location's state."""

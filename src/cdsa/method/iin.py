@@ -3,17 +3,19 @@
 Zhou & Huang, "Recover missing sensor data with iterative imputing network", AAAI workshops 2018.
 What is missing starts from a simple mean; then, round by round, recurrent layers read the completed
 window, and what is missing is set to what they tell. The guesses are variables that are improved in
-place, observed cells stay as they are. A cell is read beside its temporal term, the mean of the
-moments next to it, and its spatial term, the mean of the places near it.
+place, observed cells stay as they are. A cell has a temporal term, the mean of the moments next to
+it, and a spatial term, the mean of the places near it; both are read, and are part of what is told.
 
 Different from the paper: the rounds share their weights and are learnt together from hidden cells,
-by the error of the last one; the layers read every station by itself, in both directions, with the
-spatial term as all it hears of the others, so that they serve any number of stations; nearness is
-the graph of `graphs.py`, without coordinates all stations are near; the calendar, and which cells
-were measured, are told too. Cells are hidden as for our own network, whole stations in a quarter of
-the lessons among them, and the weights that are kept are a moving average.
+by the error of the last one; one layer, not several, reads in both directions, all series of a
+moment at once;
+nearness is the graph of `graphs.py`, without coordinates all stations are near, and what more each
+series says of another is learnt; how much the two terms count is learnt too. The calendar, and
+which cells were measured, are told. Cells are hidden as for our own network, whole stations in a
+quarter of the lessons among them, and the weights that are kept are a moving average.
 
-Letters: b window of the batch, t time, l and k locations, m measurement, f inputs of a cell.
+Letters: b window of the batch, t time, l and k locations, m measurement, s series,
+n term.
 """
 
 from dataclasses import dataclass, field, replace
@@ -34,11 +36,12 @@ class IinConfig:
     """Widths of the network."""
 
     situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = False
 
-    hidden: int = 48
+    hidden: int = 64
     """Channels of the state, in each direction."""
 
-    layers: int = 2
+    layers: int = 1
     rounds: int = 3
     """How often it guesses."""
 
@@ -46,41 +49,47 @@ class IinConfig:
         refuse_below_one(self, "hidden", "layers", "rounds")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
-        """The network for so many measurements."""
-        return IterativeNetwork(self, sizes.measurements, clocks)
+        """The network for windows of these sizes."""
+        return IterativeNetwork(self, sizes, clocks)
 
 
 class IterativeNetwork(nn.Module):
     """Fills windows: `forward(values, observed, around) -> guess`, (b, t, l, m)."""
 
-    def __init__(self, config: IinConfig, measurements: int, clocks: int) -> None:
+    def __init__(self, config: IinConfig, sizes: Sizes, clocks: int) -> None:
         super().__init__()
         self.rounds = config.rounds
+        series = sizes.locations * sizes.measurements
         self.read = nn.LSTM(
-            4 * measurements + clocks,
+            4 * series + clocks,
             config.hidden,
             config.layers,
             batch_first=True,
             bidirectional=True,
         )
-        self.tell = nn.Linear(2 * config.hidden, measurements)
+        self.tell = nn.Linear(2 * config.hidden, series)
+        self.others = nn.Parameter(torch.zeros(series, series))
+        """What each series says of another, beside the places near it."""
+        self.shares = nn.Parameter(torch.full((2, series), 0.5))
+        """How much the temporal and the spatial term of a series count."""
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         seen, near = observed.to(values.dtype), nearness(values, around)
-        clock = around.clock.unsqueeze(2).expand(-1, -1, values.shape[2], -1)
         guess = window_mean(values, seen).expand_as(values)
         for _ in range(self.rounds):
             whole = torch.where(observed, values, guess)
-            beside = einsum("lk, btkm -> btlm", near, whole)
-            cells = torch.cat([whole, seen, next_to(whole), beside, clock], dim=-1)
-            guess = self._told(cells)
+            beside = einsum("lk, btkm -> btlm", near, whole).flatten(2)
+            beside = beside + nn.functional.linear(whole.flatten(2), without_itself(self.others))
+            terms = torch.stack([next_to(whole).flatten(2), beside])  # (2, b, t, s)
+            read = [whole.flatten(2), seen.flatten(2), *terms, around.clock]
+            told = self.tell(self.read(torch.cat(read, dim=-1))[0])
+            guess = (told + einsum("nbts, ns -> bts", terms, self.shares)).view_as(values)
         return guess
 
-    def _told(self, cells: Tensor) -> Tensor:
-        """What is told of cells (b, t, l, f), station by station: (b, t, l, m)."""
-        rows = einsum("btlf -> bltf", cells)
-        told = self.tell(self.read(rows.flatten(0, 1))[0]).unflatten(0, rows.shape[:2])
-        return einsum("bltm -> btlm", told)
+
+def without_itself(weight: Tensor) -> Tensor:
+    """Weights of series (s, s) by which none is told from itself."""
+    return weight * (1 - torch.eye(len(weight), dtype=weight.dtype, device=weight.device))
 
 
 def nearness(values: Tensor, around: Surroundings) -> Tensor:
@@ -91,7 +100,7 @@ def nearness(values: Tensor, around: Surroundings) -> Tensor:
     graph = values.new_ones(stations, stations)
     if apart is not None:
         graph = graph_of(apart.to(values), around.width)
-    others = graph * (1 - torch.eye(stations, dtype=graph.dtype, device=graph.device))
+    others = without_itself(graph)
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 
 
@@ -110,7 +119,7 @@ def training() -> TrainConfig:
     """How it is trained."""
     return TrainConfig(
         minutes=5,
-        batch=6,
+        batch=16,
         rate=2e-3,
         learn_from="hidden",
         hide="natural",

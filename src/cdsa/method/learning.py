@@ -86,6 +86,7 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         device=device,
         place=place,
         frame=frame,
+        fits_any=method.model.fits_any,
         known=method.known if ahead else (),
     )
     errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)

@@ -45,6 +45,7 @@ class MtsiConfig:
     """Widths of both networks, and how they are trained and searched."""
 
     situated: ClassVar[bool] = False
+    fits_any: ClassVar[bool] = False
 
     hidden: int = 96
     """Channels of the state."""

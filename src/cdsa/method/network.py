@@ -61,7 +61,11 @@ class Network:
     """Errors on the validation cells, one record per measurement."""
 
     frame: Frame | None = None
-    """What places a cube, for a network that fits any number of stations."""
+    """What places a cube, for a network that is told where and when its cells are."""
+
+    fits_any: bool = False
+    """Whether it serves any stations, which it is placed for; others know those they were trained
+    on, in their order."""
 
     known: tuple[str, ...] = ()
     """Measurements that are known in advance when it foresees."""
@@ -86,7 +90,7 @@ class Network:
 
     def placed(self, cube: xr.DataArray) -> "Network":
         """The same network for the stations of this cube."""
-        if self.frame is None:
+        if self.frame is None or not self.fits_any:
             return self
         if not self.frame.needs(cube):
             cube = cube.isel(time=slice(0, 1))
@@ -153,7 +157,7 @@ class Network:
 
     def own(self, cube: xr.DataArray) -> xr.DataArray:
         """The cube as the network wants it: of the stations it was trained on, or of any."""
-        if self.frame is None:
+        if not self.fits_any:
             return cube.reindex(location=self.locations, measurement=self.measurements)
         there = cube["measurement"].to_numpy()
         known = cube.sel(measurement=[name for name in self.measurements if name in there])
@@ -161,14 +165,14 @@ class Network:
 
     def forgetting(self, names: NDArray[np.str_]) -> "Network":
         """The same with nothing known of the stations of these names."""
-        if self.frame is None or not len(names):
+        if self.frame is None or not self.fits_any or not len(names):
             return self
         return replace(self, frame=self.frame.forgetting(names))
 
     def never_measured(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Stations of a cube that the network was placed for of which nothing is known but where
         they are, (l,)."""
-        if self.frame is None:
+        if self.frame is None or not self.fits_any:
             return np.zeros(cube.sizes["location"], dtype=bool)
         measured = self.frame.locations[self.frame.measured]
         silent: NDArray[np.bool_] = ~cube["location"].isin(measured).to_numpy()
@@ -210,7 +214,7 @@ class Network:
     def _at_once(self, windows: Windows) -> int:
         """Windows that fit into memory together."""
         cells = windows.steps.shape[1] * windows.values[0].numel()
-        if self.frame is not None:  # every cell is weighed against all stations
+        if self.fits_any:  # every cell is weighed against all stations
             cells *= max(1, windows.values.shape[1] // FEW_STATIONS)
         return max(1, CELLS_AT_ONCE // cells)
 
@@ -230,7 +234,7 @@ class Network:
         """The windows that a cube is filled by, which is as the network wants it."""
         there = own.sizes["time"]
         # a network that fits any size needs no empty steps behind a short cube
-        short = self.frame is not None and not self.ahead
+        short = self.fits_any and not self.ahead
         length = min(self.length, there) if short else self.length
         return self._cut(own, self._starts(there, length), length)
 

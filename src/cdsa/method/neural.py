@@ -44,7 +44,11 @@ class ModelConfig(Protocol):
     """Settings of a network that can build it."""
 
     situated: ClassVar[bool]
-    """Whether the network is told where and when its cells are, and so fits any stations."""
+    """Whether the network is told where and when its cells are."""
+
+    fits_any: ClassVar[bool]
+    """Whether its weights serve any stations, not only those it was trained on; one that does is
+    told where and when they are."""
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees. `clocks`
@@ -180,7 +184,7 @@ class NeuralFiller(Guard):
             return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
         network = self.network.placed(cube)
         silent = network.never_measured(cube)
-        if network.frame is not None:
+        if network.fits_any:
             refuse_too_many(int((~silent).sum()))
         if silent.sum() > PLACES_AT_ONCE:
             return self._in_groups(cube, levels, silent)

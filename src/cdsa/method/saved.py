@@ -176,6 +176,7 @@ def _filler(
         place=Place(**document["training"]),
         errors=tuple(document["errors"]),
         frame=frame,
+        fits_any=method.model.fits_any,
         known=method.known if window["ahead"] else (),
         calibration=_calibration(tensors, document["calibration"]),
     )

@@ -71,6 +71,7 @@ class CdsaConfig(AttentionConfig):
             )
 
     situated: ClassVar[bool] = False
+    fits_any: ClassVar[bool] = False
 
     def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees."""

@@ -44,6 +44,7 @@ class GeographicConfig:
     """Widths of the default network."""
 
     situated: ClassVar[bool] = True
+    fits_any: ClassVar[bool] = True
     """It is told where and when its cells are."""
 
     channels: int = 48

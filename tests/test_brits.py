@@ -7,7 +7,7 @@ import torch
 
 from cdsa.method.brits import BritsConfig, Direction
 from cdsa.models.axes import Sizes
-from cdsa.models.recurrence import steps_since
+from cdsa.models.recurrence import last_seen, steps_since
 from cdsa.train.hiding import Task, random_source
 from cdsa.train.loop import TrainConfig, lesson_loss
 from cdsa.windows import Window
@@ -16,6 +16,12 @@ from cdsa.windows import Window
 def test_steps_since_a_series_was_last_seen():
     seen = torch.tensor([1.0, 0, 0, 1, 1, 0])[None, :, None]
     assert steps_since(seen).flatten().tolist() == [0, 1, 2, 3, 1, 1]
+
+
+def test_the_last_value_that_was_seen():
+    seen = torch.tensor([False, True, False, True, False])[None, :, None, None]
+    values = torch.tensor([9.0, 2, 9, 4, 9])[None, :, None, None]
+    assert last_seen(values, seen).flatten().tolist() == [0, 2, 2, 4, 4]
 
 
 def test_a_series_is_never_told_from_itself():

@@ -132,6 +132,39 @@ def test_terms_of_time_and_space():
     assert near[0, 1] == 1 and near[2].sum() == 0
 
 
+def test_terms_are_part_of_what_is_told_and_none_is_told_from_itself():
+    model = IinConfig(hidden=4, rounds=1).build(SIZES, 0, 0)
+    with torch.no_grad():
+        for part in (*model.read.parameters(), *model.tell.parameters()):
+            part.zero_()
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    beside = (values.sum(dim=2, keepdim=True) - values) / 2
+    told = model(values, seen, around())
+    torch.testing.assert_close(told, (next_to(values) + beside) / 2)
+    with torch.no_grad():  # what more the series say of each other
+        model.others.fill_(0.25)
+    more = values.sum(dim=(2, 3), keepdim=True) - values
+    torch.testing.assert_close(model(values, seen, around()) - told, more / 8)
+
+
+def test_what_diffuses_to_fill_starts_from_the_last_value_on_either_side():
+    torch.manual_seed(0)
+    model = DcrnnConfig(hidden=4, walks=1).build(SIZES, 0, 0)
+    apart = around(1e3 * (1 - torch.eye(3)))._replace(width=1.0)  # nobody is near
+    with torch.no_grad():  # of all that a cell is told from, the two values
+        model.tell.mix.weight.zero_()
+        model.tell.mix.bias.zero_()
+        for m in range(2):
+            model.tell.mix.weight[m, [8 + m, 10 + m]] = 0.5
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    seen[:, 2:4] = False
+    told = model(torch.where(seen, values, 0.0), seen, apart)
+    middle = (values[:, 1] + values[:, 4]) / 2
+    torch.testing.assert_close(told[:, 2], middle)
+    torch.testing.assert_close(told[:, 3], middle)
+    torch.testing.assert_close(told[:, 1], values[:, 1])
+
+
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_guesses_are_read_again(rounds):
     torch.manual_seed(0)

@@ -274,6 +274,9 @@ def test_a_silent_station_keeps_its_place_in_the_graph():
 def test_what_was_set_is_kept_when_it_is_to_foresee():
     assert Dcrnn().foreseeing(12).steps == 12 and Dcrnn(steps=48).foreseeing(12).steps == 48
     assert Dcrnn(stride=6).foreseeing(3).stride == 6
+    ahead = Dcrnn().foreseeing(12).model
+    assert (ahead.hidden, ahead.layers) == (64, 2) != (Dcrnn().model.hidden, Dcrnn().model.layers)
+    assert Dcrnn(model=DcrnnConfig(hidden=16)).foreseeing(12).model.hidden == 16
 
 
 def test_a_graph_of_other_stations_is_refused():

@@ -95,11 +95,11 @@ class DiffusionFiller(nn.Module):
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         walks = self.walks_around(around, values)
         last = last_seen(values, observed)
-        following = last_seen(values.flip(1), observed.flip(1)).flip(1)
+        values, turned, clock = values.flip(1), observed.flip(1), around.clock.flip(1)
+        following = last_seen(values, turned)
         before = self._read(self.forwards, last, observed, around.clock, walks)
-        turned = (part.flip(1) for part in (following, observed, around.clock))
-        after = self._read(self.backwards, *turned, walks).flip(1)
-        both = torch.cat([before, after, last, following], dim=-1)
+        after = self._read(self.backwards, following, turned, clock, walks)
+        both = torch.cat([before, after.flip(1), last, following.flip(1)], dim=-1)
         told: Tensor = self.tell(both.flatten(0, 1), walks)
         return cast(Tensor, told.unflatten(0, both.shape[:2]))
 

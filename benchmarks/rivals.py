@@ -30,9 +30,9 @@ from cdsa.results import Value, append_results, provenance
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),
     "9000x11x11": (9_000, 11, 11),
-    "2016x100x1": (2_016, 100, 1),
+    "2016x207x1": (2_016, 207, 1),
 }
-"""As large as KDD-2015's PM2.5 and as KDD-2018, and many stations."""
+"""As large as KDD-2015's PM2.5, as KDD-2018, and as a week of METR-LA."""
 TASKS = ("fill", "forecast")
 MOST_MIB = 3 * 1024
 MINUTES, AHEAD = 0.1, 12

@@ -9,7 +9,7 @@ published.
 Different from the paper: distances are great circles, not along roads, unless a graph is given; a
 cell that was not measured is told apart by a flag; the calendar is told as sines and cosines, to
 the decoder too; scheduled sampling fades in hundreds of lessons, not thousands; Adam is as it
-comes, its rate falls as a cosine instead of in steps, and the weights that are kept are a moving
+comes, its rate is lower and falls as a cosine instead of in steps, and the weights that are kept are a moving
 average. The paper does not fill. To fill, the window is read in both directions by such units, of
 fewer channels and one layer, which learn more in minutes; a cell that was not measured starts from
 the last value that was, in either direction, and every cell is told from the two states and the two
@@ -125,7 +125,7 @@ def training() -> TrainConfig:
     return TrainConfig(
         minutes=5,
         batch=8,
-        rate=1e-2,
+        rate=3e-3,
         schedule="cosine",
         learn_from="hidden",
         hide="natural",

@@ -24,6 +24,14 @@ def latest(name: str, what: str | None = None) -> pd.DataFrame:
     return records[records["when"] == records["when"].max()]
 
 
+def every(name: str, keys: list[str]) -> pd.DataFrame:
+    """The last record of each kind in a results file that is added to piece by piece."""
+    path = ROOT / "results" / f"{name}.jsonl"
+    if not path.exists():
+        raise NotMeasuredError(name)
+    return pd.DataFrame(read_results(path)).drop_duplicates(keys, keep="last")
+
+
 def measured(data: str, **wanted: object) -> pd.DataFrame:
     """Records of the paper's tables on a data set, the last of each; no quick ones."""
     records = pd.DataFrame(read_results(ROOT / "results" / "paper.jsonl"))

@@ -154,6 +154,18 @@ def our_expected() -> str:
     return markdown(rows, records)
 
 
+def our_search() -> str:
+    """What the search of mtsi leaves of what it sees."""
+    records = latest("default", "search")
+    rows = [["PM2.5, mtsi", "MAE of what is seen", "of what was hidden", "mean of the station"]]
+    rows += [
+        [f"search of {r.search:.0f} steps", f"{r.seen:.1f}", f"{r.hidden:.1f}",
+         f"{r.hidden_mean:.1f}"]
+        for r in records.itertuples()
+    ]  # fmt: skip
+    return markdown(rows, records)
+
+
 def our_reasons() -> str:
     """What deleting the cells named first does to a value."""
     path = ROOT / "results" / "reasons.jsonl"
@@ -181,6 +193,7 @@ TABLES = {
         our_stations,
         our_weather,
         our_expected,
+        our_search,
         our_reasons,
     )
 }

@@ -1,6 +1,6 @@
 """Tables of what the default network and the page's server cost."""
 
-from measured import latest, markdown
+from measured import every, latest, markdown, origin_of
 
 
 def our_step() -> str:
@@ -55,6 +55,20 @@ def our_race() -> str:
     return markdown(rows, records)
 
 
+def our_rivals() -> str:
+    """Memory and time of every method on tables as large as the paper's."""
+    records = every("rivals", ["method", "shape", "task"])
+    shapes = list(records["shape"].unique())
+    heads = (f"{shape.replace('x', ' x ')}, {what}" for shape in shapes for what in ("MiB", "s"))
+    rows = [["method", "task", *heads]]
+    for (name, task), own in records.groupby(["method", "task"], sort=False):
+        found = own.set_index("shape").reindex(shapes)
+        cells = zip(found["mib"], found["seconds"], strict=True)
+        told = (f"{x:,.0f}" if x == x else "-" for pair in cells for x in pair)
+        rows.append([str(name), str(task), *told])
+    return markdown(rows, origin_of(records, "python benchmarks/rivals.py"))
+
+
 def our_server() -> str:
     """The page's server under load."""
     records = latest("serving")
@@ -79,5 +93,5 @@ def our_server() -> str:
 
 TABLES = {
     table.__name__: table
-    for table in (our_step, our_parts, our_fill, our_memory, our_race, our_server)
+    for table in (our_step, our_parts, our_fill, our_memory, our_race, our_rivals, our_server)
 }

@@ -135,12 +135,13 @@ def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():
     x = torch.randn(2, 3, 5)
     far = x.clone()
     far[:, 2] += 10
-    gates = look.gates(x, neighbours)
+    *_, nearby, own, beside, _ = look.project(x).split(look.sizes, dim=-1)
+    gates = look.gates(nearby, own, beside, neighbours)
     assert gates.shape == (2, 3, 2) and ((gates > 0) & (gates < 1)).all()
     told, changed = look(x, neighbours), look(far, neighbours)
     assert torch.equal(told[:, 0], changed[:, 0]) and not torch.allclose(told[:, 1], changed[:, 1])
     with torch.no_grad():  # with its gates closed, a location hears of nobody
-        look.gate.bias.fill_(-100.0)
+        look.project.bias[sum(look.sizes[:4]) :][:2] = -100.0
     torch.testing.assert_close(look(x, neighbours)[:, 1], look(far, neighbours)[:, 1])
 
 

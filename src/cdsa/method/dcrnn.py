@@ -9,12 +9,12 @@ published.
 Different from the paper: distances are great circles, not along roads, unless a graph is given; a
 cell that was not measured is told apart by a flag; the calendar is told as sines and cosines, to
 the decoder too; scheduled sampling fades in hundreds of lessons, not thousands; Adam is as it
-comes, its rate is lower and falls as a cosine instead of in steps, and the weights that are kept are a moving
-average. The paper does not fill. To fill, the window is read in both directions by such units, of
-fewer channels and one layer, which learn more in minutes; a cell that was not measured starts from
-the last value that was, in either direction, and every cell is told from the two states and the two
-values of its moment, along the graph once more. It learns from hidden cells as our own network
-does, whole stations in a quarter of the lessons among them.
+comes, its rate is lower and falls as a cosine instead of in steps, and the weights that are kept
+are a moving average. The paper does not fill. To fill, the window is read in both directions by
+such units, of fewer channels and one layer, which learn more in minutes; a cell that was not
+measured starts from the last value that was, in either direction, and every cell is told from the
+two states and the two values of its moment, along the graph once more. It learns from hidden cells
+as our own network does, whole stations in a quarter of the lessons among them.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.

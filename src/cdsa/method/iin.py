@@ -8,14 +8,12 @@ it, and a spatial term, the mean of the places near it; both are read, and are p
 
 Different from the paper: the rounds share their weights and are learnt together from hidden cells,
 by the error of the last one; one layer, not several, reads in both directions, all series of a
-moment at once;
-nearness is the graph of `graphs.py`, without coordinates all stations are near, and what more each
-series says of another is learnt; how much the two terms count is learnt too. The calendar, and
-which cells were measured, are told. Cells are hidden as for our own network, whole stations in a
-quarter of the lessons among them, and the weights that are kept are a moving average.
+moment at once; nearness is the graph of `graphs.py`, without coordinates all stations are near, and
+what more each series says of another is learnt; how much the two terms count is learnt too. The
+calendar, and which cells were measured, are told. Cells are hidden as for our own network, whole
+stations in a quarter of the lessons among them, and the weights that are kept are a moving average.
 
-Letters: b window of the batch, t time, l and k locations, m measurement, s series,
-n term.
+Letters: b window of the batch, t time, l and k locations, m measurement, s series, n term.
 """
 
 from dataclasses import dataclass, field, replace

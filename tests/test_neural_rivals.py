@@ -49,7 +49,7 @@ def test_every_weight_learns(name):
     ahead = 0 if "fill" in REGISTRY[name].task else 4
     method = make_method(f"{name}@small", ahead=ahead)[1]
     if name == "mtsi":  # a round of both networks, one after the other
-        method = replace(method, model=replace(method.model, following=1, critics=1))
+        method = replace(method, model=replace(method.model, alone=1, critics=1))
     cube = network(steps=60, stations=4)
     learnt = method.fit(cube).network
     sizes = Sizes(learnt.length, len(learnt.locations), len(learnt.measurements))
@@ -61,7 +61,7 @@ def test_every_weight_learns(name):
 
 def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off():
     torch.manual_seed(0)
-    config = MtsiConfig(hidden=4, noise=3, following=1, critics=2, search=2, cut=0.05)
+    config = MtsiConfig(hidden=4, noise=3, alone=1, critics=2, search=2, cut=0.05)
     model = config.build(SIZES, 0, 0)
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     learning = []
@@ -81,7 +81,7 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
 
 def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     method = Mtsi().by_preset("small")
-    model = replace(method.model, following=7, cut=0.05)
+    model = replace(method.model, alone=7, cut=0.05)
     train = replace(method.train, epochs=3, validate_every=2)
     learnt = replace(method, model=model, train=train).fit(network(steps=90)).network
     assert learnt.place.best_step > 7 and learnt.model.judged
@@ -202,7 +202,7 @@ def together(steps=600):
         (Iin(model=IinConfig(hidden=16, layers=1, rounds=2)), 25, 1e-2),
         (Dcrnn(model=DcrnnConfig(hidden=16, layers=1, walks=1)), 25, 1e-2),
         pytest.param(
-            Mtsi(model=MtsiConfig(hidden=64, noise=48, following=150, critics=1, search=40)),
+            Mtsi(model=MtsiConfig(hidden=64, noise=48, alone=150, critics=1, search=40)),
             30,
             5e-3,
             marks=pytest.mark.slow,

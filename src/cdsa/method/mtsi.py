@@ -4,22 +4,26 @@ looks most like what was observed.
 Luo, Cai, Zhang, Xu & Yuan, "Multivariate time series imputation with generative adversarial
 networks", NeurIPS 2018. The units of generator and critic (GRUI) let their state decay the longer
 nothing was seen. Both are trained against each other by the Wasserstein distance, the critic's
-weights cut off; the generator first learns for a while to follow true windows, step by step. To
-fill, noise is searched for each window from which the generator makes what was observed (a masked
-squared error) and what the critic takes for true.
+weights cut off; the generator first learns for a while alone, by a squared error. To fill, noise is
+searched for each window from which the generator makes what was observed (a masked squared error)
+and what the critic takes for true.
 
 As there, the generator's state decays by the gaps of the window it is to make, Adam forgets
 gradients fast (0.5), and what is kept is a network whose critic has begun.
 
-Different from the paper and its authors' code: the generator goes on following true windows while
-it has a critic, whose opinion counts for little (`trust`, there 1 for the generator and 0.15 in the
-search), for in minutes it else makes none that are alike, though so it learns little of its noise;
-noise sets its first state beside its first input; neither batch norm nor dropout; the critic is cut
-off at 0.1, not 0.99; the search takes 60 long steps, not 400 short ones. Generated windows are
-shown to the critic with the gaps of true ones, for the gaps alone would tell them apart; every
-window starts the search from the same noise, so that its guess does not depend on which others it
-is filled with. Series are stations times measurements, flattened. To forecast, the steps ahead are
-filled like any gap; while it learns, the generator goes through them without following.
+Different from the paper and its authors' code: the generator learns to make true windows from the
+noise that a search finds for them, by the slope through its first, long step (Bond-Taylor &
+Willcocks, "Gradient origin networks", ICLR 2021), of which a part of what was observed is kept; it
+goes on with that while it has a critic, whose opinion of windows from chance noise counts for
+little (`trust`, there 1 for the generator and 0.15 in the search). There it learns to tell the next
+step of a window and then from its critic alone, by which in minutes no noise came to make a window
+like those observed. The critic has one lesson for each of the generator; noise sets the first state
+and is read at every step, not at the first alone; neither batch norm nor dropout; the critic is cut
+off at 0.1, not 0.99; the search takes one long and 60 shorter steps, not 400, and starts from
+nothing, so that the guess for a window does not depend on which others it is filled with. Generated
+windows are shown to the critic with the gaps of true ones, for the gaps alone would tell them
+apart. Series are stations times measurements, flattened. To forecast, the steps ahead are filled
+like any gap; while it learns they are hidden from the search.
 
 Letters: b window of the batch, t time, s series, h hidden channels, z noise.
 """
@@ -36,8 +40,10 @@ from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.recurrence import steps_since
 from cdsa.train.loop import TrainConfig
 
-NOISE, LESSON = 5, 733
-"""What the dice of the search, and of lessons, are cast from."""
+LESSON = 733
+"""Beside the number of the lesson, what its dice are cast from."""
+KEPT = 0.2
+"""Share of what is shown that a search does not see while the generator learns from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,25 +59,30 @@ class MtsiConfig:
     noise: int = 128
     """Numbers that a window is made from."""
 
-    following: int = 400
-    """Lessons in which the generator learns to follow true windows, before it has a critic."""
+    alone: int = 400
+    """Lessons of the generator before it has a critic."""
 
-    critics: int = 5
+    critics: int = 1
     """Lessons of the critic for each of the generator."""
 
     cut: float = 0.1
     """The critic's largest weight."""
 
+    reach: float = 100.0
+    """Length of the first step of the search for the noise of a window, beside its slope."""
+
     search: int = 60
-    """Steps of the search for the noise of a window."""
+    """Steps of the search after the first."""
 
     search_rate: float = 0.1
-    trust: float = 0.02
+    """Length of these steps, as Adam takes them."""
+
+    trust: float = 0.002
     """Weight of the critic's opinion, for the generator and in the search."""
 
     def __post_init__(self) -> None:
         refuse_below_one(self, "hidden", "noise", "critics", "search")
-        for name in ("following", "cut", "search_rate", "trust"):
+        for name in ("alone", "cut", "reach", "search_rate", "trust"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, but found {getattr(self, name):g}")
 
@@ -81,11 +92,12 @@ class MtsiConfig:
 
 
 class DecayingUnit(nn.Module):
-    """Gated recurrent units whose state decays with the steps since anything was seen (GRUI)."""
+    """Gated recurrent units whose state decays with the steps since anything was seen (GRUI); they
+    read the series, and so many numbers more."""
 
-    def __init__(self, series: int, hidden: int) -> None:
+    def __init__(self, series: int, hidden: int, more: int = 0) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(series, hidden)
+        self.cell = nn.GRUCell(series + more, hidden)
         self.decay = nn.Linear(series, hidden)
 
     def stays(self, since: Tensor) -> Tensor:
@@ -105,21 +117,15 @@ class Generator(nn.Module):
         super().__init__()
         self.first = nn.Linear(config.noise, series)
         self.state = nn.Linear(config.noise, config.hidden)
-        self.unit = DecayingUnit(series, config.hidden)
+        self.unit = DecayingUnit(series, config.hidden, more=config.noise)
         self.tell = nn.Linear(config.hidden, series)
 
     def forward(self, noise: Tensor, since: Tensor) -> Tensor:
-        return self.follow(noise, since, torch.zeros_like(since), torch.zeros_like(since).bool())
-
-    def follow(self, noise: Tensor, since: Tensor, values: Tensor, shown: Tensor) -> Tensor:
-        """The same with every step made from the true one before, where that is shown."""
         x, h, told = self.first(noise), self.state(noise).tanh(), []
-        stays = self.unit.stays(since)  # (b, t, h)
-        for t in range(values.shape[1]):
-            h = self.unit(x, stays[:, t], h)
+        for stays in self.unit.stays(since).unbind(1):
+            h = self.unit(torch.cat([x, noise], dim=-1), stays, h)
             x = self.tell(h)
             told.append(x)
-            x = torch.where(shown[:, t], values[:, t], x)
         return torch.stack(told, dim=1)
 
 
@@ -155,52 +161,56 @@ class AdversarialNetwork(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
-        noise = self._noise(1, NOISE).to(values).repeat(len(values), 1).requires_grad_()
-        optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
-        count = seen.sum(dim=(1, 2)).clamp(min=1)
-        everywhere, since = torch.ones_like(seen[:1]), steps_since(seen)
+        since, everywhere = steps_since(seen), torch.ones_like(seen[:1])
         with torch.enable_grad():
+            noise = self.found(x, seen, since).detach().requires_grad_()
+            optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
             for _ in range(self.config.search):
                 made = self.generator(noise, since)
-                off = (((made - x) ** 2) * seen).sum(dim=(1, 2)) / count
-                loss = off.sum() - self.config.trust * self.critic(made, everywhere).sum()
+                opinion = self.critic(made, everywhere).sum()
+                loss = _off(made, x, seen).sum() - self.config.trust * opinion
                 optimiser.zero_grad()
                 loss.backward(inputs=[noise])
                 optimiser.step()
         with torch.no_grad():
             return cast(Tensor, self.generator(noise, since)).view_as(values)
 
+    def found(self, x: Tensor, seen: Tensor, since: Tensor) -> Tensor:
+        """Where the first step of the search comes to, (b, z): from nothing, along the slope of the
+        error on what is seen. The generator can learn from it."""
+        noise = x.new_zeros(len(x), self.config.noise).requires_grad_()
+        off = _off(self.generator(noise, since), x, seen)
+        (slope,) = torch.autograd.grad(off.sum(), [noise], create_graph=self.training)
+        return noise - self.config.reach * slope
+
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
-        not shown, the generator goes through without following."""
-        x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
-        number = int(self.lessons)
+        not shown, the search does not see."""
+        x = values.flatten(2)
+        seen, there = (part.flatten(2).to(values.dtype) for part in (observed, shown))
+        dice = torch.Generator().manual_seed(LESSON + int(self.lessons))
+        chance = torch.randn(len(x), self.config.noise, generator=dice).to(values)
+        since, judged = steps_since(there), int(self.lessons) - self.config.alone
         self.lessons += 1
-        noise = self._noise(len(x), LESSON + number).to(values)
-        since = steps_since(shown.flatten(2).to(values.dtype))
-        alone = self.config.following - number
-        if alone <= 0 and -alone % (self.config.critics + 1) < self.config.critics:
+        if judged >= 0 and judged % (self.config.critics + 1) < self.config.critics:
             with torch.no_grad():
-                made = self.generator(noise, since)
+                made = self.generator(chance, since)
             false, true = self.critic(torch.cat([made, x]), torch.cat([seen, seen])).chunk(2)
             return cast(Tensor, false.mean() - true.mean())
-        off = (self.generator.follow(noise, since, x, shown.flatten(2)) - x) ** 2
-        loss = (off * seen).sum() / seen.sum().clamp(min=1)
-        if alone <= 0:
+        told = (torch.rand(x.shape, generator=dice) >= KEPT).to(there)
+        made = self.generator(self.found(x, there * told, since), since)
+        loss = (((made - x) ** 2) * seen).sum() / seen.sum().clamp(min=1)
+        if judged >= 0:
             self.critic.requires_grad_(False)
-            made = self.generator(noise, since)
-            loss = loss - self.config.trust * self.critic(made, seen).mean()
+            opinion = self.critic(self.generator(chance, since), seen).mean()
+            loss = loss - self.config.trust * opinion
             self.critic.requires_grad_(True)
         return loss
-
-    def _noise(self, windows: int, seed: int) -> Tensor:
-        dice = torch.Generator().manual_seed(seed)
-        return torch.randn(windows, self.config.noise, generator=dice)
 
     @property
     def judged(self) -> bool:
         """Whether the critic has begun: see `Adversarial`."""
-        return int(self.lessons) > self.config.following
+        return int(self.lessons) > self.config.alone
 
     @torch.no_grad()
     def bound(self) -> None:
@@ -209,12 +219,18 @@ class AdversarialNetwork(nn.Module):
             part.clamp_(-self.config.cut, self.config.cut)
 
 
+def _off(made: Tensor, x: Tensor, seen: Tensor) -> Tensor:
+    """The mean squared error on what is seen of each window, (b,)."""
+    squares = ((made - x) ** 2) * seen
+    return squares.sum(dim=(1, 2)) / seen.sum(dim=(1, 2)).clamp(min=1)
+
+
 def training() -> TrainConfig:
     """How it is trained; looks at the validation cells search noise, which takes long."""
     return TrainConfig(
         minutes=5,
         batch=32,
-        rate=1e-3,
+        rate=2e-3,
         first_moment=0.5,
         schedule="constant",
         learn_from="visible",
@@ -234,7 +250,7 @@ class Mtsi(Neural):
 
 Mtsi.PRESETS = {
     "small": Mtsi(
-        model=MtsiConfig(hidden=8, noise=8, following=5, critics=2, search=5),
+        model=MtsiConfig(hidden=8, noise=8, alone=5, critics=2, search=5),
         train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
         steps=12,
         stride=6,

@@ -1,9 +1,8 @@
-"""Networks where no table of the paper looks: beside simple methods on the same cells.
+"""The default network where no table of the paper looks: beside simple methods on the same cells.
 
     python benchmarks/accuracy.py stations   whole stations hidden: beside idw and kriging
     python benchmarks/accuracy.py weather    temperature and humidity, bursts and single cells
     python benchmarks/accuracy.py expected   the error that is told before a fill, and the real one
-    python benchmarks/accuracy.py search     what mtsi's search leaves of what it sees on PM2.5
 
 Needs data sets in the folder CDSA_DATA. With --record FILE the records are added to a results file.
 """
@@ -27,7 +26,6 @@ from cdsa.experiments.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_t
 from cdsa.masks import Bursts
 from cdsa.method import make_method
 from cdsa.method.default import Cdsa, training
-from cdsa.method.mtsi import Mtsi
 from cdsa.method.nearby import Idw
 from cdsa.metrics import measure
 from cdsa.models.kriging import Kriging
@@ -37,8 +35,6 @@ from cdsa.scoring import score
 from cdsa.splits import stretches
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
-SEARCHED, SEARCHES = 1_440, (60, 400)
-"""Hours that are filled, and steps of the search for a window's noise."""
 Records = list[dict[str, Value]]
 SLOPES, NOISES, OWNS = (
     (0.02, 0.05, 0.1, 0.2, 0.4, 0.8),
@@ -191,40 +187,7 @@ def expected(given: argparse.Namespace) -> Records:
     return found
 
 
-def search(given: argparse.Namespace) -> Records:
-    """How far the windows that mtsi makes are from what it sees, and from what was hidden."""
-    air = open_dataset("kdd2015-pm25")
-    trial = kdd2015_pm25(air.cube, air.beside[REMOVED], "in-sample")
-    cube, truth = trial.test[:SEARCHED], trial.truth[:SEARCHED].to_numpy()
-    seen, hidden = cube.notnull().to_numpy(), trial.asked[ALL][:SEARCHED].to_numpy()
-    usual = make_method("mean")[1].fit(trial.train).fill(cube).to_numpy()
-    found: Records = []
-    for seed in given.seeds:
-        method = Mtsi(seed=seed, stride=1)
-        network = replace(method, train=replace(method.train, minutes=given.minutes, patience=0))
-        learnt = network.fit(trial.train).network
-        if learnt is None:
-            raise SystemExit("there was nothing to learn from")
-        for steps in SEARCHES:
-            learnt.model.config = replace(method.model, search=steps)
-            off = np.abs(learnt.answer(cube)[0].to_numpy() - truth)
-            one: dict[str, Value] = {
-                "data": "PM2.5",
-                "seed": seed,
-                "search": steps,
-                "seen": float(off[seen].mean()),
-                "hidden": float(off[hidden].mean()),
-                "hidden_mean": float(np.abs(usual - truth)[hidden].mean()),
-                "minutes": given.minutes,
-                "trained_steps": learnt.place.step,
-                "threads": torch.get_num_threads(),
-            }
-            print(f"search of {steps}: seen {one['seen']:.1f}, hidden {one['hidden']:.1f}")
-            found.append(one)
-    return found
-
-
-WHAT = {"stations": stations, "weather": weather, "expected": expected, "search": search}
+WHAT = {"stations": stations, "weather": weather, "expected": expected}
 
 
 def main() -> None:

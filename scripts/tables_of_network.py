@@ -103,7 +103,8 @@ def our_intervals() -> str:
 def our_metr_la() -> str:
     """Forecasts an hour ahead."""
     records = measured("metr-la")
-    methods = ["last", "climatology", "cdsa-paper-forecast", "cdsa"]
+    rivals = ["fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"]
+    methods = ["last", "climatology", *rivals, "cdsa-paper-forecast", "cdsa"]
     records = records[records["method"].isin(methods) & records["loss"].isna()]
     rows = [["protocol", "method", "15 min", "30 min", "60 min", "mean", "minutes"]]
     for protocol in ("80/20", "70/10/20"):
@@ -113,8 +114,7 @@ def our_metr_la() -> str:
                 parts = [own[own["horizon"] == h] for h in ("15", "30", "60", "mean")]
                 told = [figure(part, "mae", ".2f") for part in parts]
                 rows.append([protocol, method, *told, figure(parts[0], "minutes", "g")])
-    ours = records[records["method"] == "cdsa"]
-    return markdown(rows, origin_of(ours, "cdsa reproduce metr-la --methods cdsa"))
+    return markdown(rows, origin_of(records, "cdsa reproduce metr-la"))
 
 
 def our_stations() -> str:
@@ -154,18 +154,6 @@ def our_expected() -> str:
     return markdown(rows, records)
 
 
-def our_search() -> str:
-    """What the search of mtsi leaves of what it sees."""
-    records = latest("default", "search")
-    rows = [["PM2.5, mtsi", "MAE of what is seen", "of what was hidden", "mean of the station"]]
-    rows += [
-        [f"search of {r.search:.0f} steps", f"{r.seen:.1f}", f"{r.hidden:.1f}",
-         f"{r.hidden_mean:.1f}"]
-        for r in records.itertuples()
-    ]  # fmt: skip
-    return markdown(rows, records)
-
-
 def our_reasons() -> str:
     """What deleting the cells named first does to a value."""
     path = ROOT / "results" / "reasons.jsonl"
@@ -193,7 +181,6 @@ TABLES = {
         our_stations,
         our_weather,
         our_expected,
-        our_search,
         our_reasons,
     )
 }

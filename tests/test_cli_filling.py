@@ -193,6 +193,17 @@ def test_places_are_added_to_arrays_too(tmp_path, places):
     assert found["lat"].values[3:].tolist() == [40.05, 40.15]
 
 
+@pytest.mark.parametrize("more", [(), ("--no-check",)])
+def test_a_network_that_is_tied_to_its_stations_fills_no_places(table, tmp_path, places, more):
+    words = ("--at", places, "--method", "iin@small", *more)
+    told = " ".join(refused("fill", table, "-o", tmp_path / "o.csv", *words).split())
+    assert "'iin' knows the stations it is trained on" in told
+    assert "Use cdsa, kriging or idw" in told
+        "'iin' knows the stations it is trained on" in told and "Use cdsa, kriging or idw" in told
+    )
+    assert not (tmp_path / "o.csv").exists()
+
+
 def test_places_that_cannot_be_added_are_answered(table, tmp_path):
     (tmp_path / "same.csv").write_text("name,lat,lon\nS1,40.05,116.05\n")
     told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "same.csv", *QUICK)

@@ -13,6 +13,7 @@ from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.method.iin import Iin, IinConfig, nearness, next_to, window_mean
 from cdsa.method.learning import build
 from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
+from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.axes import Sizes
 from cdsa.models.surroundings import Surroundings
 from cdsa.scoring import score
@@ -112,6 +113,36 @@ def test_the_search_comes_nearer_to_what_was_observed():
     assert off[1] < 0.95 * off[0]
 
 
+def test_a_search_sees_only_what_is_shown_and_the_generator_learns_through_it():
+    torch.manual_seed(0)
+    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0).train()
+    x, seen = torch.randn(2, 6, 6), (torch.rand(2, 6, 6) < 0.5).float()
+    noise = model.found(x, seen, seen)
+    assert torch.equal(noise, model.found(torch.where(seen > 0, x, 99.0), seen, seen))
+    assert not torch.equal(noise, model.found(x + 1, seen, seen))
+    noise.square().sum().backward()
+    slopes = [part.grad for part in model.generator.tell.parameters()]
+    assert all(slope is not None and slope.abs().max() > 0 for slope in slopes)
+    assert not model.eval().found(x, seen, seen).grad_fn.next_functions[1][0]
+
+
+def test_what_lies_ahead_is_learnt_and_hidden_from_the_search():
+    torch.manual_seed(0)
+    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 2, 0).train()
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    shown = seen.clone()
+    shown[:, 4:] = False
+    searched = []
+    model.found = lambda x, there, since: searched.append(there) or x.new_zeros(2, 8)
+    losses = []
+    for more in (0.0, 5.0):
+        model.lessons.zero_()
+        ahead = values.clone()
+        ahead[:, 4:] += more
+        losses.append(model.lesson(ahead, seen, shown))
+    assert all((there[:, 4:] == 0).all() for there in searched) and losses[1] > losses[0] + 1
+
+
 def test_a_window_is_filled_the_same_whatever_others_are_filled_with_it():
     torch.manual_seed(0)
     model = MtsiConfig(hidden=8, noise=8, search=10).build(SIZES, 0, 0)
@@ -172,11 +203,18 @@ def test_guesses_are_read_again(rounds):
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     seen[:, 2, 0] = False
     other = torch.where(seen, values, 99.0)
-    shown = [torch.where(seen, v, 0.0) for v in (values, other)]
-    assert torch.equal(*(model(v, seen, around()) for v in shown))
+    assert torch.equal(*(model(v, seen, around()) for v in (values, other)))
     model.rounds = 4
     again = torch.allclose(model(values, seen, around()), _once(model, values, seen))
     assert not again
+
+
+def test_one_that_is_tied_to_its_stations_and_told_the_time_comes_back_as_it_was(tmp_path):
+    cube = network(steps=80, stations=4)
+    filler = Iin().by_preset("small").fit(cube)
+    save_filler(filler, tmp_path / "net")
+    told = load_filler(tmp_path / "net").fill(cube)
+    assert told.equals(filler.fill(cube)) and not filler.network.fits_any
 
 
 def _once(model, values, seen):

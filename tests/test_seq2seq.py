@@ -278,6 +278,9 @@ def test_what_was_set_is_kept_when_it_is_to_foresee():
     ahead = Dcrnn().foreseeing(12).model
     assert (ahead.hidden, ahead.layers) == (64, 2) != (Dcrnn().model.hidden, Dcrnn().model.layers)
     assert Dcrnn(model=DcrnnConfig(hidden=16)).foreseeing(12).model.hidden == 16
+    few = replace(Dcrnn().train, minutes=3)
+    assert Dcrnn(train=few, model=DcrnnConfig(walks=3)).foreseeing(12).train.batch == 32
+    assert Dcrnn(train=few, model=DcrnnConfig(walks=3)).foreseeing(12).model.hidden == 64
 
 
 def test_a_graph_of_other_stations_is_refused():

@@ -148,15 +148,17 @@ class Dcrnn(OnGraph):
         """The same for so many steps ahead, as wide as published and looking back on as many steps
         as there, or as are foreseen, unless it was set."""
         past = PAST if self.steps == Dcrnn.steps else self.steps
-        model = PUBLISHED if self.model == DcrnnConfig() else self.model
-        train = replace(self.train, batch=AHEAD_BATCH) if self.train == training() else self.train
+        model, train, usual = self.model, self.train, DcrnnConfig()
+        hidden = PUBLISHED.hidden if model.hidden == usual.hidden else model.hidden
+        layers = PUBLISHED.layers if model.layers == usual.layers else model.layers
+        batch = AHEAD_BATCH if train.batch == training().batch else train.batch
         return replace(
             self,
-            model=model,
+            model=replace(model, hidden=hidden, layers=layers),
             horizon=steps,
             steps=max(steps, past),
             stride=self.stride or 1,
-            train=train,
+            train=replace(train, batch=batch),
         )
 
 

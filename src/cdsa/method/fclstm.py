@@ -6,7 +6,7 @@ measurements flattened, scheduled sampling as theirs.
 
 Different from there: a cell that was not measured is told apart by a flag; the share of true values
 fades in hundreds of lessons; LSTM without peepholes, no weight decay, and a higher rate that falls
-as a cosine; the calendar is told as sines and cosines, as to our other forecasters.
+as a cosine; the calendar is told as sines and cosines, as to those on a graph.
 
 Letters: b window of the batch, l location, f inputs of a location.
 """

@@ -44,8 +44,9 @@ class GeographicConfig:
     """Widths of the default network."""
 
     situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = True
     """It is told where and when its cells are."""
+
+    fits_any: ClassVar[bool] = True
 
     channels: int = 48
     """Size of the vector that stands for one cell between layers."""

@@ -13,7 +13,8 @@ USUAL_GAP = 8.0
 ENOUGH = 0.02
 """Share of a window that must be missing for its gaps to be worth copying."""
 LOST_STATIONS = 0.25
-"""Share of the windows in which whole stations are hidden from a network that can do without."""
+"""Share of the windows in which whole stations are hidden from a network that is told where its
+cells are."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,7 +114,13 @@ class Store:
                 f"{self.path} is of a training with other settings or other data. Use the same as "
                 "then, or start anew with --overwrite"
             )
-        model.load_state_dict(_part(tensors, "weights."))
+        try:
+            model.load_state_dict(_part(tensors, "weights."))
+        except RuntimeError as bad:
+            raise StateError(
+                f"{self.path} is of a network of other sizes, made by another version of cdsa. "
+                "Start anew with --overwrite"
+            ) from bad
         for what, weights in kept.items():
             for name, part in _part(tensors, f"{what}.").items():
                 weights[name].copy_(part)

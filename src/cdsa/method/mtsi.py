@@ -199,7 +199,7 @@ class AdversarialNetwork(nn.Module):
             return cast(Tensor, false.mean() - true.mean())
         told = (torch.rand(x.shape, generator=dice) >= KEPT).to(there)
         made = self.generator(self.found(x, there * told, since), since)
-        loss = (((made - x) ** 2) * seen).sum() / seen.sum().clamp(min=1)
+        loss: Tensor = (((made - x) ** 2) * seen).sum() / seen.sum().clamp(min=1)
         if judged >= 0:
             self.critic.requires_grad_(False)
             opinion = self.critic(self.generator(chance, since), seen).mean()

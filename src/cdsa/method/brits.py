@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.recurrence import steps_since
+from cdsa.models.recurrence import steps_since, without_itself
 from cdsa.train.loop import TrainConfig
 
 AGREEMENT = 0.1
@@ -82,9 +82,7 @@ class Direction(nn.Module):
         state_stays = torch.exp(-torch.relu(self.state_decay(since)))  # (b, t, h)
         value_stays = torch.exp(-torch.relu(self.value_decay * since + self.value_decay_shift))
         share = self.balance(torch.cat([value_stays, seen], dim=-1)).sigmoid()  # (b, t, s)
-        # a series is not told from itself
-        others = 1 - torch.eye(values.shape[-1], dtype=values.dtype, device=values.device)
-        weight, bias = self.features.weight * others, self.features.bias
+        weight, bias = without_itself(self.features.weight), self.features.bias
         h = values.new_zeros(len(values), self.cell.hidden_size)
         c, told = torch.zeros_like(h), []
         steps = (part.unbind(1) for part in (values, shown, seen, state_stays, share))

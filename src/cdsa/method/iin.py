@@ -25,6 +25,7 @@ from torch import Tensor, einsum, nn
 from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import graph_of
+from cdsa.models.recurrence import without_itself
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
 
@@ -83,11 +84,6 @@ class IterativeNetwork(nn.Module):
             told = self.tell(self.read(torch.cat(read, dim=-1))[0])
             guess = (told + einsum("nbts, ns -> bts", terms, self.shares)).view_as(values)
         return guess
-
-
-def without_itself(weight: Tensor) -> Tensor:
-    """Weights of series (s, s) by which none is told from itself."""
-    return weight * (1 - torch.eye(len(weight), dtype=weight.dtype, device=weight.device))
 
 
 def nearness(values: Tensor, around: Surroundings) -> Tensor:

@@ -1,4 +1,7 @@
-"""What recurrent networks are told of gaps. Letters: b window of the batch, t time, s series."""
+"""What recurrent networks are told of gaps and of one another.
+
+Letters: b window of the batch, t time, s series.
+"""
 
 import torch
 from torch import Tensor
@@ -18,3 +21,8 @@ def last_seen(values: Tensor, seen: Tensor) -> Tensor:
     number = number.unflatten(0, (-1, *[1] * (values.ndim - 2)))
     last = torch.where(seen, number, -1).cummax(dim=1).values
     return torch.where(last >= 0, values.gather(1, last.clamp(min=0)), 0.0)
+
+
+def without_itself(weight: Tensor) -> Tensor:
+    """Weights (s, s) by which none is told from itself."""
+    return weight * (1 - torch.eye(len(weight), dtype=weight.dtype, device=weight.device))

@@ -68,6 +68,25 @@ def windy() -> xr.DataArray:
     return describe(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
 
 
+@pytest.fixture(scope="module")
+def address():
+    """Where a server runs that takes little."""
+    from cdsa.serving.limits import Limits
+    from server import running
+
+    with running(Limits(megabytes=2, queue=3, tables=250)) as where:
+        yield where
+
+
+@pytest.fixture
+def client(address):
+    """Somebody who asks it."""
+    from server import visitor
+
+    with visitor(address) as one:
+        yield one
+
+
 @pytest.fixture(scope="session")
 def browser():
     """Chromium: the one named by CDSA_BROWSER, the system's, or Playwright's own. With

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -69,3 +69,11 @@ def finished(client: httpx.Client, job: dict, within: float = 60) -> dict:
             return job
         time.sleep(0.05)
     raise AssertionError(f"not over after {within} s: {job}")
+
+
+def until(true: Callable[[], object], within: float = 60) -> None:
+    """Waits for something to come true."""
+    end = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)

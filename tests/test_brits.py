@@ -56,6 +56,20 @@ def test_the_two_directions_are_each_others_mirror():
     torch.testing.assert_close(model(values, observed), turned)
 
 
+def test_the_directions_need_not_agree_on_what_lies_ahead():
+    torch.manual_seed(0)
+    model = BritsConfig(hidden=4).build(Sizes(6, 2, 2), 2, 0)
+    values, observed = torch.randn(2, 6, 2, 2), torch.ones(2, 6, 2, 2, dtype=torch.bool)
+    shown = observed.clone()
+    shown[:, 4:] = False
+    one, other = model._read(values, observed, shown)
+    assert not torch.allclose(one.filled[:, 4:], other.filled[:, 4:])
+    torch.testing.assert_close(model.lesson(values, observed, shown), one.error + other.error)
+    shown[:, 1] = False  # in a gap of the past they should
+    one, other = model._read(values, observed, shown)
+    assert model.lesson(values, observed, shown) > one.error + other.error
+
+
 def test_to_foresee_it_learns_what_it_may_not_read():
     torch.manual_seed(0)
     model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)

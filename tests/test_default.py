@@ -7,10 +7,9 @@ import pytest
 import torch
 import xarray as xr
 
-import cdsa
-from cdsa.cube import append_places, append_times, make_cube
-from cdsa.errors import ConfigError, CubeError
-from cdsa.filling import fill_with, forecast_with, split_known
+from cdsa.cube import append_places
+from cdsa.errors import ConfigError
+from cdsa.filling import fill_with
 from cdsa.gaps import run_lengths
 from cdsa.method import learning, make_method, neural
 from cdsa.method.default import Cdsa, training
@@ -227,136 +226,6 @@ def test_a_place_at_the_end_of_the_world_spoils_no_other(filler):
     )
 
 
-def levels(stations: int, steps: int = 400) -> xr.DataArray:
-    """Stations whose level rises from one to the next, with a common wave."""
-    rng = np.random.default_rng(0)
-    t = np.arange(steps)[:, None]
-    common = np.repeat(rng.normal(size=(steps // 4, 1)), 4, axis=0)
-    values = 5 * np.arange(stations) + 10 * common + 3 * np.sin(t / 5)
-    values = values + 0.3 * rng.normal(size=values.shape)
-    return make_cube(
-        values[..., None],
-        t.ravel().astype("datetime64[h]"),
-        [f"S{n:02}" for n in range(stations)],
-        ["x"],
-        lat=40 + np.arange(stations) / 10,
-        lon=np.full(stations, 116.0),
-    )
-
-
-def test_places_without_a_sensor_are_told_from_near_ones_with_honest_intervals():
-    cube, hidden = levels(12), [3, 8]
-    asked = xr.zeros_like(cube, dtype=bool)
-    asked[:, hidden] = True
-    method = small(
-        model=GeographicConfig(channels=16, heads=4, layers=2, feed_forward=32),
-        train=replace(small().train, epochs=4, batch=8),
-        steps=24,
-        stride=1,
-    )
-    learnt = method.fit(cube.isel(location=[n for n in range(12) if n not in hidden]))
-    result = fill_with(learnt, cube.where(~asked)).isel(location=hidden)
-    truth = cube.isel(location=hidden)
-    error = float(np.abs(result["value"] - truth).mean())
-    level = float(np.abs(cube.mean() - truth).mean())
-    inside = float(((result["lower"] <= truth) & (truth <= result["upper"])).mean())
-    assert error < 0.5 * level and 0.7 < inside <= 1
-
-
-def test_the_error_at_places_without_a_sensor_is_told_by_the_exam():
-    cube = network(steps=600, stations=12, missing=0.1)
-    told = small(train=replace(small().train, epochs=1), stride=12).fit(cube).errors
-    assert all(error["mae_elsewhere"] > error["mae"] for error in told)
-
-
-def test_a_station_that_moved_is_another_one():
-    cube = network(steps=100)
-    learnt = small().fit(cube)
-    moved = cube.assign_coords(lat=cube["lat"] + 1)
-    assert learnt.network.frame.knows(cube).all()
-    assert not learnt.network.frame.knows(moved).any()
-    assert learnt.network.frame.knows(cube.drop_vars(["lat", "lon"])).all()
-
-
-def test_forecasts_of_stations_it_never_saw_are_told_from_the_past_alone():
-    cube = network(steps=140, stations=5)
-    learnt = small(horizon=4).fit(cube.isel(location=slice(0, 3), time=slice(0, 100)))
-    later = cube.copy()
-    later[110:] += 50.0
-    first, second = (learnt.foresee(c, np.array([104, 106])) for c in (cube, later))
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_places_to_be_added_need_names_and_neighbours_with_coordinates():
-    with pytest.raises(CubeError, match="a station 'S1' already"):
-        append_places(network(), ["S1"], [1.0], [1.0])
-    with pytest.raises(CubeError, match="have none"):
-        append_places(network(places=False), ["new"], [1.0], [1.0])
-
-
-def test_the_same_family_forecasts_at_several_horizons_at_once():
-    cube = network(steps=300, missing=0.02)
-    learnt = small(horizon=6, train=replace(small().train, epochs=6)).fit(cube[:-6])
-    told = forecast_with(learnt, cube[:-6], 6)
-    assert told["value"].shape[0] == 300 and (told["source"][-6:] == "forecast").all()
-    assert (told["lower"] <= told["upper"]).isel(time=slice(-6, None)).all()
-    error = np.abs(told["value"] - cube)[-6:].mean()
-    level = np.abs(cube[-7].mean("location") - cube)[-6:].mean()
-    assert error < level
-
-
-def with_cause(steps: int = 400) -> xr.DataArray:
-    """A series that jumps with another one, which nothing in the past foretells."""
-    rng = np.random.default_rng(0)
-    cause = np.repeat(rng.normal(size=steps // 4), 4)
-    values = np.stack([3 * cause + 0.1 * rng.normal(size=steps), cause], axis=-1)
-    times = np.arange(steps).astype("datetime64[h]")
-    return make_cube(values[:, None, :], times, ["A"], ["effect", "cause"])
-
-
-def test_what_is_known_in_advance_is_made_use_of():
-    cube = with_cause()
-    shown = cube.copy()
-    shown[-8:, :, 0] = np.nan
-    errors = {}
-    for known in ((), ("cause",)):
-        method = small(
-            model=GeographicConfig(channels=16, heads=2, layers=2, feed_forward=16),
-            train=replace(small().train, epochs=8, batch=16),
-            stride=2,
-        )
-        past = shown if known else shown[:-8]
-        told = cdsa.forecast(past, 8, method.foreseeing(8).knowing(known), known=known)
-        assert told.sizes["time"] == 400
-        error = np.abs(told["value"] - cube).sel(measurement="effect")[-8:]
-        errors[known] = float(error.mean())
-    assert errors["cause",] < 0.6 * errors[()]
-
-
-def test_known_values_behind_the_forecast_stay_as_they_are():
-    cube = with_cause(60)
-    cube[-8:, :, 0] = np.nan
-    past, future = split_known(cube, ["cause"])
-    assert (past.sizes["time"], future.sizes["time"]) == (52, 8)
-    told = forecast_with(make_method("last", ahead=5)[1].fit(past), past, 5, future=future)
-    source = told["source"].sel(measurement="effect").to_numpy().ravel()
-    assert source[52:57].tolist() == ["forecast"] * 5 and source[57:].tolist() == ["missing"] * 3
-    assert (told["source"].sel(measurement="cause") == "observed").all()
-    np.testing.assert_array_equal(
-        told["value"].sel(measurement="cause"), cube.sel(measurement="cause")
-    )
-
-
-def test_what_cannot_be_known_is_answered():
-    with pytest.raises(ConfigError, match="did you mean 'cause'"):
-        cdsa.forecast(with_cause(60), 3, small(), known=["cuase"])
-    with pytest.raises(ConfigError, match="something must be foreseen"):
-        cdsa.forecast(with_cause(60), 3, small(), known=["cause", "effect"])
-    with pytest.raises(ConfigError, match="makes no use"):
-        make_method("cdsa-paper-forecast", ahead=3, known=["cause"])
-
-
 def test_it_chooses_by_the_data():
     hourly = Cdsa().settled(network(steps=200, stations=10))
     assert hourly.steps == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
@@ -382,10 +251,6 @@ def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
     assert [report.step for report in ended] == [1, 2]
 
 
-def test_a_short_table_is_forecast_as_far_as_it_is_asked():
-    assert Cdsa(horizon=12).settled(network(steps=50)).steps == 38
-
-
 def test_too_many_stations_are_refused():
     many_more = network(steps=3, stations=2001, measurements=1, places=False, missing=0)
     with pytest.raises(ConfigError, match="2,000 of them can report, but 2,001 do"):
@@ -400,17 +265,6 @@ def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch
     some = fill_with(filler, cube)
     for part in ("value", "lower", "upper"):
         np.testing.assert_allclose(some[part], whole[part], rtol=1e-4, atol=1e-4)
-
-
-def test_a_station_that_was_silent_in_training_and_reports_later_is_a_new_one():
-    cube = network(steps=200, stations=6)
-    early = cube.copy()
-    early[:, 2] = np.nan
-    silent, gone = (small(stride=12).fit(c) for c in (early, early.drop_isel(location=2)))
-    told = [f.network.placed(cube).frame for f in (silent, gone)]
-    np.testing.assert_allclose(told[0].usual.count[:, 2], told[1].usual.count[:, 2])
-    assert told[0].usual.count[:, 2].any() and told[0].likeness[2].any()
-    assert silent.network.placed(early).never_measured(early).tolist() == [n == 2 for n in range(6)]
 
 
 def test_short_tables_tell_nothing_usual_as_training_could_not_either():
@@ -443,15 +297,6 @@ def test_what_is_set_is_not_chosen():
     method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch=5, minutes=0.5))
     settled = method.settled(network())
     assert (settled.model, settled.train.batch, settled.train.minutes) == (own, 5, 0.5)
-
-
-def test_a_forecaster_is_asked_as_many_steps_as_wanted():
-    cube = network(steps=100)
-    learnt = small(horizon=4).fit(cube)
-    assert learnt.foresees == 4 and learnt.looks_back == 12
-    assert learnt.fill(append_times(cube, 4)).notnull().all()
-    with pytest.raises(ConfigError, match="can foresee 4 steps"):
-        forecast_with(learnt, cube, 5)
 
 
 def test_the_exam_is_of_gaps_like_the_tables_own():

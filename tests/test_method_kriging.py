@@ -53,7 +53,7 @@ def test_its_classes_average_the_squares_of_all_pairs_and_moments():
     cube = field(steps=40, stations=9)
     values = np.where(np.random.default_rng(0).random((40, 9)) < 0.3, np.nan, cube[:, :, 0])
     scaled = values - np.nanmean(values, axis=1, keepdims=True)
-    scaled = scaled / np.nanstd(values, axis=1, keepdims=True)
+    scaled = scaled / np.nanstd(values, axis=1, keepdims=True, ddof=1)
     differences = (scaled[:, :, None] - scaled[:, None]) ** 2
     squares, common = _squares(values)
     np.testing.assert_allclose(squares, np.nansum(differences, axis=0), atol=1e-9)
@@ -63,6 +63,23 @@ def test_its_classes_average_the_squares_of_all_pairs_and_moments():
     assert len(far) == 15 and (np.diff(far) > 0).all()
     assert number.sum() == np.triu(common, 1).sum()
     assert halves[0] < halves[-1]
+
+
+def test_moments_of_few_stations_do_not_make_it_flat():
+    cube = field(steps=400, stations=20)
+    apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+    values = cube.to_numpy()[:, :, 0].copy()
+    whole = fitted(values, apart, "exponential")
+    rng = np.random.default_rng(0)
+    for t in range(200, 400):  # six of twenty report
+        values[t, rng.permutation(20)[6:]] = np.nan
+    some = fitted(values, apart, "exponential")
+    np.testing.assert_allclose(some.at(apart), whole.at(apart), rtol=0.15)
+    gappy = cube.where(rng.random(cube.shape) > 0.1)
+    with_pairs = cube.copy()
+    with_pairs[200:, 2:] = np.nan  # two stations, which say nothing of their distance
+    learnt, bare = (Kriging().fit(part).fill(gappy) for part in (with_pairs, cube[:200]))
+    np.testing.assert_allclose(learnt, bare)
 
 
 def test_many_stations_take_no_memory_for_every_pair_and_moment():

@@ -17,6 +17,9 @@ from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.axes import Sizes
 from cdsa.models.surroundings import Surroundings
 from cdsa.scoring import score
+from cdsa.train.hiding import Task, random_source
+from cdsa.train.loop import lesson_loss, train
+from cdsa.windows import Window, cut
 from conftest import network
 
 SIZES = Sizes(6, 3, 2)
@@ -45,9 +48,12 @@ def test_the_state_decays_the_longer_nothing_was_seen():
     torch.testing.assert_close(unit(torch.zeros(1, 3), stays, h), h * np.exp(-3.0) / 2)
 
 
-@pytest.mark.parametrize("name", [name for name, info in REGISTRY.items() if info.trains])
-def test_every_weight_learns(name):
-    ahead = 0 if "fill" in REGISTRY[name].task else 4
+@pytest.mark.parametrize(
+    ("name", "ahead"),
+    [(name, 0 if "fill" in info.task else 4) for name, info in REGISTRY.items() if info.trains]
+    + [("dcrnn", 4)],
+)
+def test_every_weight_learns(name, ahead):
     method = make_method(f"{name}@small", ahead=ahead)[1]
     if name == "mtsi":  # a round of both networks, one after the other
         method = replace(method, model=replace(method.model, alone=1, critics=1))
@@ -57,7 +63,7 @@ def test_every_weight_learns(name):
     clocks = learnt.frame.clocks if learnt.frame else 0
     first = dict(build(method, sizes, learnt.ahead, clocks).named_parameters())
     same = [n for n, part in learnt.model.named_parameters() if torch.equal(part, first[n])]
-    assert not [n for n in same if "encode.out" not in n]  # only its state goes on from there
+    assert not same
 
 
 def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off():
@@ -80,6 +86,48 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
     assert max(part.abs().max() for part in model.critic.parameters()) <= 0.05
 
 
+def test_without_an_exam_the_newest_weights_of_a_network_that_is_judged_are_kept():
+    class Judged(torch.nn.Module):
+        judged = True
+
+        def __init__(self):
+            super().__init__()
+            self.weight, self.lessons = torch.nn.Parameter(torch.zeros(())), 0
+
+        def lesson(self, values, observed, shown):
+            self.lessons += 1
+            return self.weight + self.lessons  # grows, for each of two tells another loss
+
+        def bound(self):
+            pass
+
+    windows = cut(network(steps=40, places=False), 12, 4)
+    model, config = Judged(), replace(Mtsi().by_preset("small").train, validate_every=1)
+    place = train(model, windows, windows.keep(torch.arange(0)), config, seed=0)
+    assert place.best_step == place.step > 1
+
+
+def test_cells_are_hidden_from_the_search_by_the_seed_and_a_direction_as_one():
+    class Spy(torch.nn.Module):
+        def lesson(self, values, observed, shown):
+            self.shown = shown
+            return values.sum()
+
+    values, observed = torch.randn(9, 6, 3, 3), torch.rand(9, 6, 3, 3) < 0.8
+    window = Window(values, observed, values, observed, torch.zeros(9, 6))
+    task, spy, found = Task(together=torch.tensor([0, 0, 1])), Spy(), []
+    for seed in (1, 2, 1):
+        lesson_loss(spy, window, Mtsi().train, random_source(seed), task)
+        found.append(spy.shown)
+    hidden = observed & ~found[0]
+    assert 0.1 < hidden.sum() / observed.sum() < 0.5 and not (found[0] & ~observed).any()
+    both = observed[..., 0] & observed[..., 1]
+    assert torch.equal(hidden[..., 0][both], hidden[..., 1][both])
+    assert torch.equal(found[0], found[2]) and not torch.equal(found[0], found[1])
+    lesson_loss(spy, window, Brits().train, random_source(1), task)
+    assert torch.equal(spy.shown, observed)
+
+
 def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     method = Mtsi().by_preset("small")
     model = replace(method.model, alone=7, cut=0.05)
@@ -91,14 +139,27 @@ def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     assert short.fit(network(steps=90)).network.place.best_step == 1  # or nothing would be
 
 
-def test_what_is_made_depends_on_how_long_each_series_was_not_seen():
+def test_what_the_critic_says_depends_on_how_long_each_series_was_not_seen():
     torch.manual_seed(0)
     model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0)
-    noise, since = torch.randn(1, 8), torch.ones(1, 6, 6)
-    longer = since.clone()
-    longer[:, 4:] = 9
-    before, after = (model.generator(noise, x) for x in (since, longer))
-    assert torch.equal(before[:, :4], after[:, :4]) and not torch.allclose(before, after)
+    made, seen = model.generator(torch.randn(1, 8), 6).detach(), torch.ones(1, 6, 6)
+    longer = seen.clone()
+    longer[:, 1:3] = 0
+    made = made * longer  # what is not seen is zero either way
+    assert not torch.allclose(model.critic(made, seen), model.critic(made, longer), atol=1e-6)
+
+
+def test_the_critic_is_asked_in_the_search_about_what_it_was_taught_on():
+    torch.manual_seed(0)
+    model = MtsiConfig(hidden=8, noise=8, alone=0, critics=1, search=2).build(SIZES, 0, 0)
+    asked, critic = [], model.critic.forward
+    model.critic.forward = lambda x, seen: asked.append(seen) or critic(x, seen)
+    values, observed = torch.randn(2, *SIZES), torch.rand(2, *SIZES) < 0.7
+    model.lesson(values, observed, observed)
+    model.lesson(values, observed, observed)
+    model(values, observed)
+    gaps = observed.flatten(2).float()
+    assert all(torch.equal(seen, gaps) for part in asked for seen in part.split(2))
 
 
 def test_the_search_comes_nearer_to_what_was_observed():
@@ -117,14 +178,14 @@ def test_a_search_sees_only_what_is_shown_and_the_generator_learns_through_it():
     torch.manual_seed(0)
     model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0).train()
     x, seen = torch.randn(2, 6, 6), (torch.rand(2, 6, 6) < 0.5).float()
-    noise = model.found(x, seen, seen)
-    assert torch.equal(noise, model.found(torch.where(seen > 0, x, 99.0), seen, seen))
-    assert not torch.equal(noise, model.found(x + 1, seen, seen))
+    noise = model.found(x, seen)
+    assert torch.equal(noise, model.found(torch.where(seen > 0, x, 99.0), seen))
+    assert not torch.equal(noise, model.found(x + 1, seen))
     noise.square().sum().backward()
     slopes = [part.grad for part in model.generator.tell.parameters()]
     assert all(slope is not None and slope.abs().max() > 0 for slope in slopes)
     model.zero_grad()
-    model.eval().found(x, seen, seen).sum().backward()  # a search that fills teaches nobody
+    model.eval().found(x, seen).sum().backward()  # a search that fills teaches nobody
     assert all(part.grad is None for part in model.generator.parameters())
 
 
@@ -135,7 +196,7 @@ def test_what_lies_ahead_is_learnt_and_hidden_from_the_search():
     shown = seen.clone()
     shown[:, 4:] = False
     searched = []
-    model.found = lambda x, there, since: searched.append(there) or x.new_zeros(2, 8)
+    model.found = lambda x, there: searched.append(there) or x.new_zeros(2, 8)
     losses = []
     for more in (0.0, 5.0):
         model.lessons.zero_()

@@ -27,15 +27,15 @@ from conftest import network
 SIZES = Sizes(7, 4, 2)
 
 
-def around(batch=2) -> Surroundings:
-    at = torch.arange(4.0)
+def around(batch=2, sizes=SIZES) -> Surroundings:
+    at = torch.arange(float(sizes.locations))
     return Surroundings(
-        clock=torch.zeros(batch, 7, 0),
-        usual=torch.zeros(batch, *SIZES),
+        clock=torch.zeros(batch, sizes.steps, 0),
+        usual=torch.zeros(batch, *sizes),
         distance=(at[:, None] - at).abs(),
-        likeness=torch.eye(4),
-        roughness=torch.ones(2),
-        kinds=torch.arange(2),
+        likeness=torch.eye(sizes.locations),
+        roughness=torch.ones(sizes.measurements),
+        kinds=torch.arange(sizes.measurements),
     )
 
 
@@ -80,6 +80,56 @@ def test_while_it_learns_a_step_starts_from_the_truth_less_and_less_often(number
     assert torch.equal(first[:, 4], taught[:, 4]) and not torch.allclose(first[:, 6], taught[:, 6])
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_is_missing_in_the_truth_stays_as_it_was_guessed(number):
+    model, told = networks()[number]
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    seen[:, 4:, 1] = False
+    changed = values.clone()
+    changed[:, 4:, 1] = 99.0
+    assert model.truth_share() > 0.8
+    first = model.teach(values, seen, *told)
+    model.lessons.fill_(0)
+    assert torch.equal(first, model.teach(changed, seen, *told))
+
+
+def test_other_seeds_start_from_the_truth_at_other_steps():
+    values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
+    model, told = networks()[1]
+    model.lessons.fill_(5)
+    taught = []
+    for dice in range(20):
+        model.dice = dice
+        taught.append(model.teach(values, seen, *told))
+        model.lessons.fill_(5)
+    assert len({tuple(one.flatten().tolist()) for one in taught}) > 2
+    assert networks()[1][0].dice == networks()[1][0].dice
+    torch.manual_seed(1)
+    other = FcLstmConfig(hidden=8, layers=2, fading=5.0).build(SIZES, 3, 0)
+    assert other.dice != networks()[1][0].dice
+
+
+@pytest.mark.parametrize("past", [1, 4, 12, 24, 40])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_what_is_foreseen_depends_on_the_first_step_looked_back_on(number, past):
+    torch.manual_seed(0)
+    configs = [
+        (DcrnnConfig(hidden=8), True),
+        (FcLstmConfig(hidden=8), False),
+        (GaanConfig(hidden=8, heads=2, d=4, gate=4), True),
+        (DstGcnnConfig(channels=8), True),
+    ]
+    sizes = Sizes(past + 3, 2, 1)
+    config, on_graph = configs[number]
+    model = config.build(sizes, 3, 0).double()
+    told = (around(1, sizes),) if on_graph else ()
+    values, seen = torch.randn(1, *sizes).double(), torch.ones(1, *sizes, dtype=torch.bool)
+    seen[:, past:] = False
+    changed = values.clone()
+    changed[:, 0] += 3
+    assert (model(values, seen, *told) - model(changed, seen, *told))[:, past:].abs().max() > 0
+
+
 def test_walks_stay_on_the_graph_and_lose_nothing():
     distance = torch.tensor([[0.0, 1, 9], [1, 0, 9], [9, 9, 0]])
     weight = graph_of(distance)
@@ -101,18 +151,28 @@ def test_walks_that_are_the_same_both_ways_are_walked_once():
     torch.testing.assert_close(look(x, walks), look(x, torch.cat([walks, walks])))
 
 
+def test_a_convolution_walks_along_and_against_the_edges_of_a_graph():
+    torch.manual_seed(0)
+    look, x, weight = DiffusionConvolution(2, 3, 4), torch.randn(2, 5, 3), torch.rand(5, 5)
+    stay, one, two, back, twice_back = look.mix.weight.split(3, dim=1)
+    out_of = torch.diag(1 / weight.sum(dim=1)) @ weight
+    into = torch.diag(1 / weight.sum(dim=0)) @ weight.T
+    expected = x @ stay.T + out_of @ x @ one.T + out_of @ out_of @ x @ two.T
+    expected = expected + into @ x @ back.T + into @ into @ x @ twice_back.T + look.mix.bias
+    torch.testing.assert_close(look(x, walks_on(weight, 2)), expected)
+
+
 def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
     torch.manual_seed(0)
-    cell, plain = GraphCell(partial(DiffusionConvolution, 1), 3, 4, 1), torch.nn.GRUCell(3, 4)
+    # of one channel: there r * (W h), as PyTorch has it, is W (r * h)
+    cell, plain = GraphCell(partial(DiffusionConvolution, 1), 3, 1, 1), torch.nn.GRUCell(3, 1)
     with torch.no_grad():  # who walks nowhere stays: the weights of both count
-        stay, along, against = cell.gates[0].mix.weight.split(7, dim=1)
-        both = stay + along + against
-        new = sum(cell.fresh[0].mix.weight.split(7, dim=1))
+        both, new = (sum(part.mix.weight.split(4, dim=1)) for part in (*cell.gates, *cell.fresh))
         plain.weight_ih.copy_(torch.cat([both[:, :3], new[:, :3]]))
         plain.weight_hh.copy_(torch.cat([both[:, 3:], new[:, 3:]]))
         plain.bias_ih.copy_(torch.cat([cell.gates[0].mix.bias, cell.fresh[0].mix.bias]))
         plain.bias_hh.zero_()
-    x, h = torch.randn(2, 5, 3), torch.zeros(2, 5, 4)  # of a state of zero: r * (W h) = W (r * h)
+    x, h = torch.randn(2, 5, 3), torch.randn(2, 5, 1)
     told, _ = cell(x, (h,), walks_on(torch.eye(5), 1))
     torch.testing.assert_close(told, plain(x.flatten(0, 1), h.flatten(0, 1)).view_as(told))
 
@@ -219,7 +279,8 @@ def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):
     edges = read_graph(file)
     assert edges == (("B", "A", 2.0), ("A", "C", 1.0), ("X", "A", 1.0))
     filler = Dcrnn().by_preset("small").on_graph(edges).fit(cube)
-    assert filler.network.frame.links.tolist() == [[0, 2, 0], [0, 0, 0], [1, 0, 0]]
+    expected = torch.tensor([[1.0, 2, 0], [0, 1, 0], [1, 0, 1]])
+    torch.testing.assert_close(graph_of_cube(filler, cube), expected)
     apart = filler.method.on_graph((("B", "A", 2.0),)).fit(cube)
     near, far = (cube.copy() for _ in range(2))  # now A is joined to B, and to C no more
     near[60:, 1] += 3
@@ -230,6 +291,19 @@ def test_a_graph_that_is_given_takes_the_place_of_distances(tmp_path):
     save_filler(filler, tmp_path / "net")
     kept = load_filler(tmp_path / "net")
     assert kept.method.edges == edges and kept.fill(cube)[75, 0].item() == own
+
+
+@pytest.mark.parametrize("name", ["dcrnn", "gaan", "dst-gcnn"])
+def test_a_forecaster_hears_of_those_that_a_given_graph_joins_it_to(name):
+    times = np.datetime64("2020-01-01") + np.arange(80).astype("timedelta64[h]")
+    cube = make_cube(np.random.default_rng(0).normal(size=(80, 3, 1)), times, list("ABC"), ["x"])
+    method = make_method(f"{name}@small", ahead=6)[1].on_graph((("B", "A", 1.0),))
+    filler, now = method.fit(cube), np.array([60])
+    near, far = cube.copy(), cube.copy()
+    near[:60, 1] += 3
+    far[:60, 2] += 3
+    own, by_near, by_far = (filler.foresee(c, now)[2][0, 0].item() for c in (cube, near, far))
+    assert by_near != own == by_far
 
 
 @pytest.mark.parametrize(
@@ -252,13 +326,8 @@ def test_a_part_of_the_stations_is_joined_as_among_all_of_them(tmp_path):
     save_filler(Dcrnn().by_preset("small").fit(cube), tmp_path / "net")
     filler = load_filler(tmp_path / "net")
 
-    def graph(of):
-        learnt = filler.network.placed(of)
-        window = learnt.windows(learnt.own(of)).take(torch.arange(1))
-        return graph_around(window.around, window.values, "dcrnn")
-
     few = [0, 1, 2, 6]
-    whole, part = graph(cube), graph(cube.isel(location=few))
+    whole, part = (graph_of_cube(filler, of) for of in (cube, cube.isel(location=few)))
     torch.testing.assert_close(part, whole[few][:, few])
 
 
@@ -268,24 +337,50 @@ def test_a_silent_station_keeps_its_place_in_the_graph():
     cube[:, 1] = np.nan
     edges = (("A", "B", 1.0), ("B", "C", 1.0))
     filler = Dcrnn().by_preset("small").on_graph(edges).fit(cube)
-    placed = filler.network.placed(cube).frame
-    np.testing.assert_array_equal(placed.links, filler.network.frame.links)
+    expected = torch.tensor([[1.0, 0, 0], [1, 1, 0], [0, 1, 1]])
+    torch.testing.assert_close(graph_of_cube(filler, cube), expected)
+
+
+def test_a_station_that_joins_later_has_its_edges_in_the_graph(tmp_path, caplog):
+    times = np.datetime64("2020-01-01") + np.arange(80).astype("timedelta64[h]")
+    cube = make_cube(np.random.default_rng(0).normal(size=(80, 3, 1)), times, list("ABX"), ["x"])
+    edges = (("A", "B", 1.0), ("X", "A", 0.5), ("B", "B", 3.0))
+    save_filler(
+        Dcrnn().by_preset("small").on_graph(edges).fit(cube.isel(location=[0, 1])), tmp_path / "net"
+    )
+    filler = load_filler(tmp_path / "net")
+    expected = torch.tensor([[1.0, 0, 0.5], [1, 3, 0], [0, 0, 1]])  # its own weight, if it is given
+    torch.testing.assert_close(graph_of_cube(filler, cube), expected)
+    cube[:, 2] = np.nan
+    filler.fill(cube)
+    assert "all the same to it" not in caplog.text
+
+
+def graph_of_cube(filler, cube) -> torch.Tensor:
+    """The graph that a network looks along when it fills a cube."""
+    learnt = filler.network.placed(cube)
+    window = learnt.windows(learnt.own(cube)).take(torch.arange(1))
+    return graph_around(window.around, window.values, "dcrnn")
 
 
 def test_what_was_set_is_kept_when_it_is_to_foresee():
-    assert Dcrnn().foreseeing(12).steps == 12 and Dcrnn(steps=48).foreseeing(12).steps == 48
-    assert Dcrnn(stride=6).foreseeing(3).stride == 6
-    ahead = Dcrnn().foreseeing(12).model
-    assert (ahead.hidden, ahead.layers) == (64, 2) != (Dcrnn().model.hidden, Dcrnn().model.layers)
-    assert Dcrnn(model=DcrnnConfig(hidden=16)).foreseeing(12).model.hidden == 16
-    few = replace(Dcrnn().train, minutes=3)
-    assert Dcrnn(train=few, model=DcrnnConfig(walks=3)).foreseeing(12).train.batch == 32
-    assert Dcrnn(train=few, model=DcrnnConfig(walks=3)).foreseeing(12).model.hidden == 64
+    assert Dcrnn().foreseeing(12).settled().steps == 12
+    assert Dcrnn(steps=48).foreseeing(12).settled().steps == 48
+    assert Dcrnn(stride=6).foreseeing(3).settled().stride == 6
+    to_fill, ahead = Dcrnn().settled(), Dcrnn().foreseeing(12).settled()
+    assert (to_fill.model.hidden, to_fill.model.layers, to_fill.train.batch) == (32, 1, 8)
+    assert (ahead.model.hidden, ahead.model.layers, ahead.train.batch) == (64, 2, 32)
+    assert Dcrnn(horizon=12).settled() == ahead
+    narrow = Dcrnn(model=to_fill.model, train=to_fill.train, steps=36).foreseeing(12).settled()
+    assert (narrow.model, narrow.train.batch, narrow.steps) == (to_fill.model, 8, 36)
+    assert Dcrnn().by_preset("small").foreseeing(6).settled().model.layers == 1
 
 
 def test_a_graph_of_other_stations_is_refused():
     with pytest.raises(ConfigError, match="none of the edges does, such as X -> Y"):
-        Dcrnn(edges=(("X", "Y", 1.0),)).links(np.array(["A", "B"]))
+        Dcrnn(edges=(("X", "Y", 1.0),)).graph(np.array(["A", "B"]))
+    with pytest.raises(ConfigError, match="one weight, but A -> B is there 2 times"):
+        Dcrnn(edges=(("A", "B", 1.0), ("B", "A", 1.0), ("A", "B", 2.0)))
     with pytest.raises(ConfigError, match="greater than 0, but found -1 for A -> B"):
         Dcrnn(edges=(("A", "B", -1.0),))
 

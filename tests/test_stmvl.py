@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from cdsa.cube import make_cube
 from cdsa.distances import great_circle
@@ -50,10 +51,40 @@ def test_the_blend_gives_a_station_its_best_view():
     rng = np.random.default_rng(0)
     views = rng.normal(size=(2000, 4))
     series = 0.7 * views[:, 1] + 0.3 * views[:, 3] + 2 + 0.01 * rng.normal(size=2000)
-    whole = np.column_stack([views, np.ones(2000)])
-    np.testing.assert_allclose(blended(whole, series), [0, 0.7, 0, 0.3, 2], atol=0.02)
-    nothing = blended(whole, np.full(2000, NAN))
-    np.testing.assert_allclose(nothing, [0.25] * 4 + [0])
+    np.testing.assert_allclose(blended(views, series), [0, 0.7, 0, 0.3, 2], atol=0.02)
+    assert blended(views, np.full(2000, NAN)) is None
+
+
+def test_a_value_is_remembered_however_long_a_gap_is():
+    long = np.full((3000, 1), NAN)
+    long[0], long[-1] = 3.0, 7.0
+    told = smooth(long, 0.85)
+    np.testing.assert_allclose(told[1:1400], 3.0)
+    np.testing.assert_allclose(told[1600:-1], 7.0)
+    assert np.isfinite(told).all()
+
+
+def test_the_unit_of_a_measurement_changes_nothing_but_the_unit():
+    cube = field(steps=200, stations=12)
+    level = np.random.default_rng(5).normal(0, 4, size=12)  # stations are not alike
+    cube = cube + xr.DataArray(level, dims="location")
+    gaps = np.random.default_rng(6).random(cube.shape) < 0.2
+    shown = cube.where(~gaps)
+    filled = StMvl().fit(shown).fill(shown)
+    other = 1.8 * shown + 1000
+    np.testing.assert_allclose(StMvl().fit(other).fill(other), 1.8 * filled + 1000, rtol=1e-9)
+
+
+def test_a_station_that_nothing_is_known_of_blends_like_the_others():
+    cube = field(steps=100, stations=8)
+    cube[:, 3] = NAN
+    learnt = StMvl().fit(cube)
+    shown = field(steps=100, stations=8)
+    shown[10:20, 3] = NAN
+    renamed = shown.assign_coords(location=[*"abc", "new", *"efgh"])
+    cube = cube.assign_coords(location=renamed["location"])
+    absent = StMvl().fit(cube.isel(location=[0, 1, 2, 4, 5, 6, 7])).fill(renamed)
+    np.testing.assert_allclose(learnt.fill(shown)[:, 3], absent[:, 3])
 
 
 def test_no_view_of_a_cell_sees_the_cell():
@@ -74,8 +105,8 @@ def test_in_a_block_of_gaps_the_stations_around_are_asked():
     block[8:20, :] = NAN
     block[8:20, 0] = 5.0
     assert np.isnan(alike_moments(block, 7)[14, 1])
-    views, lost = StMvl().views(block, APART)
-    assert np.isfinite(views).all() and lost[14, 1] and not lost[3].any()
+    views = StMvl().views(block, APART)
+    assert np.isnan(views[14, 1]).any() and np.isfinite(views[3]).all()
     time = np.datetime64("2024-01-01") + np.arange(30).astype("timedelta64[h]")
     cube = make_cube(block[..., None], time, list("ABC"), ["x"], lat=[50, 51, 52], lon=[8, 8, 8])
     filled = StMvl().fit(cube).fill(cube)
@@ -95,7 +126,7 @@ def test_it_beats_each_view_alone_on_a_field_that_moves():
     hidden = cube.copy(data=np.random.default_rng(2).random(cube.shape) < 0.2).astype(bool)
     shown = cube.where(~hidden)
     apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
-    views = StMvl().views(shown.to_numpy()[..., 0], apart)[0][..., :4]
+    views = StMvl().views(shown.to_numpy()[..., 0], apart)
     off = np.abs(views - cube.to_numpy())[hidden.to_numpy()[..., 0]].mean(axis=0)
     blend = score("st-mvl", cube, hidden).errors.overall()["mae"]
     assert blend < 0.95 * off.min()

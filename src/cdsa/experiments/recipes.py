@@ -28,7 +28,7 @@ from cdsa.experiments.protocols import (
 from cdsa.method import info_of, make_method
 
 if TYPE_CHECKING:
-    from cdsa.method.graph import Edge
+    from cdsa.models.graphs import Edge
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)
@@ -241,8 +241,9 @@ RIVAL_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
         "train.batch=2",
     ),
 }
-"""The same for networks of others, by data set and method; those with a loss of their own take no
-notice of it. None stops before its minutes are over, so that all have the same time."""
+"""The same for networks of others, by data set and method; those with a loss of their own learn by
+that, and `train.loss` is what the weights to keep are chosen by. None stops before its minutes are
+over, so that all have the same time."""
 
 
 def table_of(name: str) -> Table:

@@ -26,7 +26,7 @@ from cdsa.scoring import MIXED
 from cdsa.train.run import Run
 
 if TYPE_CHECKING:
-    from cdsa.method.graph import Edge
+    from cdsa.models.graphs import Edge
 
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
 """What makes two cells the same; the table they stand in does not."""

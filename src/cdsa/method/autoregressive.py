@@ -5,6 +5,10 @@ stretches without a gap that are long enough, their number by Akaike's criterion
 the longest order tried; gaps are then filled, and series carried forward, by the smoother of
 statsmodels' state space model (`SARIMAX` without its moving average), which sees what lies on both
 sides.
+
+Different from there: coefficients are those of least squares, not of the greatest likelihood; the
+mean is subtracted beforehand; an order is at least one; a process that would not come back to its
+mean is damped until it does, all its roots alike; a series with too few stretches gets its mean.
 """
 
 from dataclasses import dataclass

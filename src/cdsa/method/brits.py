@@ -4,14 +4,18 @@ Cao, Wang, Li, Zhou, Li & Li, "BRITS: bidirectional recurrent imputation for tim
 2018. At every step each series is told from the state (history), then from the other series at this
 step (features), and both are mixed; what is filled goes on into the state, which decays the longer
 nothing was seen. It learns from what is visible: all three estimates of every observed cell, and
-that the two directions agree.
+that the two directions agree. Where paper and authors' code are at odds, the share of the two
+estimates is a sigmoid and steps are counted from the last sight before, as in the paper; the weight
+of the agreement is that of the code.
 
-Different from the paper: nothing is classified, so there is no loss of a label. Series are stations
-times measurements, flattened, and scaled by measurement, not each by itself; batches of 16 windows,
-a learning rate that falls as a cosine, and gradients that are clipped. To forecast, the steps ahead
-are filled like any gap; while it learns they are hidden from what it reads, and its estimates of
-them count like all others. They are told by the forward direction alone, for the other one has read
-nothing before it comes to them.
+Different from both: nothing is classified, so there is no loss of a label; an error is the mean
+over all observed cells of a batch, not a sum of the means of each step. Series are stations times
+measurements, flattened, and scaled by measurement, not each by itself; batches of 16 windows, a
+learning rate that falls as a cosine, and gradients that are clipped. A table is filled from windows
+that overlap by half. To forecast, the steps ahead are filled like any gap; while it learns they are
+hidden from what it reads, and its estimates of them count like all others. They are told by the
+forward direction alone, for the other one has read nothing before it comes to them, and needs not
+agree with it there.
 
 Letters: b window of the batch, t time, s series, h hidden channels.
 """
@@ -118,9 +122,10 @@ class BritsNetwork(nn.Module):
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`."""
         one, other = self._read(values, observed, shown)
-        gaps = ~shown.flatten(2)
-        apart = ((one.filled - other.filled).abs() * gaps).mean()
-        return one.error + other.error + AGREEMENT * apart / values.shape[1]
+        past = values.shape[1] - self.horizon
+        gaps = ~shown[:, :past].flatten(2)
+        apart = ((one.filled[:, :past] - other.filled[:, :past]).abs() * gaps).mean()
+        return one.error + other.error + AGREEMENT * apart / past
 
     def _read(self, values: Tensor, observed: Tensor, shown: Tensor) -> tuple[Reading, Reading]:
         window = [part.flatten(2) for part in (values, observed, shown)]

@@ -6,15 +6,17 @@ convolution: random walks of up to `walks` steps on the graph, in both direction
 of its own. To forecast, an encoder and a decoder of two layers with scheduled sampling, as
 published.
 
-Different from the paper: distances are great circles, not along roads, unless a graph is given; a
-cell that was not measured is told apart by a flag; the calendar is told as sines and cosines, to
-the decoder too; scheduled sampling fades in hundreds of lessons, not thousands; Adam is as it
-comes, its rate is lower and falls as a cosine instead of in steps, and the weights that are kept
-are a moving average. The paper does not fill. To fill, the window is read in both directions by
-such units, of fewer channels and one layer, which learn more in minutes; a cell that was not
-measured starts from the last value that was, in either direction, and every cell is told from the
-two states and the two values of its moment, along the graph once more. It learns from hidden cells
-as our own network does, whole stations in a quarter of the lessons among them.
+Different from the paper: distances are great circles, not along roads, unless a graph is given,
+and the kernel is as wide as they differ without those of zero, or as they are where they hardly
+differ; a cell that was not measured is told apart by a flag; the calendar is told as sines and
+cosines, to the decoder too; scheduled sampling fades in hundreds of lessons, not tens of thousands;
+batches of 32 windows, not 64; weights begin, and Adam is, as PyTorch has them; the rate is lower
+and falls as a cosine instead of in steps; nothing stops early, and the weights that are kept are a
+moving average. The paper does not fill. To fill, the window is read in both directions by such
+units, of fewer channels and one layer, which learn more in minutes; a cell that was not measured
+starts from the last value that was, in either direction, and every cell is told from the two states
+and the two values of its moment, along the graph once more. It learns from hidden cells as our own
+network does, whole stations in a quarter of the windows among them.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.
@@ -24,9 +26,12 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, cast
 
 import torch
+import xarray as xr
 from torch import Tensor, nn
 
+from cdsa.errors import ConfigError
 from cdsa.method.graph import OnGraph
+from cdsa.method.neural import NeuralFiller
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
 from cdsa.models.recurrence import last_seen
@@ -34,8 +39,8 @@ from cdsa.models.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.models.surroundings import Surroundings
 from cdsa.train.loop import TrainConfig
 
-PAST = 12
-"""Steps that a forecaster looks back on, as published."""
+WINDOW, PAST = 36, 12
+"""Steps of a window to fill, and those that a forecaster looks back on, as published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,25 +50,40 @@ class DcrnnConfig(Sampled):
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = True
 
-    hidden: int = 32
-    """Channels of a location's state; 64 of a forecaster, as published, unless it was set."""
+    hidden: int = 0
+    """Channels of a location's state; 0 takes 32 to fill, and 64 to forecast, as published."""
 
-    layers: int = 1
-    """Of units; two of a forecaster, as published, unless it was set."""
+    layers: int = 0
+    """Of units; 0 takes one to fill, and two to forecast, as published."""
 
     walks: int = 2
     """Steps of the longest walk."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "hidden", "layers", "walks")
+        refuse_below_one(self, "walks")
+        for name in ("hidden", "layers"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, but found {getattr(self, name)}")
+
+    def settled(self, horizon: int) -> Self:
+        """The same with what was left open, for the task."""
+        hidden, layers = (64, 2) if horizon else (32, 1)
+        return replace(self, hidden=self.hidden or hidden, layers=self.layers or layers)
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps or, of none, that fills."""
+        settled = self.settled(horizon)
         if not horizon:
-            return DiffusionFiller(self, sizes.measurements, clocks)
+            return DiffusionFiller(settled, sizes.measurements, clocks)
         return SequenceToSequence(
-            self.cell, self.walks_around, sizes.measurements, clocks, horizon, self.fading
+            settled.cell,
+            nn.Linear(settled.hidden, sizes.measurements),
+            settled.walks_around,
+            sizes.measurements,
+            clocks,
+            horizon,
+            settled.fading,
         )
 
     def cell(self, inputs: int) -> GraphCell:
@@ -94,11 +114,10 @@ class DiffusionFiller(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         walks = self.walks_around(around, values)
-        last = last_seen(values, observed)
-        values, turned, clock = values.flip(1), observed.flip(1), around.clock.flip(1)
-        following = last_seen(values, turned)
+        turned = observed.flip(1)
+        last, following = last_seen(values, observed), last_seen(values.flip(1), turned)
         before = self._read(self.forwards, last, observed, around.clock, walks)
-        after = self._read(self.backwards, following, turned, clock, walks)
+        after = self._read(self.backwards, following, turned, around.clock.flip(1), walks)
         both = torch.cat([before, after.flip(1), last, following.flip(1)], dim=-1)
         told: Tensor = self.tell(both.flatten(0, 1), walks)
         return cast(Tensor, told.unflatten(0, both.shape[:2]))
@@ -114,17 +133,12 @@ class DiffusionFiller(nn.Module):
         return torch.stack(told, dim=1)
 
 
-PUBLISHED = DcrnnConfig(hidden=64, layers=2)
-"""The forecaster."""
-AHEAD_BATCH = 32
-"""Windows per step of a forecaster, which are short."""
-
-
 def training() -> TrainConfig:
-    """How it is trained; cells are hidden, and weights averaged, as for our own network."""
+    """How it is trained; cells are hidden, and weights averaged, as for our own network. Windows
+    per step are chosen by the task: those of a forecaster are short."""
     return TrainConfig(
         minutes=5,
-        batch=8,
+        batch=0,
         rate=3e-3,
         schedule="cosine",
         learn_from="hidden",
@@ -140,25 +154,31 @@ class Dcrnn(OnGraph):
 
     name: ClassVar[str] = "dcrnn"
     KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
+    SMALLEST_WINDOW: ClassVar[int] = 0
 
     model: DcrnnConfig = DcrnnConfig()
     train: TrainConfig = field(default_factory=training)
+    steps: int = 0
+    """Time steps of a window, of a forecaster those looked back on; 0 takes 36 to fill, and to
+    forecast 12, as published, or as many as are foreseen."""
 
     def foreseeing(self, steps: int) -> Self:
-        """The same for so many steps ahead, as wide as published and looking back on as many steps
-        as there, or as are foreseen, unless it was set."""
-        past = PAST if self.steps == Dcrnn.steps else self.steps
-        model, train, usual = self.model, self.train, DcrnnConfig()
-        hidden = PUBLISHED.hidden if model.hidden == usual.hidden else model.hidden
-        layers = PUBLISHED.layers if model.layers == usual.layers else model.layers
-        batch = AHEAD_BATCH if train.batch == training().batch else train.batch
+        """The same for so many steps ahead, looking back on at least as many."""
+        return replace(self, horizon=steps, steps=max(steps, self.steps) if self.steps else 0)
+
+    def fit(self, cube: xr.DataArray) -> NeuralFiller:
+        """Learn from the measured cells of `cube`."""
+        return super(Dcrnn, self.settled()).fit(cube)
+
+    def settled(self) -> Self:
+        """The same with what was left open, for the task."""
+        ahead = self.horizon > 0
         return replace(
             self,
-            model=replace(model, hidden=hidden, layers=layers),
-            horizon=steps,
-            steps=max(steps, past),
-            stride=self.stride or 1,
-            train=replace(train, batch=batch),
+            model=self.model.settled(self.horizon),
+            train=replace(self.train, batch=self.train.batch or (32 if ahead else 8)),
+            steps=self.steps or (max(PAST, self.horizon) if ahead else WINDOW),
+            stride=self.stride or (1 if ahead else None),
         )
 
 

@@ -1,16 +1,20 @@
 """DST-GCNN: convolutions over time and along a graph that is predicted for every step.
 
-Wang, Lai, Jin, Min & Wang, "Dynamic spatio-temporal graph-based CNNs for traffic prediction", 2018.
-Two streams: one predicts the graph of every step from what the stations show, for traffic changes
-who affects whom; the other is a stack of convolutions, each along that graph and then over time,
-and tells all steps ahead at once.
+Wang, Lai, Jin, Lin, Gong, Huang & Hua, "Dynamic spatio-temporal graph-based CNNs for traffic
+prediction", arXiv:1812.02019, 2018. Two streams: one predicts graphs from what the stations show,
+for traffic changes who affects whom; the other is a stack of convolutions, each along such a graph
+and then over time, and tells all steps ahead at once.
 
-Different from the paper: the weight of an edge is told by a small network from the features of the
-two stations and of the moments before, on the edges of a static graph, given or of great-circle
-distances, and learnt with the rest; the paper has graphs made from the measured traffic to learn
-this stream from. Convolutions over time look back only and are gated (Dauphin et al., 2017); a cell
-that was not measured is told apart by a flag, and starts from the last value that was; the calendar
-is told; what is foreseen is told as a difference from the last value.
+Different from the paper: there is a graph for every step looked back on and none for those ahead;
+the weight of an edge is told by a small network from the features of the two stations at this step
+and the two before, on the edges of a static graph, given or of great-circle distances, and learnt
+with the rest; the paper has graphs made from the measured traffic to learn this stream from. A
+convolution along the graph is a sum over walks of up to `walks` steps, in the direction of the
+edges, not of a spectrum. Those over time look back only, each layer twice as far as the one before
+(van den Oord et al., 2016), and are gated (Dauphin et al., 2017); layers are normalised and added
+to what was there. Beside the values stand a flag of what was measured and the straight line over
+gaps in what is looked back on; the calendar is told; what is foreseen is told as a difference from
+the line's last value. Widths, a rate that falls as a cosine, and stopping early are ours.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, f channels of a cell,
 w step of a walk.
@@ -47,6 +51,8 @@ class DstGcnnConfig:
     """Of a cell between layers."""
 
     layers: int = 3
+    """At the least: there are as many as let the last step see the first."""
+
     walks: int = 2
     """Steps along the graph that a convolution looks at."""
 
@@ -57,7 +63,14 @@ class DstGcnnConfig:
         """The network that foresees so many steps."""
         if horizon < 1:
             raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
-        return DynamicGraphNetwork(self, sizes.measurements, clocks, horizon)
+        return DynamicGraphNetwork(self, sizes, clocks, horizon)
+
+    def layers_over(self, steps: int) -> int:
+        """How many layers it takes to see so many steps, each twice as far as the one before."""
+        layers = self.layers
+        while 1 + (REACH - 1) * ((1 << layers) - 1) < steps:
+            layers += 1
+        return layers
 
 
 class PredictedGraph(nn.Module):
@@ -66,7 +79,8 @@ class PredictedGraph(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.before = TimeConvolution(channels, channels)
-        self.asks, self.offers = nn.Linear(channels, 8), nn.Linear(channels, 8)
+        self.asks = nn.Linear(channels, 8)
+        self.offers = nn.Linear(channels, 8, bias=False)  # the same for all would change no share
 
     def forward(self, x: Tensor, graph: Tensor) -> Tensor:
         x = self.before(x)
@@ -76,26 +90,29 @@ class PredictedGraph(nn.Module):
 
 
 class TimeConvolution(nn.Module):
-    """Features (b, t, l, f) -> (b, t, l, out), each step from itself and those before, gated."""
+    """Features (b, t, l, f) -> (b, t, l, out), each step from itself and those before, so many
+    steps `apart`, gated."""
 
-    def __init__(self, inputs: int, out: int) -> None:
+    def __init__(self, inputs: int, out: int, apart: int = 1) -> None:
         super().__init__()
-        self.mix = nn.Linear(REACH * inputs, 2 * out)
+        self.mix, self.apart = nn.Linear(REACH * inputs, 2 * out), apart
 
     def forward(self, x: Tensor) -> Tensor:
-        padded = F.pad(x, (0, 0, 0, 0, REACH - 1, 0))
-        near = [padded[:, back : back + x.shape[1]] for back in range(REACH)]
+        furthest = (REACH - 1) * self.apart
+        padded = F.pad(x, (0, 0, 0, 0, furthest, 0))
+        looked_at = range(0, furthest + 1, self.apart)
+        near = [padded[:, first : first + x.shape[1]] for first in looked_at]
         return F.glu(self.mix(torch.cat(near, dim=-1)), dim=-1)
 
 
 class SpaceTimeLayer(nn.Module):
     """Along the graph of each step, then over time, added to what was there."""
 
-    def __init__(self, channels: int, walks: int) -> None:
+    def __init__(self, channels: int, walks: int, apart: int) -> None:
         super().__init__()
         self.walks = walks
         self.along = nn.Linear((walks + 1) * channels, channels)
-        self.over = TimeConvolution(channels, channels)
+        self.over = TimeConvolution(channels, channels, apart)
         self.norm = nn.LayerNorm(channels)
 
     def forward(self, x: Tensor, graphs: Tensor) -> Tensor:
@@ -110,13 +127,14 @@ class DynamicGraphNetwork(nn.Module):
     """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
     (b, t, l, m); the steps before are as they were seen. What is known ahead is not looked at."""
 
-    def __init__(self, config: DstGcnnConfig, measurements: int, clocks: int, horizon: int) -> None:
+    def __init__(self, config: DstGcnnConfig, sizes: Sizes, clocks: int, horizon: int) -> None:
         super().__init__()
-        self.horizon = horizon
+        self.horizon, measurements = horizon, sizes.measurements
         self.embed = nn.Linear(3 * measurements + clocks, config.channels)
         self.graphs = PredictedGraph(config.channels)
         self.layers = nn.ModuleList(
-            SpaceTimeLayer(config.channels, config.walks) for _ in range(config.layers)
+            SpaceTimeLayer(config.channels, config.walks, apart=2**number)
+            for number in range(config.layers_over(sizes.steps - horizon))
         )
         self.tell = nn.Sequential(
             nn.LayerNorm(config.channels),

@@ -6,6 +6,10 @@ added as in Yu, Rao & Dhillon, "Temporal regularized matrix factorization", NIPS
 in the place of their auto-regression. How many courses there are is chosen on cells hidden in
 bursts, whatever the gaps that are to be filled are like.
 
+Different from there: every series is standardised, and has no bias beside that; how much
+neighbouring moments are tied is a setting, not learnt; mixtures are kept from what was learnt from,
+and courses are found anew for the table that is filled.
+
 Letters: t time, s series, r course.
 """
 
@@ -22,8 +26,6 @@ from cdsa.method.guard import GuardedFiller, Guess, guarded
 from cdsa.method.matrix import Matrix, learn_matrix
 
 Bools = NDArray[np.bool_]
-TRIES = 4
-"""Rounds with which a number of courses is tried."""
 HIDDEN = 0.1
 """Share of the cells that the number of courses is chosen on."""
 
@@ -79,14 +81,12 @@ class Factors:
     def fit(self, rows: Matrix) -> "Factors":
         """Find the mixtures; of as many courses as give hidden cells back best."""
         known = np.isfinite(rows)
-        rank, rounds = self.choose(rows), self.method.rounds
-        self.mixtures = self._mixtures(np.nan_to_num(rows), known, rank, rounds)
+        self.mixtures = self._mixtures(np.nan_to_num(rows), known, self.choose(rows))
         return self
 
     def transform(self, rows: Matrix) -> Matrix:
         """The matrix with its gaps filled; what the courses are is told from what is known."""
-        u = self._courses(np.nan_to_num(rows), np.isfinite(rows), self.mixtures)
-        return np.where(np.isfinite(rows), rows, u @ self.mixtures.T)
+        return np.where(np.isfinite(rows), rows, self._told(rows, self.mixtures))
 
     def choose(self, rows: Matrix) -> int:
         """The number of courses."""
@@ -102,15 +102,20 @@ class Factors:
             return possible[0]
         errors = {}
         for rank in possible:
-            self.mixtures = self._mixtures(np.nan_to_num(shown), np.isfinite(shown), rank, TRIES)
-            errors[rank] = float(np.abs(self.transform(shown)[asked] - rows[asked]).mean())
+            mixtures = self._mixtures(np.nan_to_num(shown), np.isfinite(shown), rank)
+            errors[rank] = float(np.abs(self._told(shown, mixtures) - rows)[asked].mean())
         return min(errors, key=lambda rank: errors[rank])
 
-    def _mixtures(self, values: Matrix, known: Bools, rank: int, rounds: int) -> Matrix:
+    def _told(self, rows: Matrix, mixtures: Matrix) -> Matrix:
+        """What courses and mixtures say of every cell, (t, s)."""
+        told: Matrix = self._courses(np.nan_to_num(rows), np.isfinite(rows), mixtures) @ mixtures.T
+        return told
+
+    def _mixtures(self, values: Matrix, known: Bools, rank: int) -> Matrix:
         rng = np.random.default_rng([self.method.seed, rank])
         v: Matrix = rng.normal(size=(values.shape[1], rank)) / np.sqrt(rank)
         own = self.method.ridge * np.eye(rank)
-        for _ in range(rounds):
+        for _ in range(self.method.rounds):
             u = self._courses(values, known, v)
             both = np.einsum("ts, tr, tq -> srq", known, u, u, optimize=True) + own
             v = np.linalg.solve(both, (values.T @ u)[..., None])[..., 0]

@@ -17,7 +17,7 @@ from cdsa.distances import great_circle, usual_distance
 from cdsa.gaps import LONGEST
 from cdsa.method.resemblance import possible, resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
-from cdsa.models.graphs import width_of
+from cdsa.models.graphs import Edge, links_of, width_of
 from cdsa.models.surroundings import Whereabouts
 
 Cycle = Literal["day", "week", "year"]
@@ -63,16 +63,14 @@ class Frame:
     places: NDArray[np.float64]
     """Their latitude and longitude, NaN if they have none; (l, 2)."""
 
-    links: NDArray[np.float64] | None = None
-    """How much each station hears of the others, where a graph was given; (l, k)."""
+    edges: tuple[Edge, ...] = ()
+    """Who is heard of by whom and how much, where a graph was given; of other stations too."""
 
     width: float | None = None
     """Of the graph that distances make, in the same unit as they."""
 
     @classmethod
-    def learn(
-        cls, scaled: xr.DataArray, length: int = 1, links: NDArray[np.float64] | None = None
-    ) -> "Frame":
+    def learn(cls, scaled: xr.DataArray, length: int = 1, edges: tuple[Edge, ...] = ()) -> "Frame":
         """The frame of what a network learns from, in windows of this length: scaled values, NaN
         where there is none.
 
@@ -102,7 +100,7 @@ class Frame:
             measured=np.isfinite(values).any(axis=(0, 2)),
             locations=scaled["location"].to_numpy(),
             places=places,
-            links=links,
+            edges=edges,
             width=None if unit is None else width_of(_apart(places, unit)),
         )
 
@@ -143,12 +141,6 @@ class Frame:
         likeness = np.zeros((len(names), len(names)))
         total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
-        links = None
-        if self.links is not None:  # by name, of silent stations too; who is not in it is alone
-            links = np.zeros_like(likeness)
-            there = np.array([name in old for name in names])
-            same = np.array([old[name] for name in names[there]], dtype=np.int64)
-            links[np.ix_(there, there)] = self.links[np.ix_(same, same)]
         places = _places(scaled)
         if not has_places(scaled):
             places[known] = self.places[rows]
@@ -173,7 +165,6 @@ class Frame:
             measured=known | lacking.any(axis=1),
             locations=names,
             places=places,
-            links=links,
         )
 
     def fresh(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
@@ -225,7 +216,7 @@ class Frame:
             likeness=torch.as_tensor(likeness, dtype=torch.float32),
             roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
             kinds=torch.as_tensor(kinds),
-            links=None if self.links is None else torch.as_tensor(self.links, dtype=torch.float32),
+            links=links_of(self.edges, self.locations.tolist()) if self.edges else None,
             summed=torch.as_tensor(np.append(summed, False)),
             width=self.width,
         )

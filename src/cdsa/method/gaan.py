@@ -6,11 +6,14 @@ heads; a gate of its own, told from itself and from the maximum and the mean of 
 how much each head counts. These aggregators stand in the place of the matrix products of gated
 recurrent units, in an encoder and a decoder with scheduled sampling.
 
-Different from the paper: neighbours are those of a graph, given or of great-circle distances
-(`graphs.py`), all of them instead of a sample, with no edge features; inputs and state go through
-one aggregator instead of two that are added; a cell that was not measured is told apart by a flag,
-and the calendar is told; the share of true values fades in hundreds of lessons; a higher rate that
-falls as a cosine.
+Different from the paper and its authors' code: neighbours are those of a graph, given or of
+great-circle distances (`graphs.py`), in the direction of its edges, not in both, and neither edges
+nor places have features; inputs and state go through one aggregator instead of two that are added,
+so the reset gate lies before the state is aggregated, not behind, and what is new goes through a
+tangent; queries and keys are as wide as values, and there is no layer before the first unit; the
+decoder starts from nothing, not from what the encoder told last; a cell that was not measured is
+told apart by a flag; the share of true values fades in hundreds of lessons; batches of 32 windows
+at the most, not 64, and one rate for all weights, higher, that falls as a cosine.
 
 Letters: b window of the batch, l and k locations, f inputs of a location, h head, d and e channels
 of a head.
@@ -68,6 +71,7 @@ class GaanConfig(Sampled):
         """The network that foresees so many steps."""
         return SequenceToSequence(
             lambda inputs: GraphCell(self.aggregator, inputs, self.hidden, self.layers),
+            nn.Linear(self.hidden, sizes.measurements),
             neighbours_around,
             sizes.measurements,
             clocks,
@@ -137,7 +141,7 @@ def most_of(x: Tensor, neighbours: Tensor) -> Tensor:
 
 def training() -> TrainConfig:
     """How it is trained; the batch is chosen by the number of stations."""
-    return TrainConfig(minutes=5, batch=0, rate=3e-3, learn_from="hidden")
+    return TrainConfig(minutes=5, batch=0, rate=3e-3)
 
 
 @dataclass(frozen=True, kw_only=True)

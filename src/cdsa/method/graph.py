@@ -1,5 +1,6 @@
 """Networks on a graph of the stations: one that is given, or one that distances make."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -9,8 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.errors import ConfigError
 from cdsa.method.neural import Neural
-
-Edge = tuple[str, str, float]
+from cdsa.models.graphs import Edge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,11 +18,18 @@ class OnGraph(Neural):
     """A network that looks along the graph of the stations."""
 
     edges: tuple[Edge, ...] = ()
-    """Who is heard of by whom and how much, as (from, to, weight); without any, distances make the
-    graph."""
+    """Who is heard of by whom and how much, as (from, to, weight); a station hears itself with a
+    weight of one if it is not among them. Without any, distances make the graph."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        ends = [(source, target) for source, target, _ in self.edges]
+        twice = next((end for end, number in Counter(ends).items() if number > 1), None)
+        if twice is not None:
+            raise ConfigError(
+                f"an edge of a graph has one weight, but {twice[0]} -> {twice[1]} is there "
+                f"{ends.count(twice)} times"
+            )
         for source, target, weight in self.edges:
             if not 0 < weight < np.inf:
                 raise ConfigError(
@@ -34,20 +41,15 @@ class OnGraph(Neural):
         """The same on this graph."""
         return replace(self, edges=tuple(edges))
 
-    def links(self, names: NDArray[np.str_]) -> NDArray[np.float64] | None:
-        """How much each station (l) hears of another (k), by the edges between those there are."""
-        if not self.edges:
-            return None
-        at = {str(name): number for number, name in enumerate(names)}
-        links = np.zeros((len(names), len(names)))
-        for source, target, weight in self.edges:
-            if source in at and target in at and source != target:
-                links[at[target], at[source]] = weight
-        if len(names) > 1 and not links.any():
+    def graph(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
+        """The edges that were given, which must join some of these stations."""
+        there = set(map(str, names))
+        joined = [e for e in self.edges if e[0] != e[1] and e[0] in there and e[1] in there]
+        if self.edges and len(names) > 1 and not joined:
             source, target, _ = self.edges[0]
             some = ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
             raise ConfigError(
                 f"a graph joins stations of the table ({some}), but none of the edges does, such "
                 f"as {source} -> {target}"
             )
-        return links
+        return self.edges

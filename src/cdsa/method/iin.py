@@ -1,17 +1,20 @@
 """IIN: an LSTM guesses what is missing, reads its own guesses with the rest, and guesses again.
 
-Zhou & Huang, "Recover missing sensor data with iterative imputing network", AAAI workshops 2018.
-What is missing starts from a simple mean; then, round by round, recurrent layers read the completed
-window, and what is missing is set to what they tell. The guesses are variables that are improved in
-place, observed cells stay as they are. A cell has a temporal term, the mean of the moments next to
-it, and a spatial term, the mean of the places near it; both are read, and are part of what is told.
+Zhou & Huang, "Recover missing sensor data with iterative imputing network", AAAI workshops 2018,
+arXiv:1711.07878. What is missing are latent variables that start from a simple mean; then, round by
+round, recurrent layers read the completed window, and what is missing is set to what they tell;
+observed cells stay as they are. A cell has a temporal term, the mean of the moments next to it, and
+a spatial term, the mean of the places near it; both are read, and are part of what is told.
 
-Different from the paper: the rounds share their weights and are learnt together from hidden cells,
-by the error of the last one; one layer, not several, reads in both directions, all series of a
-moment at once; nearness is the graph of `graphs.py`, without coordinates all stations are near, and
-what more each series says of another is learnt; how much the two terms count is learnt too. The
-calendar, and which cells were measured, are told. Cells are hidden as for our own network, whole
-stations in a quarter of the lessons among them, and the weights that are kept are a moving average.
+Different from the paper: the variables are found by the rounds alone, with no slope of an objective
+to follow when a gap is filled; the rounds share their weights and are learnt together from hidden
+cells, by the absolute error of the last one, with a rate that rises and falls as a cosine; one
+layer, not several, reads in both directions, all series of a moment at once; nearness is the graph
+of `graphs.py`, without coordinates all stations are near, and what more each series says of another
+is learnt; how much the two terms count is learnt too, and the spatial one is zero where nobody is
+near. The calendar, and which cells were measured, are told. Cells are hidden as for our own
+network, whole stations in a quarter of the windows among them, the weights that are kept are a
+moving average, and windows that are filled overlap by half.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, s series, n term.
 """

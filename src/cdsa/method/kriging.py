@@ -5,7 +5,9 @@ Matheron, "Principles of geostatistics", Economic Geology 1963; here PyKrige's `
 geographic coordinates. The variogram of a measurement is fitted once, on classes of distance over
 all pairs of stations and all moments together, each moment in units of its own spread: a single
 moment of a few dozen stations is too little to fit one on, and weights depend on the variogram's
-shape alone. Moments at which fewer than `fewest` stations report get a straight line in time.
+shape alone. Moments at which fewer than `fewest` stations report are left out of it, and get a
+straight line in time; so does a measurement of which fewer than three pairs of stations have a
+moment in common. Where stations stand at one place, a pseudo-inverse shares the weight out.
 """
 
 from dataclasses import dataclass, replace
@@ -93,11 +95,14 @@ class Kriging:
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         refuse_nowhere(cube, "kriging")
+        _ordinary_kriging()  # before anything is worked out for nothing
         return guarded(cube, self._learn)
 
     def _learn(self, plain: xr.DataArray) -> Guess:
         apart, values = _kilometres(plain), plain.to_numpy()
         names = plain["measurement"].to_numpy()
+        enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.fewest
+        values = np.where(enough, values, np.nan)
         found = {str(n): fitted(values[:, :, m], apart, self.shape) for m, n in enumerate(names)}
 
         def guess(cube: xr.DataArray) -> xr.DataArray:
@@ -163,9 +168,10 @@ def _squares(values: Floats) -> tuple[Floats, Floats]:
     """Squared differences of every two stations summed over the moments both report, each in units
     of its spread, and the number of these moments; both (l, k)."""
     known = np.isfinite(values)
-    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    off = np.where(known, values - np.nansum(values, axis=1, keepdims=True) / count, 0.0)
-    spread = np.sqrt((off**2).sum(axis=1, keepdims=True) / count)
+    count = known.sum(axis=1, keepdims=True)
+    mean = np.nansum(values, axis=1, keepdims=True) / np.maximum(count, 1)
+    off = np.where(known, values - mean, 0.0)
+    spread = np.sqrt((off**2).sum(axis=1, keepdims=True) / np.maximum(count - 1, 1))
     there = (known & (spread > 0)).astype(np.float64)
     scaled = np.divide(off, spread, out=np.zeros_like(off), where=spread > 0)
     # (x - y)^2 by matrix products: no array over moments and pairs is ever made

@@ -48,8 +48,8 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
     if method.model.situated:
-        links = method.links(plain["location"].to_numpy())
-        frame, kinds = Frame.learn(seen, length, links), np.arange(len(names))
+        edges = method.graph(plain["location"].to_numpy())
+        frame, kinds = Frame.learn(seen, length, edges), np.arange(len(names))
         where = frame.where(seen, kinds, learning=True)
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))
@@ -91,7 +91,7 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
     )
     errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
     if frame is not None:  # what was kept for the exam is known to users, too
-        frame = Frame.learn(scaled, length, frame.links)
+        frame = Frame.learn(scaled, length, frame.edges)
     return replace(network, frame=frame, errors=errors, calibration=calibration)
 
 

@@ -8,22 +8,26 @@ weights cut off; the generator first learns for a while alone, by a squared erro
 searched for each window from which the generator makes what was observed (a masked squared error)
 and what the critic takes for true.
 
-As there, the generator's state decays by the gaps of the window it is to make, Adam forgets
+As there, a window that is made has no gaps for the generator's state to decay by, Adam forgets
 gradients fast (0.5), and what is kept is a network whose critic has begun.
 
 Different from the paper and its authors' code: the generator learns to make true windows from the
 noise that a search finds for them, by the slope through its first, long step (Bond-Taylor &
-Willcocks, "Gradient origin networks", ICLR 2021), of which a part of what was observed is kept; it
-goes on with that while it has a critic, whose opinion of windows from chance noise counts for
-little (`trust`, there 1 for the generator and 0.15 in the search). There it learns to tell the next
-step of a window and then from its critic alone, by which in minutes no noise came to make a window
-like those observed. The critic has one lesson for each of the generator; noise sets the first state
-and is read at every step, not at the first alone; neither batch norm nor dropout; the critic is cut
-off at 0.1, not 0.99; the search takes one long and 60 shorter steps, not 400, and starts from
-nothing, so that the guess for a window does not depend on which others it is filled with. Generated
-windows are shown to the critic with the gaps of true ones, for the gaps alone would tell them
-apart. Series are stations times measurements, flattened. To forecast, the steps ahead are filled
-like any gap; while it learns they are hidden from the search.
+Willcocks, "Gradient origin networks", ICLR 2021), from which a part of what was observed is hidden;
+it goes on with that while it has a critic, whose opinion of windows from chance noise counts for
+little (`trust`, there 1 for the generator and 0.15 in the search). There it learns to tell the
+steps of a window one by one and then from its critic alone, by which in minutes no noise came to
+make a window like those observed. The critic has one lesson for each of the generator, not eight,
+and it is shown generated windows with the gaps of true ones, for the gaps alone would tell them
+apart. Noise sets the first state and is read at every step, not at the first alone; units are
+PyTorch's, whose reset gate lies behind the product with the state; neither batch norm nor dropout;
+the critic alone is cut off, at 0.1, not all weights at 0.99. Both learn in batches of 32 windows,
+not 128, by one rate, with gradients that are clipped, and the weights that did best on validation
+cells are kept. The search takes one long step and 60 of 0.1, not 400 of 0.007, minimises the mean
+over observed cells, not all, and starts from nothing, so that the guess for a window does not
+depend on which others it is filled with; windows overlap by half. Series are stations times
+measurements, flattened. To forecast, the steps ahead are filled like any gap; while it learns they
+are hidden from the search, and the critic looks at what lies before.
 
 Letters: b window of the batch, t time, s series, h hidden channels, z noise.
 """
@@ -39,11 +43,6 @@ from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.recurrence import steps_since
 from cdsa.train.loop import TrainConfig
-
-LESSON = 733
-"""Beside the number of the lesson, what its dice are cast from."""
-KEPT = 0.2
-"""Share of what is shown that a search does not see while the generator learns from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +109,7 @@ class DecayingUnit(nn.Module):
 
 
 class Generator(nn.Module):
-    """Noise (b, z) -> a whole window (b, t, s), each step from the one before; its state decays by
-    the steps `since` each series was seen in the window that is to be made, (b, t, s)."""
+    """Noise (b, z) -> a whole window (b, t, s) of so many `steps`, each from the one before."""
 
     def __init__(self, config: MtsiConfig, series: int) -> None:
         super().__init__()
@@ -120,9 +118,10 @@ class Generator(nn.Module):
         self.unit = DecayingUnit(series, config.hidden, more=config.noise)
         self.tell = nn.Linear(config.hidden, series)
 
-    def forward(self, noise: Tensor, since: Tensor) -> Tensor:
+    def forward(self, noise: Tensor, steps: int) -> Tensor:
         x, h, told = self.first(noise), self.state(noise).tanh(), []
-        for stays in self.unit.stays(since).unbind(1):
+        everywhere = x.new_ones(1, steps, x.shape[1])
+        for stays in self.unit.stays(steps_since(everywhere)).unbind(1):
             h = self.unit(torch.cat([x, noise], dim=-1), stays, h)
             x = self.tell(h)
             told.append(x)
@@ -156,53 +155,54 @@ class AdversarialNetwork(nn.Module):
         self.generator = Generator(config, series)
         self.critic = Critic(series, config.hidden)
         self.bound()
+        self.dice = int(torch.randint(2**31, ()))
+        """By the seed that the first weights are from; so a run that goes on casts the same."""
         self.lessons: Tensor
         self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
-        since, everywhere = steps_since(seen), torch.ones_like(seen[:1])
+        steps = x.shape[1]
         with torch.enable_grad():
-            noise = self.found(x, seen, since).detach().requires_grad_()
+            noise = self.found(x, seen).detach().requires_grad_()
             optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
             for _ in range(self.config.search):
-                made = self.generator(noise, since)
-                opinion = self.critic(made, everywhere).sum()
+                made = self.generator(noise, steps)
+                opinion = self.critic(made, seen).sum()
                 loss = _off(made, x, seen).sum() - self.config.trust * opinion
                 optimiser.zero_grad()
                 loss.backward(inputs=[noise])
                 optimiser.step()
         with torch.no_grad():
-            return cast(Tensor, self.generator(noise, since)).view_as(values)
+            return cast(Tensor, self.generator(noise, steps)).view_as(values)
 
-    def found(self, x: Tensor, seen: Tensor, since: Tensor) -> Tensor:
+    def found(self, x: Tensor, seen: Tensor) -> Tensor:
         """Where the first step of the search comes to, (b, z): from nothing, along the slope of the
         error on what is seen. The generator can learn from it."""
         noise = x.new_zeros(len(x), self.config.noise).requires_grad_()
-        off = _off(self.generator(noise, since), x, seen)
+        off = _off(self.generator(noise, x.shape[1]), x, seen)
         (slope,) = torch.autograd.grad(off.sum(), [noise], create_graph=self.training)
         return noise - self.config.reach * slope
 
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
-        not shown, the search does not see."""
-        x = values.flatten(2)
+        not shown, neither the search nor the critic sees."""
+        x, steps = values.flatten(2), values.shape[1]
         seen, there = (part.flatten(2).to(values.dtype) for part in (observed, shown))
-        dice = torch.Generator().manual_seed(LESSON + int(self.lessons))
+        dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
         chance = torch.randn(len(x), self.config.noise, generator=dice).to(values)
-        since, judged = steps_since(there), int(self.lessons) - self.config.alone
+        judged = int(self.lessons) - self.config.alone
         self.lessons += 1
         if judged >= 0 and judged % (self.config.critics + 1) < self.config.critics:
             with torch.no_grad():
-                made = self.generator(chance, since)
-            false, true = self.critic(torch.cat([made, x]), torch.cat([seen, seen])).chunk(2)
+                made = self.generator(chance, steps)
+            false, true = self.critic(torch.cat([made, x]), torch.cat([there, there])).chunk(2)
             return cast(Tensor, false.mean() - true.mean())
-        told = (torch.rand(x.shape, generator=dice) >= KEPT).to(there)
-        made = self.generator(self.found(x, there * told, since), since)
+        made = self.generator(self.found(x, there), steps)
         loss: Tensor = (((made - x) ** 2) * seen).sum() / seen.sum().clamp(min=1)
         if judged >= 0:
             self.critic.requires_grad_(False)
-            opinion = self.critic(self.generator(chance, since), seen).mean()
+            opinion = self.critic(self.generator(chance, steps), there).mean()
             loss = loss - self.config.trust * opinion
             self.critic.requires_grad_(True)
         return loss
@@ -233,7 +233,9 @@ def training() -> TrainConfig:
         rate=2e-3,
         first_moment=0.5,
         schedule="constant",
-        learn_from="visible",
+        learn_from="hidden",
+        hide="random",
+        most=0.4,
         validate_every=300,
     )
 

@@ -97,13 +97,13 @@ class Network:
         own = self.own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
-        if frame.unit is None and not frame.measured.all():
+        if frame.unit is None and not frame.edges and not frame.measured.all():
             logger.warning(
                 "the network was trained without coordinates, so places without a sensor are all "
                 "the same to it: %s",
                 ", ".join(frame.locations[~frame.measured][:3]),
             )
-        if frame.unit is not None and not np.isfinite(frame.places).all():
+        if frame.unit is not None and not frame.edges and not np.isfinite(frame.places).all():
             logger.warning(
                 "the network was trained with coordinates, but there are stations here that it "
                 "does not know and that have none: it fills without distances, and is less exact"

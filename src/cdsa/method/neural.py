@@ -28,6 +28,7 @@ from cdsa.method.learning import learn
 from cdsa.method.network import Axes, Network, refuse_too_many
 from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
 from cdsa.models.axes import Sizes
+from cdsa.models.graphs import Edge
 from cdsa.results import Value
 from cdsa.splits import on_time
 from cdsa.train.loop import TrainConfig
@@ -141,9 +142,9 @@ class Neural:
             )
         return replace(self, known=tuple(names))
 
-    def links(self, names: NDArray[np.str_]) -> NDArray[np.float64] | None:
-        """How much each station (l) hears of another (k), where a graph was given."""
-        return None
+    def graph(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
+        """The edges between stations, where a graph was given that is of some of these."""
+        return ()
 
     def _lengths(self, there: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""

@@ -18,6 +18,7 @@ from cdsa.method.network import Axes, Network, pick_device
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.usual import Slots, Usual
 from cdsa.models.axes import Sizes
+from cdsa.models.graphs import Edge
 from cdsa.results import provenance
 from cdsa.scale import Scaler
 from cdsa.sources.write import make_folder
@@ -56,8 +57,6 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
         tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
         tensors[BESIDE + "roughness"] = torch.from_numpy(frame.roughness)
-        if frame.links is not None:
-            tensors[BESIDE + "links"] = torch.from_numpy(frame.links)
         tensors[BESIDE + "measured"] = torch.from_numpy(frame.measured)
         tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
     if calibration is not None:
@@ -156,7 +155,7 @@ def _filler(
     window, own, around = document["window"], document["network"], document["beside"]
     locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
     sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
-    frame = _frame(tensors, document["frame"])
+    frame = _frame(tensors, document["frame"], method.graph(locations))
     model = build(method, sizes, window["ahead"], frame.clocks if frame else 0)
     model.load_state_dict(
         {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}
@@ -200,7 +199,9 @@ def _filler(
     )
 
 
-def _frame(tensors: dict[str, torch.Tensor], told: dict[str, Any] | None) -> Frame | None:
+def _frame(
+    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None, edges: tuple[Edge, ...]
+) -> Frame | None:
     if told is None:
         return None
     total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
@@ -218,7 +219,7 @@ def _frame(tensors: dict[str, torch.Tensor], told: dict[str, Any] | None) -> Fra
         measured=measured,
         locations=np.array(told["locations"]),
         places=places,
-        links=tensors[BESIDE + "links"].numpy() if BESIDE + "links" in tensors else None,
+        edges=edges,
         width=told.get("width"),
     )
 

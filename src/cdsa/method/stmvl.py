@@ -6,16 +6,18 @@ and exponential smoothing over the station's own values (0.85, to both sides). T
 rest on who was alike lately: stations that ran together in a window of seven moments, and moments
 of that window at which the network looked alike. A station's own least squares blend them.
 
-Where a block of gaps leaves the local views nothing to look at, a cell is what the paper begins
-with there: what the stations around say, or where none reports, the smoothed series. Different from
-it: it is not the mean of the two where both speak, and it stays that, for the least squares know
-only cells with something near, and on KDD-2015's PM2.5, where two of five hidden cells are such
-ones, views of what was guessed made it worse; the least squares have a little ridge towards the
-plain mean, for stations with few values; a station that was not learnt from gets the mean of all
+Different from the paper and its authors' code: where a block of gaps leaves a local view nothing to
+look at, a cell is what the stations around say or, where none reports, the smoothed series. There
+it begins with the mean of the two, and the views look at what was guessed; on KDD-2015's PM2.5,
+where two of five hidden cells are such ones, that made it worse. The least squares are learnt from
+every cell that all views see, there from those of moments and windows of which half was measured;
+they work on values scaled by the measurement's mean and spread, with a little ridge towards the
+plain mean of the views, for stations with few values; a station without any gets the mean of all
 blends. The smoothing looks at a whole series, not at a part of it. Likeness is one over the root of
-the mean squared difference of what both measured; the moment that is asked for is left out of what
-stations are compared by, and the station that is asked for out of what moments are, so that a value
-is learnt from as it would be guessed. Measurements are filled one by one.
+the mean squared difference of what both measured, and largest, not zero, where there is none; the
+moment that is asked for is left out of what stations are compared by, and the station that is asked
+for out of what moments are, so that a value is learnt from as it would be guessed. Measurements are
+filled one by one.
 
 Letters: t time, l and k stations, v view.
 """
@@ -29,15 +31,17 @@ from numpy.typing import NDArray
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method.guard import GuardedFiller, Guess, guarded, refuse_nowhere
+from cdsa.method.nearby import shares
 
 Floats = NDArray[np.float64]
 VIEWS = 4
+PLAIN_MEAN = np.append(np.full(VIEWS, 1 / VIEWS), 0.0)
+"""Shares of the views, and a constant."""
 RIDGE = 10.0
 """Cells that the plain mean of the views counts for."""
 ALIKE = 1e-6
 """Squared difference below which two are as alike as can be, in variances."""
 PAIRS_AT_ONCE = 5_000_000
-LEAST_KM = 1e-3  # two sensors on one mast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,70 +76,99 @@ class StMvl:
     def _learn(self, plain: xr.DataArray) -> Guess:
         names, values = plain["location"].to_numpy(), plain.to_numpy().astype(np.float64)
         apart = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
-        blends: dict[str, dict[str, Floats]] = {}
+        learnt: dict[str, Learnt] = {}
         for m, kind in enumerate(plain["measurement"].to_numpy()):
-            views, lost = self.views(values[:, :, m], apart)
-            series = np.where(lost, np.nan, values[:, :, m])
-            found = [blended(views[:, l], series[:, l]) for l in range(len(names))]  # noqa: E741
-            blends[str(kind)] = {str(name): found[n] for n, name in enumerate(names)}
+            middle, spread = _middle(values[:, :, m])
+            scaled = (values[:, :, m] - middle) / spread
+            views = self.views(scaled, apart)
+            found = [blended(views[:, l], scaled[:, l]) for l in range(len(names))]  # noqa: E741
+            own = {
+                str(n): blend for n, blend in zip(names, found, strict=True) if blend is not None
+            }
+            learnt[str(kind)] = Learnt(middle, spread, own)
 
         def guess(cube: xr.DataArray) -> xr.DataArray:
             refuse_nowhere(cube, "st-mvl")
             told = xr.full_like(cube, np.nan)
             apart = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
             for m, kind in enumerate(cube["measurement"].to_numpy()):
-                own = blends.get(str(kind))
-                if own is None:
-                    continue
-                common: Floats = np.mean(list(own.values()), axis=0)
-                weights = [own.get(str(name), common) for name in cube["location"].to_numpy()]
-                views, lost = self.views(cube.to_numpy()[:, :, m].astype(np.float64), apart)
-                blend = np.einsum("tlv, lv -> tl", views, np.stack(weights))
-                told[:, :, m] = np.where(lost, views[..., 0], blend)
+                if str(kind) in learnt:
+                    by = learnt[str(kind)]
+                    scaled = (cube.to_numpy()[:, :, m].astype(np.float64) - by.middle) / by.spread
+                    views = self.views(scaled, apart)
+                    blends = np.stack([by.blend(str(name)) for name in cube["location"].to_numpy()])
+                    blend = np.einsum("tlv, lv -> tl", with_constant(views), blends)
+                    # in a block, where a view sees nothing
+                    simple = np.where(np.isnan(views[..., 0]), views[..., 1], views[..., 0])
+                    told[:, :, m] = by.spread * np.where(np.isnan(blend), simple, blend) + by.middle
             return told
 
         return guess
 
-    def views(self, values: Floats, apart: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """What the four views and a constant say of every cell from all cells but itself, (t, l,
-        v), NaN where none sees anything; and where not all four see something near, (t, l)."""
-        middle, spread = _middle(values)
-        scaled = (values - middle) / spread
-        far, slow = nearby(scaled, apart, self.power), smooth(scaled, self.smoothing)
-        local = [alike_stations(scaled, self.window), alike_moments(scaled, self.window)]
-        lost = np.isnan(far) | np.isnan(local[0]) | np.isnan(local[1])
-        views = np.stack([far, slow, *local], axis=-1)
-        # a view that sees nothing says what the others say
-        count = np.isfinite(views).sum(axis=-1, keepdims=True)
-        mean = np.divide(
-            np.nansum(views, axis=-1, keepdims=True),
-            count,
-            out=np.full_like(views[..., :1], np.nan),
-            where=count > 0,
+    def views(self, scaled: Floats, apart: Floats) -> Floats:
+        """What the four views say of every cell from all cells but itself, (t, l, v); NaN where one
+        sees nothing."""
+        return np.stack(
+            [
+                nearby(scaled, apart, self.power),
+                smooth(scaled, self.smoothing),
+                alike_stations(scaled, self.window),
+                alike_moments(scaled, self.window),
+            ],
+            axis=-1,
         )
-        views = np.where(np.isfinite(views), views, mean) * spread + middle
-        return np.concatenate([views, np.ones_like(views[..., :1])], axis=-1), lost
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What was learnt of a measurement: how it is scaled, and how stations blend their views."""
+
+    middle: float
+    spread: float
+    own: dict[str, Floats]
+
+    def blend(self, name: str) -> Floats:
+        """Of the station of this name, or the mean of all."""
+        if name in self.own or not self.own:
+            return self.own.get(name, PLAIN_MEAN)
+        mean: Floats = np.mean(list(self.own.values()), axis=0)
+        return mean
 
 
 def nearby(values: Floats, apart: Floats, power: float) -> Floats:
     """Inverse-distance weighting over the other stations, (t, l)."""
-    weight = np.maximum(apart, LEAST_KM) ** -power
-    np.fill_diagonal(weight, 0.0)
-    known = np.isfinite(values)
+    weight, known = shares(apart, power), np.isfinite(values)
     return _ratio(np.nan_to_num(values) @ weight.T, known @ weight.T)
 
 
 def smooth(values: Floats, share: float) -> Floats:
     """Exponential smoothing over the other moments of a station, to both sides, (t, l)."""
-    known, plain = np.isfinite(values).astype(np.float64), np.nan_to_num(values)
-    total, weight = np.zeros_like(plain), np.zeros_like(plain)
-    for steps in (range(len(plain)), range(len(plain) - 1, -1, -1)):
-        told, there = np.zeros(plain.shape[1]), np.zeros(plain.shape[1])
-        for t in steps:
-            total[t] += told
-            weight[t] += there
-            told, there = plain[t] + (1 - share) * told, known[t] + (1 - share) * there
+    sides = [_behind(values, 1 - share), [part[::-1] for part in _behind(values[::-1], 1 - share)]]
+    nearest = np.minimum(*(since for _, _, since in sides))
+    nearest = np.where(np.isfinite(nearest), nearest, 0.0)
+    # beside the nearest value, for far from all of them nothing would be left of any weight
+    faded = [(1 - share) ** (since - nearest) for _, _, since in sides]
+    total, weight = (
+        np.sum([side[part] * fades for side, fades in zip(sides, faded, strict=True)], axis=0)
+        for part in (0, 1)
+    )
     return _ratio(total, weight)
+
+
+def _behind(values: Floats, stays: float) -> list[Floats]:
+    """Of what a station said before each moment: the sum, each value counting the less the longer
+    before the last one it was, the sum of the weights, and how many moments ago the last one was,
+    endless if there was none; all (t, l)."""
+    found = [np.zeros_like(values), np.zeros_like(values), np.full_like(values, np.inf)]
+    total, weight, since = (part[0].copy() for part in found)
+    for t, now in enumerate(values):
+        for part, one in zip(found, (total, weight, since), strict=True):
+            part[t] = one
+        known, faded = np.isfinite(now), stays**since
+        total = np.where(known, np.nan_to_num(now) + faded * total, total)
+        weight = np.where(known, 1 + faded * weight, weight)
+        since = np.where(known, 1.0, since + 1)
+    return found
 
 
 def alike_stations(whole: Floats, window: int) -> Floats:
@@ -182,18 +215,21 @@ def alike_moments(whole: Floats, window: int) -> Floats:
     return _ratio(total, weight)
 
 
-def blended(views: Floats, series: Floats) -> Floats:
-    """How much of each view, and of a constant, gives a station's own values back best, (v,)."""
-    plain_mean = np.append(np.full(VIEWS, 1 / VIEWS), 0.0)
+def blended(views: Floats, series: Floats) -> Floats | None:
+    """How much of each view (t, v), and of a constant, gives a station's own scaled values (t,)
+    back best, (v + 1,); None if there is no value that all views see."""
     used = np.isfinite(series) & np.isfinite(views).all(axis=1)
     if not used.any():
-        return plain_mean
-    x, y = views[used], series[used]
-    scale = max(float((x[:, :VIEWS] ** 2).mean()), 1e-12)
-    tied = RIDGE * scale * np.eye(VIEWS + 1)
-    left, right = x.T @ x + tied, x.T @ y + tied @ plain_mean
-    found: Floats = np.linalg.solve(left, right)
+        return None
+    x, y = with_constant(views[used]), series[used]
+    tied = RIDGE * np.eye(VIEWS + 1)
+    found: Floats = np.linalg.solve(x.T @ x + tied, x.T @ y + tied @ PLAIN_MEAN)
     return found
+
+
+def with_constant(views: Floats) -> Floats:
+    """The views and a constant behind them."""
+    return np.concatenate([views, np.ones_like(views[..., :1])], axis=-1)
 
 
 def _likeness(summed: Floats, count: Floats) -> Floats:

@@ -1,12 +1,12 @@
 """Stations as a graph: who is next to whom, and recurrent units that look along it.
 
 The graph is the one that was given, or a Gaussian kernel of the distances between stations, cut off
-where it is small (Shuman et al., 2013), as Li et al. (ICLR 2018) make theirs.
+where it is small (Shuman et al., 2013), much as Li et al. (ICLR 2018) make theirs.
 
 Letters: b window of the batch, l and k locations, f inputs of a location, w step of a walk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, einsum, nn
@@ -15,6 +15,8 @@ from cdsa.errors import ConfigError
 from cdsa.models.seq2seq import State
 from cdsa.models.surroundings import Surroundings
 
+Edge = tuple[str, str, float]
+"""Who is heard, by whom, and how much."""
 THRESHOLD = 0.1
 """Weights of the graph below this are none."""
 EVEN = 1 / 3
@@ -39,12 +41,22 @@ def graph_of(distance: Tensor, width: float | None = None) -> Tensor:
     return torch.where(weight >= THRESHOLD, weight, 0.0)
 
 
+def links_of(edges: Iterable[Edge], names: Sequence[str]) -> Tensor:
+    """How much each station (l) hears of another (k), by the edges between those there are."""
+    at = {str(name): number for number, name in enumerate(names)}
+    links = torch.zeros(len(at), len(at))
+    for source, target, weight in edges:
+        if source in at and target in at:
+            links[at[target], at[source]] = weight
+    return links
+
+
 def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor:
-    """The graph of the stations that lie around, (l, k), each next to itself; a method of this
-    `name` needs it."""
+    """The graph of the stations that lie around, (l, k), each next to itself, by a weight of one if
+    none is given; a method of this `name` needs it."""
     if around is not None and around.links is not None:
         links = around.links.to(like)
-        return links + torch.eye(len(links), dtype=links.dtype, device=links.device)
+        return links + torch.diag((links.diagonal() == 0).to(links))
     if around is None or around.distance is None:
         raise ConfigError(
             f"'{name}' needs the graph of the stations, but these have no coordinates. Give them "

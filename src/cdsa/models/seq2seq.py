@@ -19,8 +19,6 @@ from cdsa.errors import ConfigError
 from cdsa.models.surroundings import Surroundings
 
 State = tuple[Tensor, ...]
-LESSON = 977
-"""Beside the number of the lesson, what its dice are cast from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,27 +37,26 @@ class Sampled:
 class Cell(Protocol):
     """One step of a recurrent network over all locations."""
 
-    width: int
-    """Channels of what it tells of a location."""
-
     def start(self, like: Tensor) -> State:
         """The state before the first step, for inputs like these (b, l, f)."""
         ...
 
     def __call__(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
-        """What it tells of each location, (b, l, width), and the next state; `graph` is whatever
-        the network made of the surroundings."""
+        """What its last layer tells and the next state; `graph` is whatever the network made of the
+        surroundings."""
         ...
 
 
 class SequenceToSequence(nn.Module):
     """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
     (b, t, l, m); the steps before are as they were seen. What is observed within the horizon is
-    used in the place of a guess."""
+    used in the place of a guess. `make` makes cells for so many inputs of a location, and `tell`
+    makes values (b, l, m) of what a cell tells."""
 
     def __init__(
         self,
         make: Callable[[int], Cell],
+        tell: nn.Module,
         graph_of: Callable[[Surroundings | None, Tensor], Tensor],
         measurements: int,
         clocks: int,
@@ -72,7 +69,9 @@ class SequenceToSequence(nn.Module):
         self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
         inputs = 2 * measurements + clocks
         self.encode, self.decode = make(inputs), make(inputs)
-        self.tell = nn.Linear(self.encode.width, measurements)
+        self.tell = tell
+        self.dice = int(torch.randint(2**31, ()))
+        """By the seed that the first weights are from; so a run that goes on casts the same."""
         self.lessons: Tensor
         self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
 
@@ -99,7 +98,7 @@ class SequenceToSequence(nn.Module):
         clock = values.new_zeros(*values.shape[:2], 0) if around is None else around.clock
         past = values.shape[1] - self.horizon
         graph = self.graph_of(around, values)
-        dice = torch.Generator().manual_seed(LESSON + int(self.lessons))
+        dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
         state, told = self.encode.start(values[:, 0]), [values[:, :past]]
         for t in range(past):
             x = inputs_of(values[:, t], observed[:, t], clock[:, t])

@@ -144,11 +144,11 @@ class Taught(Protocol):
 
 @runtime_checkable
 class OwnLesson(Protocol):
-    """A network that learns by a loss of its own, from what is visible."""
+    """A network that learns by a loss of its own."""
 
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """The loss of a batch of windows over all that was observed, told from what is shown of it:
-        all or, to foresee, what lies before the horizon."""
+        all that is not hidden on purpose and, to foresee, lies before the horizon."""
         ...
 
 
@@ -276,7 +276,8 @@ class _Run:
 
     def look(self, exam: Windows, *, last: bool = False) -> None:
         """Look at the validation cells, and keep the weights if they never did better, or are the
-        `last` and as good. Nothing is kept of a network whose judge has not begun, but the last."""
+        `last` and as good. Nothing is kept of a network whose judge has not begun, but the last;
+        and without such cells always its newest weights, for its loss does not tell how it does."""
         if isinstance(self.model, Adversarial) and not (self.model.judged or last):
             return
         place = self.place
@@ -286,7 +287,8 @@ class _Run:
         place.validation, place.last_loss = error, place.loss
         place.loss_sum, place.loss_count = 0.0, 0
         enough = AS_GOOD if last and not self.config.patience else 1.0
-        if place.best is None or error < enough * place.best:
+        untold = isinstance(self.model, Adversarial) and not len(exam)
+        if untold or place.best is None or error < enough * place.best:
             place.best, place.best_step, place.idle = error, place.step, 0
             self.kept["best"] = _copied(self.model)
         else:
@@ -340,13 +342,13 @@ def lesson_loss(
         around = () if window.around is None else (window.around,)
         answer = model.teach(window.values, window.observed, *around)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
-    if isinstance(model, OwnLesson):
-        return model.lesson(window.values, window.observed, question(window, task)[0])
     shown, asked = question(window, task) if task.ahead else (window.observed, window.observed)
     if config.learn_from != "visible":
         hidden = hide_cells(
             window.observed, config.hide, config.most, source, task.together, others
         )
+        if isinstance(model, OwnLesson):
+            return model.lesson(window.values, window.observed, shown & ~hidden)
         if window.around is not None and not task.ahead:  # as if there never was a sensor
             lost = lost_stations(window.observed, source)
             hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
@@ -356,6 +358,8 @@ def lesson_loss(
             shown = shown & ~(hidden & now_and_then.to(hidden.device))
         else:
             shown, asked = window.observed & ~hidden, hidden
+    if isinstance(model, OwnLesson):
+        return model.lesson(window.values, window.observed, shown)
     answer = reply(model, window, shown)
     loss = loss_of(config.loss, answer, window.truth, asked)
     if config.learn_from == "both":

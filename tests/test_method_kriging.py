@@ -71,10 +71,10 @@ def test_moments_of_few_stations_do_not_make_it_flat():
     values = cube.to_numpy()[:, :, 0].copy()
     whole = fitted(values, apart, "exponential")
     rng = np.random.default_rng(0)
-    for t in range(200, 400):  # six of twenty report
-        values[t, rng.permutation(20)[6:]] = np.nan
+    for t in range(400):  # four of twenty report
+        values[t, rng.permutation(20)[4:]] = np.nan
     some = fitted(values, apart, "exponential")
-    np.testing.assert_allclose(some.at(apart), whole.at(apart), rtol=0.15)
+    assert some.at(apart).mean() == pytest.approx(whole.at(apart).mean(), rel=0.1)
     gappy = cube.where(rng.random(cube.shape) > 0.1)
     with_pairs = cube.copy()
     with_pairs[200:, 2:] = np.nan  # two stations, which say nothing of their distance

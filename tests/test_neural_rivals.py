@@ -159,6 +159,7 @@ def test_the_critic_is_asked_in_the_search_about_what_it_was_taught_on():
     model.lesson(values, observed, observed)
     model(values, observed)
     gaps = observed.flatten(2).float()
+    assert len(asked) == 4  # by its own lesson, the generator's, and twice by the search
     assert all(torch.equal(seen, gaps) for part in asked for seen in part.split(2))
 
 

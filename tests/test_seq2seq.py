@@ -354,6 +354,8 @@ def test_a_station_that_joins_later_has_its_edges_in_the_graph(tmp_path, caplog)
     cube[:, 2] = np.nan
     filler.fill(cube)
     assert "all the same to it" not in caplog.text
+    filler.fill(cube.assign_coords(location=["A", "B", "Q"]))
+    assert "all the same to it: Q" in caplog.text
 
 
 def graph_of_cube(filler, cube) -> torch.Tensor:
@@ -374,12 +376,19 @@ def test_what_was_set_is_kept_when_it_is_to_foresee():
     narrow = Dcrnn(model=to_fill.model, train=to_fill.train, steps=36).foreseeing(12).settled()
     assert (narrow.model, narrow.train.batch, narrow.steps) == (to_fill.model, 8, 36)
     assert Dcrnn().by_preset("small").foreseeing(6).settled().model.layers == 1
+    with pytest.raises(ConfigError, match="stride lies between 1 and the steps of a window"):
+        Dcrnn(stride=0)
+
+
+def test_layers_look_no_further_than_the_window():
+    many = DstGcnnConfig(channels=4, layers=7).build(Sizes(15, 2, 1), 3, 0)
+    assert [layer.over.apart for layer in many.layers] == [1, 2, 4, 1, 2, 4, 1]
 
 
 def test_a_graph_of_other_stations_is_refused():
     with pytest.raises(ConfigError, match="none of the edges does, such as X -> Y"):
-        Dcrnn(edges=(("X", "Y", 1.0),)).graph(np.array(["A", "B"]))
-    with pytest.raises(ConfigError, match="one weight, but A -> B is there 2 times"):
+        Dcrnn(edges=(("X", "Y", 1.0),)).edges_for(np.array(["A", "B"]))
+    with pytest.raises(ConfigError, match="given once, but A -> B is there 2 times"):
         Dcrnn(edges=(("A", "B", 1.0), ("B", "A", 1.0), ("A", "B", 2.0)))
     with pytest.raises(ConfigError, match="greater than 0, but found -1 for A -> B"):
         Dcrnn(edges=(("A", "B", -1.0),))

@@ -125,7 +125,7 @@ class BritsNetwork(nn.Module):
         past = values.shape[1] - self.horizon
         gaps = ~shown[:, :past].flatten(2)
         apart = ((one.filled[:, :past] - other.filled[:, :past]).abs() * gaps).mean()
-        return one.error + other.error + AGREEMENT * apart / past
+        return one.error + other.error + AGREEMENT * apart / values.shape[1]
 
     def _read(self, values: Tensor, observed: Tensor, shown: Tensor) -> tuple[Reading, Reading]:
         window = [part.flatten(2) for part in (values, observed, shown)]
@@ -135,7 +135,7 @@ class BritsNetwork(nn.Module):
 
 def training() -> TrainConfig:
     """How it is trained: the authors' rate, on what is visible."""
-    return TrainConfig(minutes=5, batch=16, rate=1e-3, learn_from="visible", hide="mixed")
+    return TrainConfig(minutes=5, batch=16, rate=1e-3, learn_from="visible")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,6 @@ class Brits(Neural):
 
     model: BritsConfig = BritsConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = 36
 
 
 Brits.PRESETS = {

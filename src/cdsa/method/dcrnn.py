@@ -6,17 +6,17 @@ convolution: random walks of up to `walks` steps on the graph, in both direction
 of its own. To forecast, an encoder and a decoder of two layers with scheduled sampling, as
 published.
 
-Different from the paper: distances are great circles, not along roads, unless a graph is given,
-and the kernel is as wide as they differ without those of zero, or as they are where they hardly
-differ; a cell that was not measured is told apart by a flag; the calendar is told as sines and
-cosines, to the decoder too; scheduled sampling fades in hundreds of lessons, not tens of thousands;
-batches of 32 windows, not 64; weights begin, and Adam is, as PyTorch has them; the rate is lower
-and falls as a cosine instead of in steps; nothing stops early, and the weights that are kept are a
-moving average. The paper does not fill. To fill, the window is read in both directions by such
-units, of fewer channels and one layer, which learn more in minutes; a cell that was not measured
-starts from the last value that was, in either direction, and every cell is told from the two states
-and the two values of its moment, along the graph once more. It learns from hidden cells as our own
-network does, whole stations in a quarter of the windows among them.
+Different from the paper: distances are great circles, not along roads, unless a graph is given, and
+the kernel is as wide as they differ without those of zero, or as they are where they hardly differ;
+a cell that was not measured is told apart by a flag; the calendar is told as sines and cosines, to
+the decoder too; scheduled sampling fades in hundreds of lessons, not tens of thousands; batches of
+32 windows, not 64; weights begin, but for the gates' bias, and Adam is as PyTorch has them; the
+rate is lower and falls as a cosine instead of in steps; nothing stops early, and the weights that
+are kept are a moving average. The paper does not fill. To fill, the window is read in both
+directions by such units, of fewer channels and one layer, which learn more in minutes; a cell that
+was not measured starts from the last value that was, in either direction, and every cell is told
+from the two states and the two values of its moment, along the graph once more. It learns from
+hidden cells as our own network does, whole stations in a quarter of the windows among them.
 
 Letters: b window of the batch, t time, l and k locations, f inputs of a location, w step of the
 walk.
@@ -29,10 +29,9 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
 from cdsa.method.graph import OnGraph
 from cdsa.method.neural import NeuralFiller
-from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.axes import Sizes, refuse_below_one, refuse_negative
 from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
 from cdsa.models.recurrence import last_seen
 from cdsa.models.seq2seq import Sampled, SequenceToSequence, inputs_of
@@ -62,9 +61,7 @@ class DcrnnConfig(Sampled):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_below_one(self, "walks")
-        for name in ("hidden", "layers"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, but found {getattr(self, name)}")
+        refuse_negative(self, "hidden", "layers")
 
     def settled(self, horizon: int) -> Self:
         """The same with what was left open, for the task."""
@@ -161,6 +158,10 @@ class Dcrnn(OnGraph):
     steps: int = 0
     """Time steps of a window, of a forecaster those looked back on; 0 takes 36 to fill, and to
     forecast 12, as published, or as many as are foreseen."""
+
+    stride: int | None = None
+    """Steps from one training window to the next; if not given a quarter of a window to fill, and
+    one to forecast."""
 
     def foreseeing(self, steps: int) -> Self:
         """The same for so many steps ahead, looking back on at least as many."""

@@ -27,9 +27,8 @@ import torch
 from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
-from cdsa.errors import ConfigError
 from cdsa.method.graph import OnGraph
-from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.axes import Sizes, refuse_below_one, refuse_nothing_ahead
 from cdsa.models.graphs import graph_around
 from cdsa.models.surroundings import Surroundings, easy_answer
 from cdsa.train.loop import TrainConfig
@@ -51,7 +50,8 @@ class DstGcnnConfig:
     """Of a cell between layers."""
 
     layers: int = 3
-    """At the least: there are as many as let the last step see the first."""
+    """At the least: there are as many as let the last step see the first; more begin anew to look
+    at what is near."""
 
     walks: int = 2
     """Steps along the graph that a convolution looks at."""
@@ -61,16 +61,17 @@ class DstGcnnConfig:
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""
-        if horizon < 1:
-            raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
+        refuse_nothing_ahead(horizon)
         return DynamicGraphNetwork(self, sizes, clocks, horizon)
 
-    def layers_over(self, steps: int) -> int:
-        """How many layers it takes to see so many steps, each twice as far as the one before."""
-        layers = self.layers
-        while 1 + (REACH - 1) * ((1 << layers) - 1) < steps:
-            layers += 1
-        return layers
+
+def layers_over(steps: int) -> int:
+    """How many layers it takes to see so many steps, each looking twice as far as the one
+    before."""
+    layers = 1
+    while 1 + (REACH - 1) * ((1 << layers) - 1) < steps:
+        layers += 1
+    return layers
 
 
 class PredictedGraph(nn.Module):
@@ -132,9 +133,10 @@ class DynamicGraphNetwork(nn.Module):
         self.horizon, measurements = horizon, sizes.measurements
         self.embed = nn.Linear(3 * measurements + clocks, config.channels)
         self.graphs = PredictedGraph(config.channels)
+        enough = layers_over(sizes.steps - horizon)
         self.layers = nn.ModuleList(
-            SpaceTimeLayer(config.channels, config.walks, apart=2**number)
-            for number in range(config.layers_over(sizes.steps - horizon))
+            SpaceTimeLayer(config.channels, config.walks, apart=1 << number % enough)
+            for number in range(max(config.layers, enough))
         )
         self.tell = nn.Sequential(
             nn.LayerNorm(config.channels),

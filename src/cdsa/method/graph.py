@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,21 @@ from cdsa.models.graphs import Edge
 class OnGraph(Neural):
     """A network that looks along the graph of the stations."""
 
+    JOINED: ClassVar[bool] = True
+
     edges: tuple[Edge, ...] = ()
     """Who is heard of by whom and how much, as (from, to, weight); a station hears itself with a
     weight of one if it is not among them. Without any, distances make the graph."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ends = [(source, target) for source, target, _ in self.edges]
-        twice = next((end for end, number in Counter(ends).items() if number > 1), None)
-        if twice is not None:
-            raise ConfigError(
-                f"an edge of a graph has one weight, but {twice[0]} -> {twice[1]} is there "
-                f"{ends.count(twice)} times"
-            )
+        counts = Counter((source, target) for source, target, _ in self.edges)
+        for (source, target), number in counts.items():
+            if number > 1:
+                raise ConfigError(
+                    f"an edge of a graph is given once, but {source} -> {target} is there {number} "
+                    "times. Keep one of them, or give their sum"
+                )
         for source, target, weight in self.edges:
             if not 0 < weight < np.inf:
                 raise ConfigError(
@@ -41,8 +43,8 @@ class OnGraph(Neural):
         """The same on this graph."""
         return replace(self, edges=tuple(edges))
 
-    def graph(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
-        """The edges that were given, which must join some of these stations."""
+    def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
+        """All edges that were given; refused if they join none of these stations."""
         there = set(map(str, names))
         joined = [e for e in self.edges if e[0] != e[1] and e[0] in there and e[1] in there]
         if self.edges and len(names) > 1 and not joined:

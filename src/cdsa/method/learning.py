@@ -48,7 +48,7 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
     if method.model.situated:
-        edges = method.graph(plain["location"].to_numpy())
+        edges = method.edges_for(plain["location"].to_numpy())
         frame, kinds = Frame.learn(seen, length, edges), np.arange(len(names))
         where = frame.where(seen, kinds, learning=True)
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt

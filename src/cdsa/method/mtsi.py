@@ -38,9 +38,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
 from cdsa.method.neural import Neural
-from cdsa.models.axes import Sizes, refuse_below_one
+from cdsa.models.axes import Sizes, refuse_below_one, refuse_negative
 from cdsa.models.recurrence import steps_since
 from cdsa.train.loop import TrainConfig
 
@@ -81,9 +80,7 @@ class MtsiConfig:
 
     def __post_init__(self) -> None:
         refuse_below_one(self, "hidden", "noise", "critics", "search")
-        for name in ("alone", "cut", "reach", "search_rate", "trust"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, but found {getattr(self, name):g}")
+        refuse_negative(self, "alone", "cut", "reach", "search_rate", "trust")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
@@ -234,7 +231,6 @@ def training() -> TrainConfig:
         first_moment=0.5,
         schedule="constant",
         learn_from="hidden",
-        hide="random",
         most=0.4,
         validate_every=300,
     )

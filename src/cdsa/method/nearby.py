@@ -31,7 +31,7 @@ class Idw:
     def _guess(self, cube: xr.DataArray) -> xr.DataArray:
         refuse_nowhere(cube, "idw")
         kilometres = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
-        weight, values = shares(kilometres, self.power), cube.to_numpy()
+        weight, values = inverse_distances(kilometres, self.power), cube.to_numpy()
         known = np.isfinite(values).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 / 0: nobody else reports
             told = np.einsum("lk, tkm -> tlm", weight, np.nan_to_num(values)) / np.einsum(
@@ -40,8 +40,8 @@ class Idw:
         return cube.copy(data=np.where(np.isfinite(told), told, straight_line(cube)))
 
 
-def shares(kilometres: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """How much each station counts for the others (l, k), by the distances between them."""
+def inverse_distances(kilometres: NDArray[np.float64], power: float) -> NDArray[np.float64]:
+    """How much each station counts for the others, (l, k): not at all for itself."""
     weight: NDArray[np.float64] = np.maximum(kilometres, LEAST_KM) ** -power
     np.fill_diagonal(weight, 0.0)
     return weight

@@ -97,11 +97,13 @@ class Network:
         own = self.own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
-        if frame.unit is None and not frame.edges and not frame.measured.all():
+        joined = [end for source, target, _ in frame.edges for end in (source, target)]
+        nowhere = ~frame.measured & ~np.isin(frame.locations, joined)
+        if frame.unit is None and nowhere.any():
             logger.warning(
                 "the network was trained without coordinates, so places without a sensor are all "
                 "the same to it: %s",
-                ", ".join(frame.locations[~frame.measured][:3]),
+                ", ".join(frame.locations[nowhere][:3]),
             )
         if frame.unit is not None and not frame.edges and not np.isfinite(frame.places).all():
             logger.warning(

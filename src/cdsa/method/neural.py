@@ -4,6 +4,7 @@ How it learns is `learning.py`; how a trained one answers, `network.py`.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self
@@ -68,6 +69,9 @@ class Neural:
     PRESETS: ClassVar[dict[str, Any]] = {}
     """Settings by name."""
 
+    JOINED: ClassVar[bool] = False
+    """Whether what it says of a place depends on which others are asked for."""
+
     KNOWING: ClassVar[bool] = True
     """Whether it makes use of what is known in advance, if it is told where and when it is."""
 
@@ -95,11 +99,10 @@ class Neural:
             found = getattr(self, name)
             if found < smallest:
                 raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
-        length = self.steps + self.horizon
-        if self.stride is not None and self.steps and not 1 <= self.stride <= length:
-            raise ConfigError(
-                f"stride lies between 1 and the {length} steps of a window, but found {self.stride}"
-            )
+        length = self.steps + self.horizon if self.steps else math.inf  # or it is yet to be chosen
+        if self.stride is not None and not 1 <= self.stride <= length:
+            most = f"the {length} steps of a window" if self.steps else "the steps of a window"
+            raise ConfigError(f"stride lies between 1 and {most}, but found {self.stride}")
 
     @property
     def label(self) -> str:
@@ -142,8 +145,9 @@ class Neural:
             )
         return replace(self, known=tuple(names))
 
-    def graph(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
-        """The edges between stations, where a graph was given that is of some of these."""
+    def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
+        """All edges of the graph, where one was given; refused if they join none of these
+        stations."""
         return ()
 
     def _lengths(self, there: int) -> tuple[int, int]:
@@ -187,7 +191,7 @@ class NeuralFiller(Guard):
         silent = network.never_measured(cube)
         if network.fits_any:
             refuse_too_many(int((~silent).sum()))
-        if silent.sum() > PLACES_AT_ONCE:
+        if silent.sum() > PLACES_AT_ONCE and not self.method.JOINED:
             return self._in_groups(cube, levels, silent)
         parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
         for seen, inner, at in blocks(cube, network):

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from cdsa.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
-from cdsa.models.axes import MANNERS, AxisConfig, Manner
+from cdsa.models.axes import MANNERS, AxisConfig, Manner, refuse_nothing_ahead
 from cdsa.models.cdsa import CdsaConfig
 from cdsa.train.loop import TrainConfig
 
@@ -135,10 +135,7 @@ class CdsaPaperForecast(CdsaPaper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.horizon < 1:
-            raise ConfigError(
-                f"a forecaster foresees at least one step, but horizon={self.horizon}"
-            )
+        refuse_nothing_ahead(self.horizon)
 
 
 FILLERS: dict[str, CdsaPaper] = {

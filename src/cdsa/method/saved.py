@@ -155,7 +155,7 @@ def _filler(
     window, own, around = document["window"], document["network"], document["beside"]
     locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
     sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
-    frame = _frame(tensors, document["frame"], method.graph(locations))
+    frame = _frame(tensors, document["frame"], method.edges_for(locations))
     model = build(method, sizes, window["ahead"], frame.clocks if frame else 0)
     model.load_state_dict(
         {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}

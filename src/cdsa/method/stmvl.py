@@ -12,12 +12,12 @@ it begins with the mean of the two, and the views look at what was guessed; on K
 where two of five hidden cells are such ones, that made it worse. The least squares are learnt from
 every cell that all views see, there from those of moments and windows of which half was measured;
 they work on values scaled by the measurement's mean and spread, with a little ridge towards the
-plain mean of the views, for stations with few values; a station without any gets the mean of all
+plain mean of the views, for stations with few such cells; one without any gets the mean of all
 blends. The smoothing looks at a whole series, not at a part of it. Likeness is one over the root of
-the mean squared difference of what both measured, and largest, not zero, where there is none; the
-moment that is asked for is left out of what stations are compared by, and the station that is asked
-for out of what moments are, so that a value is learnt from as it would be guessed. Measurements are
-filled one by one.
+the mean squared difference of what both measured, and largest, not zero, where they do not differ;
+the moment that is asked for is left out of what stations are compared by, and the station that is
+asked for out of what moments are, so that a value is learnt from as it would be guessed.
+Measurements are filled one by one.
 
 Letters: t time, l and k stations, v view.
 """
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from cdsa.distances import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method.guard import GuardedFiller, Guess, guarded, refuse_nowhere
-from cdsa.method.nearby import shares
+from cdsa.method.nearby import inverse_distances
 
 Floats = NDArray[np.float64]
 VIEWS = 4
@@ -128,7 +128,7 @@ class Learnt:
     own: dict[str, Floats]
 
     def blend(self, name: str) -> Floats:
-        """Of the station of this name, or the mean of all."""
+        """Of the station of this name, or the mean of all, or of the views if there are none."""
         if name in self.own or not self.own:
             return self.own.get(name, PLAIN_MEAN)
         mean: Floats = np.mean(list(self.own.values()), axis=0)
@@ -137,7 +137,7 @@ class Learnt:
 
 def nearby(values: Floats, apart: Floats, power: float) -> Floats:
     """Inverse-distance weighting over the other stations, (t, l)."""
-    weight, known = shares(apart, power), np.isfinite(values)
+    weight, known = inverse_distances(apart, power), np.isfinite(values)
     return _ratio(np.nan_to_num(values) @ weight.T, known @ weight.T)
 
 

@@ -57,6 +57,19 @@ def refuse_below_one(config: object, *names: str) -> None:
             raise ConfigError(f"{name} must be at least 1, but found {getattr(config, name)}")
 
 
+def refuse_negative(config: object, *names: str) -> None:
+    """Refuse settings below zero."""
+    for name in names:
+        if getattr(config, name) < 0:
+            raise ConfigError(f"{name} must not be negative, but found {getattr(config, name):g}")
+
+
+def refuse_nothing_ahead(horizon: int) -> None:
+    """Refuse a forecaster of nothing."""
+    if horizon < 1:
+        raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class AxisConfig:
     """What one axis has of its own."""

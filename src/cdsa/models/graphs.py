@@ -44,10 +44,11 @@ def graph_of(distance: Tensor, width: float | None = None) -> Tensor:
 def links_of(edges: Iterable[Edge], names: Sequence[str]) -> Tensor:
     """How much each station (l) hears of another (k), by the edges between those there are."""
     at = {str(name): number for number, name in enumerate(names)}
+    there = [(at[t], at[s], weight) for s, t, weight in edges if s in at and t in at]
     links = torch.zeros(len(at), len(at))
-    for source, target, weight in edges:
-        if source in at and target in at:
-            links[at[target], at[source]] = weight
+    if there:
+        rows, columns, weights = zip(*there, strict=True)
+        links[list(rows), list(columns)] = torch.tensor(weights)
     return links
 
 
@@ -79,21 +80,22 @@ def walks_on(graph: Tensor, most: int) -> Tensor:
 
 
 class DiffusionConvolution(nn.Module):
-    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k).
+    """Inputs of all locations (b, l, f) -> (b, l, out), along walks (w, l, k) of at `most` so many
+    steps.
 
     It has weights for staying, for walks along the edges and for walks against them. Where the last
     two are the same, their weights are added up first.
     """
 
-    def __init__(self, walks: int, inputs: int, out: int) -> None:
+    def __init__(self, most: int, inputs: int, out: int) -> None:
         super().__init__()
-        self.walks, self.inputs = walks, inputs
-        self.mix = nn.Linear((2 * walks + 1) * inputs, out)
+        self.most, self.inputs = most, inputs
+        self.mix = nn.Linear((2 * most + 1) * inputs, out)
 
     def forward(self, x: Tensor, walks: Tensor) -> Tensor:
         weight = self.mix.weight
-        if len(walks) == self.walks:
-            sizes = [self.inputs, self.walks * self.inputs, self.walks * self.inputs]
+        if len(walks) == self.most:
+            sizes = [self.inputs, self.most * self.inputs, self.most * self.inputs]
             stay, along, against = weight.split(sizes, dim=1)
             weight = torch.cat([stay, along + against], dim=1)
         walked = einsum("wlk, bkf -> blwf", walks, x).flatten(2)

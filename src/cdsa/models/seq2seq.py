@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.errors import ConfigError
+from cdsa.models.axes import refuse_negative, refuse_nothing_ahead
 from cdsa.models.surroundings import Surroundings
 
 State = tuple[Tensor, ...]
@@ -30,8 +30,7 @@ class Sampled:
     sigmoid: to one half after k ln(k) lessons, 460 of 100; 0 for none."""
 
     def __post_init__(self) -> None:
-        if self.fading < 0:
-            raise ConfigError(f"fading must not be negative, but found {self.fading:g}")
+        refuse_negative(self, "fading")
 
 
 class Cell(Protocol):
@@ -64,8 +63,7 @@ class SequenceToSequence(nn.Module):
         fading: float,
     ) -> None:
         super().__init__()
-        if horizon < 1:
-            raise ConfigError(f"a forecaster foresees at least one step, but horizon={horizon}")
+        refuse_nothing_ahead(horizon)
         self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
         inputs = 2 * measurements + clocks
         self.encode, self.decode = make(inputs), make(inputs)

@@ -17,7 +17,7 @@ from torch import Tensor
 from cdsa.errors import CdsaError
 from cdsa.train.state import write_whole
 
-FORMAT = 5
+FORMAT = 6
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 

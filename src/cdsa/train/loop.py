@@ -48,7 +48,7 @@ class TrainConfig:
     """Time to learn for, in minutes."""
 
     batch: int = 16
-    """Windows per step; 0 leaves it to a method that chooses by the data."""
+    """Windows per step; 0 leaves it to a method that chooses by the data or the task."""
 
     rate: float = 1e-3
     """Learning rate of Adam."""
@@ -343,12 +343,14 @@ def lesson_loss(
         answer = model.teach(window.values, window.observed, *around)
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     shown, asked = question(window, task) if task.ahead else (window.observed, window.observed)
+    hidden = torch.zeros_like(shown)
     if config.learn_from != "visible":
         hidden = hide_cells(
             window.observed, config.hide, config.most, source, task.together, others
         )
-        if isinstance(model, OwnLesson):
-            return model.lesson(window.values, window.observed, shown & ~hidden)
+    if isinstance(model, OwnLesson):
+        return model.lesson(window.values, window.observed, shown & ~hidden)
+    if config.learn_from != "visible":
         if window.around is not None and not task.ahead:  # as if there never was a sensor
             lost = lost_stations(window.observed, source)
             hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
@@ -358,8 +360,6 @@ def lesson_loss(
             shown = shown & ~(hidden & now_and_then.to(hidden.device))
         else:
             shown, asked = window.observed & ~hidden, hidden
-    if isinstance(model, OwnLesson):
-        return model.lesson(window.values, window.observed, shown)
     answer = reply(model, window, shown)
     loss = loss_of(config.loss, answer, window.truth, asked)
     if config.learn_from == "both":

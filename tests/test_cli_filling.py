@@ -198,7 +198,7 @@ def test_a_network_that_is_tied_to_its_stations_fills_no_places(table, tmp_path,
     words = ("--at", places, "--method", "iin@small", *more)
     told = " ".join(refused("fill", table, "-o", tmp_path / "o.csv", *words).split())
     assert "'iin' knows the stations it is trained on" in told
-    assert "Use cdsa, kriging or idw" in told
+    assert "Use cdsa, dcrnn, kriging or idw" in told
     assert not (tmp_path / "o.csv").exists()
 
 

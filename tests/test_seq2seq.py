@@ -353,9 +353,15 @@ def test_a_station_that_joins_later_has_its_edges_in_the_graph(tmp_path, caplog)
     torch.testing.assert_close(graph_of_cube(filler, cube), expected)
     cube[:, 2] = np.nan
     filler.fill(cube)
-    assert "all the same to it" not in caplog.text
+    assert "no other station tells of it" not in caplog.text
     filler.fill(cube.assign_coords(location=["A", "B", "Q"]))
-    assert "all the same to it: Q" in caplog.text
+    assert "the graph has no edge with Q" in caplog.text
+
+
+def test_a_station_that_the_graph_forgot_is_pointed_out_when_it_is_learnt(caplog):
+    cube = network(steps=60, stations=7)
+    Dcrnn().by_preset("small").on_graph((("S0", "S1", 1.0), ("S2", "S2", 1.0))).fit(cube)
+    assert "the graph has no edge with S2, S3, S4 and 2 more" in caplog.text
 
 
 def graph_of_cube(filler, cube) -> torch.Tensor:

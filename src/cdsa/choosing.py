@@ -112,7 +112,7 @@ def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -
     if plan.places and tied:
         raise ConfigError(
             f"'{label}' knows the stations it is trained on, and nothing of places without a "
-            "sensor (--at). Use cdsa, kriging or idw"
+            "sensor (--at). Use cdsa, dcrnn, kriging or idw"
         )
     if plan.hidden is None:
         return Chosen(made.fit(known), label, None)

@@ -80,6 +80,9 @@ def make_trained(
     from cdsa.method import REGISTRY, info_of, make_method
 
     info, (_, made) = info_of(name), make_method(name)
+    if "graph" in training and not hasattr(made, "on_graph"):
+        can = ", ".join(other.name for other in REGISTRY.values() if "graph" in other.needs)
+        raise ConfigError(f"'{name}' makes no use of a graph (--graph). These do: {can}")
     if not info.trains:
         if training:
             first = next(iter(training))
@@ -113,10 +116,10 @@ def make_trained(
     if known:
         method = method.knowing(known)
     if "graph" in training:
+        from cdsa.method.graph import OnGraph
         from cdsa.sources.graph import read_graph
 
-        if not hasattr(method, "on_graph"):
-            raise ConfigError(f"'{name}' makes no use of a graph (--graph)")
+        assert isinstance(method, OnGraph)
         method = method.on_graph(read_graph(cast("Path", training["graph"])))
     method = override(method, cast("list[str]", training.get("set", [])))
     if ahead and method.horizon < ahead:

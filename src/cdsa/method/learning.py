@@ -20,7 +20,7 @@ from cdsa.method.guard import (
     base_names,
     to_components,
 )
-from cdsa.method.network import Network, pick_device
+from cdsa.method.network import Network, pick_device, warn_of_lonely
 from cdsa.models.axes import Sizes
 from cdsa.scale import Scaler
 from cdsa.splits import on_time
@@ -49,6 +49,8 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
     frame = where = exam_where = None
     if method.model.situated:
         edges = method.edges_for(plain["location"].to_numpy())
+        if edges:
+            warn_of_lonely(edges, plain["location"].to_numpy())
         frame, kinds = Frame.learn(seen, length, edges), np.arange(len(names))
         where = frame.where(seen, kinds, learning=True)
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt

@@ -19,6 +19,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.method.frame import Frame
 from cdsa.method.guard import base_names, to_components
 from cdsa.method.intervals import Calibration
+from cdsa.models.graphs import Edge
 from cdsa.models.quantiles import at_levels, parted
 from cdsa.results import Value
 from cdsa.scale import Scaler
@@ -35,6 +36,15 @@ ABSURD = 1e6
 """Standard deviations from the mean that no measurement is."""
 MOST_STATIONS = 2_000
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def warn_of_lonely(edges: Sequence[Edge], names: NDArray[np.str_]) -> None:
+    """Say which of these stations a graph that was given has no edge for."""
+    ends = [end for source, target, _ in edges if source != target for end in (source, target)]
+    lonely = names[~np.isin(names, ends)]
+    if len(lonely):
+        some = ", ".join(lonely[:3]) + (f" and {len(lonely) - 3} more" if len(lonely) > 3 else "")
+        logger.warning("the graph has no edge with %s: no other station tells of it", some)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +107,16 @@ class Network:
         own = self.own(to_components(cube))
         scaled = self.scaler.part(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
-        joined = [end for source, target, _ in frame.edges for end in (source, target)]
-        nowhere = ~frame.measured & ~np.isin(frame.locations, joined)
-        if frame.unit is None and nowhere.any():
+        if frame.edges:
+            strange = np.setdiff1d(frame.locations, self.locations)
+            warn_of_lonely(frame.edges, strange)
+        elif frame.unit is None and not frame.measured.all():
             logger.warning(
                 "the network was trained without coordinates, so places without a sensor are all "
                 "the same to it: %s",
-                ", ".join(frame.locations[nowhere][:3]),
+                ", ".join(frame.locations[~frame.measured][:3]),
             )
-        if frame.unit is not None and not frame.edges and not np.isfinite(frame.places).all():
+        elif frame.unit is not None and not np.isfinite(frame.places).all():
             logger.warning(
                 "the network was trained with coordinates, but there are stations here that it "
                 "does not know and that have none: it fills without distances, and is less exact"

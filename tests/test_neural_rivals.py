@@ -10,7 +10,7 @@ from cdsa.cube import make_cube
 from cdsa.method import REGISTRY, make_method
 from cdsa.method.brits import Brits, BritsConfig
 from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
-from cdsa.method.iin import Iin, IinConfig, nearness, next_to, window_mean
+from cdsa.method.iin import Iin, IinConfig, nearness, next_to
 from cdsa.method.learning import build
 from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
 from cdsa.method.saved import load_filler, save_filler
@@ -217,8 +217,6 @@ def test_a_window_is_filled_the_same_whatever_others_are_filled_with_it():
 def test_terms_of_time_and_space():
     whole = torch.tensor([1.0, 2.0, 4.0])[None, :, None, None]
     assert next_to(whole).flatten().tolist() == [1.5, 2.5, 3.0]
-    seen = torch.tensor([1.0, 0.0, 1.0])[None, :, None, None]
-    assert window_mean(whole, seen).item() == 2.5 and window_mean(whole, 0 * seen).item() == 0
     values = torch.zeros(2, *SIZES)
     everyone = nearness(values, around())
     torch.testing.assert_close(everyone, (1 - torch.eye(3)) / 2)

@@ -1,20 +1,21 @@
 """IIN: an LSTM guesses what is missing, reads its own guesses with the rest, and guesses again.
 
 Zhou & Huang, "Recover missing sensor data with iterative imputing network", AAAI workshops 2018,
-arXiv:1711.07878. What is missing are latent variables that start from a simple mean; then, round by
-round, recurrent layers read the completed window, and what is missing is set to what they tell;
+arXiv:1711.07878. What is missing are latent variables that start from a simple guess; then, round
+by round, recurrent layers read the completed window, and what is missing is set to what they tell;
 observed cells stay as they are. A cell has a temporal term, the mean of the moments next to it, and
 a spatial term, the mean of the places near it; both are read, and are part of what is told.
 
-Different from the paper: the variables are found by the rounds alone, with no slope of an objective
-to follow when a gap is filled; the rounds share their weights and are learnt together from hidden
-cells, by the absolute error of the last one, with a rate that rises and falls as a cosine; one
-layer, not several, reads in both directions, all series of a moment at once; nearness is the graph
-of `graphs.py`, without coordinates all stations are near, and what more each series says of another
-is learnt; how much the two terms count is learnt too, and the spatial one is zero where nobody is
-near. The calendar, and which cells were measured, are told. Cells are hidden as for our own
-network, whole stations in a quarter of the windows among them, the weights that are kept are a
-moving average, and windows that are filled overlap by half.
+Different from the paper: the first guess is a straight line between what was measured, not a mean,
+from which the rounds do not find out of a long gap in minutes; the variables are found by the
+rounds alone, with no slope of an objective to follow when a gap is filled; the rounds share their
+weights and are learnt together from hidden cells, by the absolute error of the last one, with a
+rate that rises and falls as a cosine; one layer, not several, reads in both directions, all series
+of a moment at once; nearness is the graph of `graphs.py`, without coordinates all stations are
+near, and what more each series says of another is learnt; how much the two terms count is learnt
+too, and the spatial one is zero where nobody is near. The calendar, and which cells were measured,
+are told. Cells are hidden as for our own network, whole stations in a quarter of the windows among
+them, the weights that are kept are a moving average, and windows that are filled overlap by half.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, s series, n term.
 """
@@ -29,7 +30,7 @@ from cdsa.method.neural import Neural
 from cdsa.models.axes import Sizes, refuse_below_one
 from cdsa.models.graphs import graph_of
 from cdsa.models.recurrence import without_itself
-from cdsa.models.surroundings import Surroundings
+from cdsa.models.surroundings import Surroundings, easy_answer
 from cdsa.train.loop import TrainConfig
 
 
@@ -77,7 +78,7 @@ class IterativeNetwork(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         seen, near = observed.to(values.dtype), nearness(values, around)
-        guess = window_mean(values, seen).expand_as(values)
+        guess = easy_answer(torch.where(observed, values, 0.0), observed).line
         for _ in range(self.rounds):
             whole = torch.where(observed, values, guess)
             beside = einsum("lk, btkm -> btlm", near, whole).flatten(2)
@@ -99,11 +100,6 @@ def nearness(values: Tensor, around: Surroundings) -> Tensor:
         graph = graph_of(apart.to(values), around.width)
     others = without_itself(graph)
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
-
-
-def window_mean(values: Tensor, seen: Tensor) -> Tensor:
-    """The mean of what was seen of each series in the window, zero if nothing was: (b, 1, l, m)."""
-    return (values * seen).sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 def next_to(whole: Tensor) -> Tensor:

@@ -240,6 +240,19 @@ def test_terms_are_part_of_what_is_told_and_none_is_told_from_itself():
     torch.testing.assert_close(model(values, seen, around()) - told, more / 8)
 
 
+def test_what_is_guessed_again_and_again_starts_from_a_straight_line():
+    model = IinConfig(hidden=4, rounds=1).build(SIZES, 0, 0)
+    with torch.no_grad():  # of all that a cell is told from, the term of time
+        for part in (*model.read.parameters(), *model.tell.parameters(), model.shares[1]):
+            part.zero_()
+        model.shares[0] = 1
+    values = torch.arange(6.0).unflatten(0, (1, 6, 1, 1)).expand(2, *SIZES)
+    seen = torch.ones(2, *SIZES, dtype=torch.bool)
+    seen[:, 2:4] = False
+    told = model(torch.where(seen, values, 99.0), seen, around())
+    torch.testing.assert_close(told[:, 1:5], values[:, 1:5])
+
+
 def test_what_diffuses_to_fill_starts_from_the_last_value_on_either_side():
     torch.manual_seed(0)
     model = DcrnnConfig(hidden=4, walks=1).build(SIZES, 0, 0)

@@ -1,0 +1,433 @@
+"""What golden tests pin: numbers of every method, of training and of intervals, and the surfaces.
+
+All names of the project that golden tests need are taken here, so a renaming touches this file
+only. `python tests/golden_cases.py --write` makes the golden files anew; `--only numbers`,
+`--only weights` (the names of weights) or `--only surfaces` makes some of them.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import threadpoolctl
+import torch
+import typer
+import xarray as xr
+from numpy.typing import NDArray
+from typer import rich_utils
+from typer.testing import CliRunner
+
+from cdsa.cli.app import app
+from cdsa.cube import describe, make_cube
+from cdsa.filling import fill, forecast_with
+from cdsa.method import REGISTRY, Filler, fill_and_ends, make_method
+from cdsa.method.intervals import (
+    NEVER,
+    SHARES,
+    BoundedFiller,
+    Calibration,
+    Told,
+    ends_from_others,
+    ends_of,
+)
+from cdsa.reporting import Story, render
+from cdsa.results import provenance
+from cdsa.scoring import score
+from cdsa.serving.api import make_app
+from cdsa.train.run import Run
+
+FOLDER = Path(__file__).parent / "golden"
+COMMAND = "python tests/golden_cases.py --write"
+LEVELS = (0.5, 0.9)
+AHEAD = 3
+SPARSE = 5
+"""Of the cells with interval ends, each fifth is written down."""
+NAMES = tuple(REGISTRY)
+NETWORKS = tuple(name for name, info in REGISTRY.items() if info.trains)
+MEASUREMENTS, ANGLES = ("pm25", "temp", "wind_dir"), (False, False, True)
+
+Numbers = dict[str, Any]
+"""Lists of numbers (null for NaN) and texts, by what they are."""
+
+
+# --- the data ------------------------------------------------------------------------------------
+
+
+def waves(steps: int, stations: int = 6, seed: int = 0) -> xr.DataArray:
+    """Hours of a bounded, a plain and a turning measurement, a fifth of them missing in bursts."""
+    rng = np.random.default_rng(seed)
+    hour, number = np.arange(steps)[:, None], np.arange(stations)[None]
+    wave, shape = np.sin((hour + number) * 2 * np.pi / 24), (steps, stations)
+    values = np.stack(
+        [
+            np.maximum(0, 6 + 8 * wave + rng.gamma(1.0, 2.0, shape)),
+            15 - 5 * wave + rng.normal(size=shape),
+            (340 + 40 * wave + 15 * rng.normal(size=shape)) % 360,
+        ],
+        axis=-1,
+    )
+    while np.isnan(values).mean() < 0.2:
+        first, length = rng.integers(steps), rng.integers(1, 9)
+        values[first : first + length, rng.integers(stations), rng.integers(3)] = np.nan
+    cube = make_cube(
+        values,
+        pd.date_range("2020-01-01", periods=steps, freq="h").to_numpy(),
+        [f"S{n}" for n in range(stations)],
+        MEASUREMENTS,
+        lat=40 + np.arange(stations) / 10,
+        lon=116 + np.arange(stations) * 7 % 5 / 10,
+    )
+    return describe(cube, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+
+
+@cache
+def short() -> xr.DataArray:
+    return waves(60)
+
+
+@cache
+def long() -> xr.DataArray:
+    return waves(104, seed=1)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums are added in one order, however many cores there are."""
+    before = torch.get_num_threads()
+    with threadpoolctl.threadpool_limits(1):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def told(values: NDArray[np.float64]) -> list[float | None]:
+    """Numbers as JSON holds them, to the last bit."""
+    return [None if np.isnan(one) else float(one) for one in np.ravel(values)]
+
+
+# --- methods -------------------------------------------------------------------------------------
+
+
+def _fitted(name: str, ahead: int = 0) -> Filler:
+    method = make_method(f"{name}@small" if name in NETWORKS else name, ahead=ahead)[1]
+    if name in NETWORKS:
+        method = replace(method, run=Run(device="cpu"))
+    return method.fit(short())
+
+
+def foresees(name: str) -> bool:
+    return "forecast" in REGISTRY[name].task
+
+
+@cache
+def fillers(name: str) -> dict[str, Filler]:
+    """What a method has learnt of the short cube, by task."""
+    with one_thread():
+        found = {"fill": _fitted(name)}
+        if foresees(name):
+            found["forecast"] = _fitted(name, AHEAD)
+    return found
+
+
+def weights(name: str) -> dict[str, dict[str, torch.Tensor]]:
+    """The weights of a network, by task and name."""
+    return {task: one.network.model.state_dict() for task, one in fillers(name).items()}
+
+
+def weight_names(name: str) -> dict[str, list[str]]:
+    return {task: list(parts) for task, parts in weights(name).items()}
+
+
+@cache
+def method_numbers(name: str) -> Numbers:
+    """What a method makes of the short cube, and what its weights are without their names."""
+    cube, learnt = short(), fillers(name)
+    gaps, found = cube.isnull().to_numpy(), {}
+    with one_thread():
+        filled, ends = fill_and_ends(learnt["fill"], cube, LEVELS)
+        found["filled"] = told(filled.to_numpy()[gaps])
+        for level, (low, high) in ends.items():
+            found[f"lower {level}"] = told(low.to_numpy()[gaps][::SPARSE])
+            found[f"upper {level}"] = told(high.to_numpy()[gaps][::SPARSE])
+        for level in LEVELS if "forecast" in learnt else ():
+            ahead = forecast_with(learnt["forecast"], cube, AHEAD, interval=level)
+            found["forecast"] = told(ahead["value"].to_numpy()[-AHEAD:])
+            for end in {"lower", "upper"} & set(map(str, ahead)):
+                found[f"forecast {end} {level}"] = told(ahead[end].to_numpy()[-AHEAD:])
+    for task, parts in weights(name).items() if name in NETWORKS else ():
+        found[f"weights {task} shapes"] = [list(part.shape) for part in parts.values()]
+        digest = hashlib.sha256()
+        for part in parts.values():
+            digest.update(part.contiguous().numpy().tobytes())
+        found[f"weights {task} sha256"] = digest.hexdigest()
+    return dict(sorted(found.items()))
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+@cache
+def training_numbers() -> Numbers:
+    """Ten steps of the network with its default settings; epochs in the place of minutes, and a
+    look after each step, so that a report tells the loss of that step alone."""
+    cube, losses, errors = long(), [], []
+    method: Any = make_method("cdsa")[1]
+
+    def watch(report: Any) -> None:
+        losses.append(report.loss)
+        errors.append(report.validation)
+
+    train = replace(method.train, epochs=2, validate_every=1)
+    run = Run(device="cpu", watch=watch)
+    with one_thread():
+        filler = replace(method, train=train, run=run).fit(cube)
+        filled, ends = fill_and_ends(filler, cube, LEVELS)
+    gaps = cube.isnull().to_numpy()
+    found = {"losses": losses, "validation": errors, "filled": told(filled.to_numpy()[gaps])}
+    for level, (low, high) in ends.items():
+        found[f"lower {level}"] = told(low.to_numpy()[gaps][::SPARSE])
+        found[f"upper {level}"] = told(high.to_numpy()[gaps][::SPARSE])
+    return found
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+ASKED = (0.05, 0.5, 0.83, 0.9, 0.97, 0.99)
+"""Levels below, at, between and above those that are calibrated."""
+
+
+@cache
+def calibrated() -> Calibration:
+    """Learnt from errors that are larger in longer gaps, with few cells in some classes."""
+    rng = np.random.default_rng(5)
+    cells = 3000
+    measurement = rng.choice(3, cells, p=[0.5, 0.3, 0.2])
+    gap = rng.choice(NEVER + 1, cells, p=[0.5, 0.3, 0.1, *[0.1 / (NEVER - 2)] * (NEVER - 2)])
+    point = rng.uniform(5, 350, cells)
+    truth = point + rng.normal(size=cells) * (1 + gap) * (1 + measurement)
+    wide = np.array([2 * end - 1 for level in SHARES for end in ends_of(level)])
+    turning = np.array(ANGLES)[measurement]
+    answers = Told(
+        point=point,
+        truth=np.where(turning, truth % 360, truth),
+        ends=point + 2 * wide[:, None] * np.ones(cells),
+        measurement=measurement,
+        gap=gap,
+    )
+    return Calibration.learn(answers, MEASUREMENTS, ANGLES, windows=7)
+
+
+def _factors() -> Numbers:
+    found = calibrated()
+    asked = [found.at_new_times(level) for level in ASKED]
+    return {"factors": told(found.factors), "levels at new times": asked}
+
+
+def _hidden() -> tuple[xr.DataArray, xr.DataArray]:
+    """The long cube, and what is left of it when some cells are hidden."""
+    cube = long()
+    hidden = np.random.default_rng(6).random(cube.shape) < 0.35
+    hidden |= np.roll(hidden, 1, axis=0)
+    return cube, cube.where(~hidden)
+
+
+def _ends_of_linear(others: bool) -> Numbers:
+    """Intervals that a filler gets which has none, and those told from other times."""
+    truth, visible = _hidden()
+    filler = make_method("linear")[1].fit(visible)
+    filled = filler.fill(visible)
+    if others:
+        ends = ends_from_others(filler, filled, truth, visible, ASKED)
+    else:
+        bounded = BoundedFiller.learn(filler, filled, truth, visible)
+        ends = dict(zip(ASKED, bounded.fill_between(visible, ASKED)[1], strict=True))
+    cells = (truth.notnull() & visible.isnull()).to_numpy()
+    found: Numbers = {} if others else {"factors": told(bounded.calibration.factors)}
+    for level, (low, high) in ends.items():
+        found[f"lower {level}"] = told(low.to_numpy()[cells][::23])
+        found[f"upper {level}"] = told(high.to_numpy()[cells][::23])
+    return found
+
+
+INTERVALS: dict[str, Callable[[], Numbers]] = {
+    "calibration": _factors,
+    "bounded filler": lambda: _ends_of_linear(others=False),
+    "ends from others": lambda: _ends_of_linear(others=True),
+}
+
+
+def interval_numbers(case: str) -> Numbers:
+    with one_thread():
+        return INTERVALS[case]()
+
+
+# --- surfaces ------------------------------------------------------------------------------------
+
+
+def openapi() -> dict[str, Any]:
+    """The schema of the web app; the version of the package has no part in it."""
+    made = make_app()
+    try:
+        schema: dict[str, Any] = made.openapi()
+    finally:
+        made.state.desk.close()
+    return schema | {"info": schema["info"] | {"version": "-"}}
+
+
+def helps() -> dict[str, str]:
+    """The help of every command, by its words, 80 columns wide and without colours."""
+
+    def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        yield words
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*words, name))
+
+    plain = {"MAX_WIDTH": 80, "FORCE_TERMINAL": None, "COLOR_SYSTEM": None}
+    environment = {"COLUMNS": "80", "LINES": "50", "NO_COLOR": "1", "TERM": "dumb"}
+    found = {}
+    with mock.patch.multiple(rich_utils, **plain), mock.patch.dict(os.environ, environment):
+        for forced in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+            os.environ.pop(forced, None)
+        for words in walk(typer.main.get_command(app), ()):
+            done = CliRunner().invoke(app, [*words, "--help"], prog_name="cdsa")
+            assert done.exit_code == 0, done.output
+            lines = (line.rstrip() for line in done.output.splitlines())
+            found[" ".join(("cdsa", *words))] = "\n".join(lines).strip("\n") + "\n"
+    return found
+
+
+class _Headings(HTMLParser):
+    """Headings, in order, and the ids of all elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.ids: list[str] = []
+        self.inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [f"{tag} {value}" for name, value in attrs if name == "id"]
+        if tag in ("h1", "h2", "h3"):
+            self.inside = tag
+            self.headings.append(f"{tag} ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.headings[-1] += data
+
+
+def report() -> dict[str, list[str]]:
+    """The headings and ids of the report of a fill with straight lines."""
+    cube = short()
+    with one_thread():
+        own = score("linear", cube, "bursts:0.3")
+        filled = fill(cube, "linear")
+        page = render(
+            Story(
+                name="air.csv",
+                cube=cube,
+                result=filled,
+                method="linear",
+                scores=[own],
+                expected=own,
+                told=("chose linear",),
+                settings={"a": 1},
+                command="cdsa fill air.csv",
+            )
+        )
+    parser = _Headings()
+    parser.feed(page)
+    return {"headings": parser.headings, "ids": parser.ids}
+
+
+# --- golden files --------------------------------------------------------------------------------
+
+
+def numerics() -> dict[str, str]:
+    """What the last bits of a number depend on."""
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "statsmodels", "pykrige")
+    blas = {one.get("architecture") for one in threadpoolctl.threadpool_info()} - {None}
+    return {name: version(name) for name in packages} | {
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "blas": ", ".join(sorted(map(str, blas))),
+    }
+
+
+def renderers() -> dict[str, str]:
+    """What the letters of a surface depend on beside our own."""
+    return {name: version(name) for name in ("typer", "rich", "fastapi", "pydantic")}
+
+
+def origin() -> dict[str, Any]:
+    return provenance(COMMAND) | {"numerics": numerics(), "renderers": renderers()}
+
+
+def golden(file: str) -> dict[str, Any]:
+    """What is written down in a golden file."""
+    found: dict[str, Any] = json.loads((FOLDER / file).read_text(encoding="utf-8"))
+    return found
+
+
+def golden_helps() -> dict[str, str]:
+    """The help that is written down, by the words of the command."""
+    parts = (FOLDER / "help.txt").read_text(encoding="utf-8").split("$ ")[1:]
+    pairs = (part.partition(" --help\n") for part in parts)
+    return {words: text.strip("\n") + "\n" for words, _, text in pairs}
+
+
+def _line_by_line(cases: dict[str, Any]) -> str:
+    """JSON with a line for each entry of each case."""
+    inner = {
+        case: ",\n".join(f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items())
+        for case, entries in cases.items()
+    }
+    body = ",\n".join(f"  {json.dumps(case)}: {{\n{text}\n  }}" for case, text in inner.items())
+    head = json.dumps(origin(), indent=2).replace("\n", "\n ")
+    return f'{{\n "origin": {head},\n "cases": {{\n{body}\n }}\n}}\n'
+
+
+def _keep(file: str, text: str) -> None:
+    (FOLDER / file).write_text(text, encoding="utf-8")
+
+
+def write_numbers() -> None:
+    _keep("methods.json", _line_by_line({name: method_numbers(name) for name in NAMES}))
+    _keep("training.json", _line_by_line({"cdsa": training_numbers()}))
+    _keep("intervals.json", _line_by_line({case: interval_numbers(case) for case in INTERVALS}))
+
+
+def write_weights() -> None:
+    _keep("weights.json", _line_by_line({name: weight_names(name) for name in NETWORKS}))
+
+
+def write_surfaces() -> None:
+    _keep("openapi.json", json.dumps(openapi(), indent=1, sort_keys=True) + "\n")
+    _keep("help.txt", "\n".join(f"$ {words} --help\n{text}" for words, text in helps().items()))
+    _keep("surfaces.json", _line_by_line({"report": report()}))
+
+
+WRITERS = {"numbers": write_numbers, "weights": write_weights, "surfaces": write_surfaces}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Make the golden files anew.")
+    parser.add_argument("--write", action="store_true", required=True)
+    parser.add_argument("--only", choices=WRITERS, action="append", help="these, not all")
+    for chosen in parser.parse_args().only or WRITERS:
+        WRITERS[chosen]()

@@ -19,20 +19,21 @@ import numpy as np
 import torch
 import xarray as xr
 
-from cdsa import defaults, open_dataset
+from cdsa import open_dataset
+from cdsa.core import defaults
+from cdsa.core.geo import great_circle, usual_distance
+from cdsa.core.masks import Bursts
+from cdsa.core.metrics import measure
+from cdsa.core.records import Value, append_results, provenance
+from cdsa.core.splits import stretches
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.distances import great_circle, usual_distance
 from cdsa.experiments.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
-from cdsa.masks import Bursts
 from cdsa.method import make_method
 from cdsa.method.default import Cdsa, training
 from cdsa.method.nearby import Idw
-from cdsa.metrics import measure
 from cdsa.models.kriging import Kriging
 from cdsa.models.surroundings import Surroundings, easy_answer
-from cdsa.results import Value, append_results, provenance
 from cdsa.scoring import score
-from cdsa.splits import stretches
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import torch
 
+from cdsa.core.records import Value, append_results, provenance
 from cdsa.experiments.complexity import costs
 from cdsa.method.paper import GENERAL
 from cdsa.models.axes import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import WIDTHS, count
-from cdsa.results import Value, append_results, provenance
 
 AUTHORS = CdsaConfig()
 CONFIGS = {"authors": AUTHORS, "table": WIDTHS}

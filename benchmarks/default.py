@@ -32,16 +32,16 @@ import xarray as xr
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa import open_dataset
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
+from cdsa.core.metrics import measure
+from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.filling import fill_with
 from cdsa.method.default import Cdsa, training
-from cdsa.metrics import measure
 from cdsa.models.axes import Sizes
 from cdsa.models.geographic import GeographicConfig
 from cdsa.models.surroundings import Surroundings
-from cdsa.results import Value, append_results, provenance
 from cdsa.train.loss import loss_of
 from cdsa.train.parts import in_parts
 

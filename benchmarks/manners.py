@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import cdsa
+from cdsa.core.records import append_results, provenance
 from cdsa.method import make_method
 from cdsa.models.axes import MANNERS
-from cdsa.results import append_results, provenance
 from cdsa.scoring import score
 
 HIDE = "bursts:0.2"

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from cdsa import open_demo
-from cdsa.masks import Bursts
+from cdsa.core.masks import Bursts
+from cdsa.core.records import Value, append_results, provenance
 from cdsa.method import make_method
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.reasons import OWN, Cell, Reasons
-from cdsa.results import Value, append_results, provenance
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
+from cdsa.core.records import Value, append_results, provenance
 from cdsa.filling import forecast
 from cdsa.method import REGISTRY, info_of, make_method
-from cdsa.results import Value, append_results, provenance
 
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),

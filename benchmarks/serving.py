@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from cdsa.results import Value, append_results, provenance
+from cdsa.core.records import Value, append_results, provenance
 
 LOADS = (
     ("small tables", 200, 40, 30),

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cdsa.results import append_results, provenance
+from cdsa.core.records import append_results, provenance
 
 STEPS, STATIONS, MEASUREMENTS = 10_000, 20, 5
 LIMITS = {"info": (3.0, 1024), "fill": (10.0, 1024)}

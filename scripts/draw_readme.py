@@ -14,8 +14,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from cdsa.core.gaps import run_lengths
 from cdsa.filling import fill_with
-from cdsa.gaps import run_lengths
 from cdsa.method import make_method
 from cdsa.pictures import draw_places, draw_series
 from cdsa.scoring import hidden_cells, try_method, within

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from cdsa.results import read_results
+from cdsa.core.records import read_results
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cdsa.config import to_plain
+from cdsa.core.config import to_plain
 from cdsa.method import MethodInfo, class_of, methods
 
 ROOT = Path(__file__).parents[1]

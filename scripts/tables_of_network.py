@@ -3,8 +3,8 @@
 import pandas as pd
 from measured import ROOT, NotMeasuredError, figure, latest, markdown, measured, origin_of
 
-from cdsa.gaps import CLASSES
-from cdsa.results import read_results
+from cdsa.core.gaps import CLASSES
+from cdsa.core.records import read_results
 
 FEW_CELLS = 50
 """Below so many, a share says nothing."""

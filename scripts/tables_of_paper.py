@@ -3,7 +3,7 @@
 import pandas as pd
 from measured import ROOT, latest, markdown
 
-from cdsa.results import read_results
+from cdsa.core.records import read_results
 
 
 def spine() -> str:

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import settings
 
-from cdsa.cube import describe, make_cube
+from cdsa.core.cube import describe, make_cube
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; torch is loaded after this
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -30,7 +30,8 @@ from typer import rich_utils
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.cube import describe, make_cube
+from cdsa.core.cube import describe, make_cube
+from cdsa.core.records import provenance
 from cdsa.filling import fill, forecast_with
 from cdsa.method import REGISTRY, Filler, fill_and_ends, make_method
 from cdsa.method.intervals import (
@@ -43,7 +44,6 @@ from cdsa.method.intervals import (
     ends_of,
 )
 from cdsa.reporting import Story, render
-from cdsa.results import provenance
 from cdsa.scoring import score
 from cdsa.serving.api import make_app
 from cdsa.train.run import Run

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.method.autoregressive import AutoRegressive, Process, learn_process, smoothed
 from cdsa.scoring import score

@@ -9,7 +9,7 @@ import xarray as xr
 
 import cdsa as library
 from cdsa.cli.app import app
-from cdsa.cube import append_places
+from cdsa.core.cube import append_places
 from cdsa.errors import CdsaError
 from conftest import network
 from test_cli import run, runner

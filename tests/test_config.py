@@ -3,7 +3,7 @@ from typing import Literal
 
 import pytest
 
-from cdsa.config import from_plain, override, to_plain
+from cdsa.core.config import from_plain, override, to_plain
 from cdsa.errors import ConfigError
 
 

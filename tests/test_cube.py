@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from cdsa.cube import angle_difference, append_times, check_cube, describe
+from cdsa.core.circular import angle_difference
+from cdsa.core.cube import append_times, check_cube, describe
 from cdsa.errors import CubeError
 
 

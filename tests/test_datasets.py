@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from cdsa.cube import angle_flags, unit_of
+from cdsa.core.cube import angle_flags, unit_of
 from cdsa.datasets import MODULES, dataset, datasets, open_dataset
 from cdsa.datasets.folders import cache_folder, data_folders
 from cdsa.datasets.nyc_traffic import mean_counts

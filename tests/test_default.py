@@ -7,10 +7,10 @@ import pytest
 import torch
 import xarray as xr
 
-from cdsa.cube import append_places
+from cdsa.core.cube import append_places
+from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
 from cdsa.filling import fill_with
-from cdsa.gaps import run_lengths
 from cdsa.method import learning, make_method, neural
 from cdsa.method.default import Cdsa, training
 from cdsa.method.exam import choose_exam

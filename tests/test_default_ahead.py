@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.cube import append_times, make_cube
+from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
 from cdsa.filling import forecast_with, split_known
 from cdsa.method import make_method

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.cube import append_places, make_cube
+from cdsa.core.cube import append_places, make_cube
 from cdsa.errors import CubeError
 from cdsa.filling import fill_with
 from cdsa.models.geographic import GeographicConfig

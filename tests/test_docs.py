@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from cdsa.cli.reading import OPTIONS
-from cdsa.config import to_plain
+from cdsa.core.config import to_plain
+from cdsa.core.masks import KINDS
+from cdsa.core.records import read_results
 from cdsa.datasets import MODULES
 from cdsa.experiments.pages import html_page, markdown_page
 from cdsa.experiments.recipes import TABLES as PAPER_TABLES
-from cdsa.masks import KINDS
 from cdsa.method.default import PRESETS, Cdsa
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
-from cdsa.results import read_results
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(

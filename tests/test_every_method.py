@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.cube import describe, has_places
+from cdsa.core.cube import describe, has_places
 from cdsa.errors import ConfigError
 from cdsa.method import GRAPH, PLACES, REGISTRY, Filler, Method, make_method
 from conftest import network

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.method.factors import Factors, MatrixFactors, _tied
 from cdsa.scoring import score

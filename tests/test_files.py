@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.cube import describe
+from cdsa.core.cube import describe
 from cdsa.errors import OutputError, TableError
 from cdsa.sources.files import open_source, save_all
 from cdsa.sources.options import ReadOptions

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.gaps import CLASSES, LONGEST, gap_class, gap_lengths, how_far, reach_lengths, run_lengths
+from cdsa.core.gaps import (
+    CLASSES,
+    LONGEST,
+    gap_class,
+    gap_lengths,
+    how_far,
+    reach_lengths,
+    run_lengths,
+)
 from cdsa.models.surroundings import easy_answer
 
 

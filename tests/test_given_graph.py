@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError, TableError
 from cdsa.method import make_method
 from cdsa.method.dcrnn import Dcrnn

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cdsa.core.records import provenance
 from cdsa.method.paper import preset
 from cdsa.models.axes import MANNERS
-from cdsa.results import provenance
 from cdsa.train.run import Run
 from conftest import network
 

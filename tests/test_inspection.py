@@ -1,6 +1,6 @@
 import numpy as np
 
-from cdsa.inspection import inspect_cube, missing_over_time
+from cdsa.core.summary import inspect_cube, missing_over_time
 from conftest import network
 
 

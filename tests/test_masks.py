@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.errors import ConfigError
-from cdsa.gaps import gap_lengths
-from cdsa.masks import (
+from cdsa.core.gaps import gap_lengths
+from cdsa.core.masks import (
     AtRandom,
     Blocks,
     Bursts,
@@ -15,6 +14,7 @@ from cdsa.masks import (
     natural_gaps,
     read_hide,
 )
+from cdsa.errors import ConfigError
 from conftest import network
 
 WAYS = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.cube import make_cube
-from cdsa.distances import great_circle
+from cdsa.core.cube import make_cube
+from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.method.kriging import Kriging, _by_distance, _squares, fitted

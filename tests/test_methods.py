@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cdsa.cube import describe, make_cube
+from cdsa.core.cube import describe, make_cube
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.method.neighbours import Knn

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.cube import describe
-from cdsa.metrics import LEVELS, in_proportion, measure
+from cdsa.core.cube import describe
+from cdsa.core.metrics import LEVELS, in_proportion, measure
 from conftest import network
 
 

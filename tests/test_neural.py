@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 import cdsa
-from cdsa.cube import append_times, describe
+from cdsa.core.cube import append_times, describe
 from cdsa.errors import ConfigError, OutputError
 from cdsa.filling import forecast_with
 from cdsa.method import learning, make_method

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
 from cdsa.method import REGISTRY, make_method
 from cdsa.method.brits import Brits, BritsConfig
 from cdsa.method.dcrnn import Dcrnn, DcrnnConfig

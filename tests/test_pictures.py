@@ -12,9 +12,9 @@ from matplotlib.colors import to_hex
 from matplotlib.dates import date2num
 from matplotlib.image import imread
 
+from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
 from cdsa.filling import fill
-from cdsa.inspection import missing_over_time
 from cdsa.method import make_method
 from cdsa.pictures import (
     draw_accuracy,

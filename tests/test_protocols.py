@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from cdsa.config import override
-from cdsa.cube import DIRECTION, describe
+from cdsa.core.config import override
+from cdsa.core.cube import DIRECTION, describe
 from cdsa.errors import ConfigError
 from cdsa.experiments import protocols
 from cdsa.experiments.protocols import Filling, Foresight

@@ -13,6 +13,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
+from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.method.reasons import Cell
@@ -21,7 +22,6 @@ from cdsa.models.geographic import GeographicConfig
 from cdsa.models.maps import whole_map
 from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back
 from cdsa.models.surroundings import Surroundings
-from cdsa.results import read_results
 from conftest import network
 from test_tables import panel
 

@@ -14,12 +14,12 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
+from cdsa.core.records import append_results, read_results
 from cdsa.errors import CdsaError
 from cdsa.experiments import running
 from cdsa.experiments.recipes import TABLES, Cell, cells_of
 from cdsa.experiments.running import Lab, missing_cells, run_cells
 from cdsa.method.exam import choose_exam
-from cdsa.results import append_results, read_results
 from publishers import write_cube, write_pm25, write_traffic
 
 FLAT = {

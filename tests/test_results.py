@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from cdsa.core.records import append_results, plain, provenance, read_results
 from cdsa.errors import ConfigError, OutputError
-from cdsa.results import append_results, plain, provenance, read_results
 
 
 def test_records_are_added_never_replaced(tmp_path):

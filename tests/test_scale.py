@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cdsa.scale import Scaler
+from cdsa.core.scaler import Scaler
 from conftest import network
 
 

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from cdsa import defaults
-from cdsa.cube import unit_of
+from cdsa.core import defaults
+from cdsa.core.cube import unit_of
+from cdsa.core.masks import Bursts, Given
+from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
-from cdsa.masks import Bursts, Given
 from cdsa.method import make_method
-from cdsa.metrics import Errors, measure
 from cdsa.scoring import (
     Score,
     better_for,

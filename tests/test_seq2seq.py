@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.cube import make_cube
+from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.filling import forecasts_from
 from cdsa.method import gaan, make_method

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from cdsa.core.splits import Split, only, split_by_months, split_in_order, stretches
 from cdsa.errors import ConfigError
-from cdsa.splits import Split, only, split_by_months, split_in_order, stretches
 from conftest import network
 
 

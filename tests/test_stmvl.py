@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.cube import make_cube
-from cdsa.distances import great_circle
+from cdsa.core.cube import make_cube
+from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method.stmvl import StMvl, alike_moments, alike_stations, blended, nearby, smooth
 from cdsa.scoring import score

@@ -2,9 +2,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cdsa.core.times import (
+    Clock,
+    describe_step,
+    is_regular,
+    next_times,
+    read_step,
+    regular_grid,
+)
 from cdsa.errors import ConfigError, TableError
 from cdsa.sources.stamps import read_times
-from cdsa.times import Clock, describe_step, is_regular, next_times, read_step, regular_grid
 
 
 def line(row: int) -> str:

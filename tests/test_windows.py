@@ -3,9 +3,9 @@ import pytest
 import torch
 import xarray as xr
 
+from cdsa.core.masks import AtRandom
+from cdsa.core.splits import split_by_months, stretches
 from cdsa.errors import ConfigError
-from cdsa.masks import AtRandom
-from cdsa.splits import split_by_months, stretches
 from cdsa.windows import cut, stitch
 from conftest import network
 

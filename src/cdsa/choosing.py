@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import xarray as xr
 
-from cdsa import defaults
+from cdsa.core import defaults
+from cdsa.core.records import Value
+from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
 from cdsa.method import Filler, Method, info_of
 from cdsa.method.parted import ByMeasurement, ByPlace
-from cdsa.results import Value
 from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words, score
-from cdsa.words import number, several
 
 logger = logging.getLogger("cdsa")
 Tell = Callable[[str], None]

@@ -10,7 +10,7 @@ class CdsaError(Exception):
 
 
 class CubeError(CdsaError):
-    """A cube that breaks one of the rules of `cdsa.cube`."""
+    """A cube that breaks one of the rules of `cdsa.core.cube`."""
 
 
 class TableError(CdsaError):

@@ -9,12 +9,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa import defaults
 from cdsa.choosing import Chosen, carry_out, plan
-from cdsa.cube import append_times, check_cube, has_places
+from cdsa.core import defaults
+from cdsa.core.cube import append_times, check_cube, has_places
+from cdsa.core.records import Value, plain
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import Filler, Method, fill_and_ends, make_method
-from cdsa.results import Value, plain
 from cdsa.scoring import Score, within
 
 logger = logging.getLogger("cdsa")
@@ -42,7 +42,7 @@ def fill(
     place of a method.
 
     >>> import numpy as np
-    >>> from cdsa.cube import make_cube
+    >>> from cdsa.core.cube import make_cube
     >>> hours = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
     >>> cube = make_cube(np.array([1.0, np.nan, 3.0]).reshape(3, 1, 1), hours, ["A"], ["pm25"])
     >>> fill(cube, "linear").value.values.ravel().tolist()
@@ -119,7 +119,7 @@ def forecast(
     'unfillable' for what was never measured. `minutes` is the time a network may learn for.
 
     >>> import numpy as np
-    >>> from cdsa.cube import make_cube
+    >>> from cdsa.core.cube import make_cube
     >>> hours = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
     >>> cube = make_cube(np.array([1.0, 2.0, 3.0]).reshape(3, 1, 1), hours, ["A"], ["pm25"])
     >>> forecast(cube, 2, "last").value.values.ravel().tolist()

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from cdsa.cube import bounds_of
-from cdsa.distances import great_circle
-from cdsa.words import several
+from cdsa.core.cube import bounds_of
+from cdsa.core.geo import great_circle
+from cdsa.core.text import several
 
 Tell = Callable[[str], object]
 NO_EXAM = "the table is too short to keep a part of it for an exam: no error can be told"

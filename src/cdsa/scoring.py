@@ -8,12 +8,22 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa import defaults
-from cdsa.config import override
-from cdsa.cube import check_cube, has_places, unit_of
+from cdsa.core import defaults
+from cdsa.core.config import override
+from cdsa.core.cube import check_cube, has_places, unit_of
+from cdsa.core.gaps import run_lengths
+from cdsa.core.masks import Given, Hide, OwnGaps, own_gaps, read_hide
+from cdsa.core.metrics import (
+    FIGURES,
+    LEVELS,
+    Ends,
+    Errors,
+    in_proportion,
+    measure,
+)
+from cdsa.core.records import Value, plain
+from cdsa.core.splits import only, split_in_order
 from cdsa.errors import ConfigError
-from cdsa.gaps import run_lengths
-from cdsa.masks import Given, Hide, OwnGaps, own_gaps, read_hide
 from cdsa.method import (
     PLACES,
     Filler,
@@ -25,9 +35,6 @@ from cdsa.method import (
 )
 from cdsa.method.intervals import BoundedFiller, ends_from_others
 from cdsa.method.parted import ByMeasurement
-from cdsa.metrics import FIGURES, LEVELS, Ends, Errors, in_proportion, measure
-from cdsa.results import Value, plain
-from cdsa.splits import only, split_in_order
 
 ALL = "all"
 MIXED = "standard deviations"

@@ -12,9 +12,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cdsa.core.splits import stretches
 from cdsa.errors import ConfigError
 from cdsa.models.surroundings import Surroundings, Whereabouts
-from cdsa.splits import stretches
 
 
 @dataclass(frozen=True, eq=False)

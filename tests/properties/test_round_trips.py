@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cdsa.cube import make_cube
+from cdsa.core.circular import from_components, to_components
+from cdsa.core.cube import make_cube
+from cdsa.core.gaps import gap_lengths, run_lengths
+from cdsa.core.masks import read_hide
+from cdsa.core.scaler import Scaler
 from cdsa.filling import fill_with
-from cdsa.gaps import gap_lengths, run_lengths
-from cdsa.masks import read_hide
-from cdsa.method.guard import from_components, to_components
-from cdsa.scale import Scaler
 from cdsa.sources.files import open_source
 from cdsa.sources.from_arrays import NEVER_WRITTEN
 from cdsa.windows import cut, stitch

@@ -38,7 +38,7 @@ def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     """Refuse a report that could not be written, before any work is done for it."""
     from importlib.util import find_spec
 
-    from cdsa.sources.write import check_file
+    from cdsa.core.atomic import check_file
 
     if path is None:
         return

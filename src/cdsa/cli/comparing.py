@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from cdsa import defaults
 from cdsa.cli import show
 from cdsa.cli.progress import Bar, logged, say_training
 from cdsa.cli.training import Training, make_trained
-from cdsa.cube import has_places
+from cdsa.core import defaults
+from cdsa.core.cube import has_places
+from cdsa.core.metrics import KEYS
 from cdsa.errors import ConfigError, unknown
 from cdsa.method import GRAPH, PLACES, Method, info_of, make_method
 from cdsa.method import methods as all_methods
-from cdsa.metrics import KEYS
 from cdsa.scoring import (
     Choice,
     Score,

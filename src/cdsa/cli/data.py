@@ -8,8 +8,8 @@ import typer
 from cdsa.cli.options import DataFolder, Json, Overwrite
 
 if TYPE_CHECKING:
+    from cdsa.core.records import Value
     from cdsa.datasets.kinds import DataSet
-    from cdsa.results import Value
 
 Name = Annotated[str, typer.Argument(help="As in 'cdsa data list'.", metavar="NAME")]
 data = typer.Typer(
@@ -97,8 +97,8 @@ def show_one(
     from dataclasses import replace
 
     from cdsa.cli import show, tables
+    from cdsa.core.summary import inspect_cube
     from cdsa.datasets import open_dataset
-    from cdsa.inspection import inspect_cube
     from cdsa.sources.files import open_source, save_cube
     from cdsa.sources.formats import format_of
     from cdsa.sources.write import check_outputs

@@ -7,12 +7,12 @@ import typer
 
 from cdsa.cli.options import File, Json
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
-from cdsa.words import number
+from cdsa.core.text import number
 
 if TYPE_CHECKING:
+    from cdsa.core.records import Value
+    from cdsa.core.times import Clock
     from cdsa.method.reasons import Cell, Reasons
-    from cdsa.results import Value
-    from cdsa.times import Clock
 
 
 @reads_a_file_for_a_cell
@@ -38,7 +38,7 @@ def explain(
 ) -> None:
     """Say which measured cells a filled value comes from, and how much from each."""
     from cdsa.cli import show
-    from cdsa.cube import unit_of
+    from cdsa.core.cube import unit_of
     from cdsa.errors import ConfigError
     from cdsa.method.saved import load_filler
     from cdsa.sources.files import open_source

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa import defaults
 from cdsa.cli.options import (
     Detail,
     File,
@@ -19,6 +18,7 @@ from cdsa.cli.options import (
 )
 from cdsa.cli.reading import Reading, reads_a_file
 from cdsa.cli.training import Training, make_trained, trains
+from cdsa.core import defaults
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,11 +76,12 @@ def fill(
     from cdsa import notes
     from cdsa.choosing import Chosen, main_part
     from cdsa.cli import choosing, networks, show
+    from cdsa.core.atomic import staged_text
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, fill_records, fill_with
     from cdsa.method import info_of
     from cdsa.sources.files import open_source, save_all
-    from cdsa.sources.write import check_outputs, staged_text
+    from cdsa.sources.write import check_outputs
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)

@@ -16,7 +16,7 @@ Size = Annotated[int, typer.Option(min=1)]
 def info(file: File, *, reading: Reading, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
     from cdsa.cli import show
-    from cdsa.inspection import inspect_cube
+    from cdsa.core.summary import inspect_cube
     from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from cdsa import defaults
 from cdsa.cli import show
-from cdsa.cube import unit_of
+from cdsa.core import defaults
+from cdsa.core.cube import unit_of
+from cdsa.core.records import Value
+from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
 from cdsa.method import Learnt
-from cdsa.results import Value
 from cdsa.scoring import Score, hidden_cells, try_method
 from cdsa.sources.files import Source
-from cdsa.words import number, several
 
 if TYPE_CHECKING:
     from cdsa.experiments.complexity import Cost

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import DataFolder, Json, Overwrite
+from cdsa.core.text import several
 from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
-from cdsa.words import several
 
 if TYPE_CHECKING:
+    from cdsa.core.records import Value
     from cdsa.experiments.recipes import Cell
-    from cdsa.results import Value
 
 MOST_SEEDS = 1000
 
@@ -119,9 +119,9 @@ def _measure(
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
     from cdsa.cli import progress, show, work
+    from cdsa.core.records import provenance
     from cdsa.datasets.folders import data_folders
     from cdsa.experiments.running import Lab, missing_cells, run_cells
-    from cdsa.results import provenance
     from cdsa.train.run import Run
 
     data_folders(folder)  # says so if there is none

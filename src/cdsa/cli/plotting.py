@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from cdsa import defaults
 from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
 from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
 from cdsa.cli.training import Training, trains
+from cdsa.core import defaults
 from cdsa.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from cdsa.core.times import Clock
     from cdsa.method import Filler
     from cdsa.method.neural import NeuralFiller
     from cdsa.method.reasons import Reasons
     from cdsa.scoring import Score
-    from cdsa.times import Clock
 
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa import defaults
 from cdsa.cli.options import File, Hide, Json, Record, Repeat
 from cdsa.cli.reading import Reading, reads_a_file
 from cdsa.cli.training import Training, trains_by_seed
+from cdsa.core import defaults
 
 if TYPE_CHECKING:
-    from cdsa.results import Value
+    from cdsa.core.records import Value
 
 Seed = Annotated[
     int, typer.Option("--seed", help="Chooses the hidden cells, and a network's weights.", min=0)
@@ -69,7 +69,7 @@ def score(
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
     if path is not None:
         from cdsa.cli import work
-        from cdsa.results import append_results, provenance
+        from cdsa.core.records import append_results, provenance
 
         origin = provenance(work.command_line()) | {"data": data, "seed": seed}
         append_results(path, [entry | origin for entry in records])
@@ -94,11 +94,11 @@ def demo(
 
     from cdsa.choosing import Chosen
     from cdsa.cli import choosing, comparing, show
+    from cdsa.core.atomic import make_folder, staged_text
+    from cdsa.core.summary import inspect_cube
     from cdsa.filling import fill_records, fill_with
-    from cdsa.inspection import inspect_cube
     from cdsa.sources.demo import open_demo_source
     from cdsa.sources.files import save_all
-    from cdsa.sources.write import make_folder, staged_text
 
     make_folder(folder)
     source = open_demo_source()

@@ -14,16 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from cdsa.cube import unit_of
+from cdsa.core.cube import unit_of
+from cdsa.core.gaps import run_lengths
+from cdsa.core.records import Value
+from cdsa.core.summary import Inspection, missing_over_time
+from cdsa.core.text import number, several, share
 from cdsa.filling import OF_A_FILL
-from cdsa.gaps import run_lengths
-from cdsa.inspection import Inspection, missing_over_time
 from cdsa.method import MethodInfo
-from cdsa.results import Value
 from cdsa.scoring import MIXED, Score, summarise
 from cdsa.sources.files import Source
 from cdsa.sources.formats import format_of
-from cdsa.words import number, several, share
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)

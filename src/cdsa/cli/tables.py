@@ -7,6 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cdsa.cli.show import out
+from cdsa.core.records import Value
+from cdsa.core.text import several, share
 from cdsa.datasets import Opened
 from cdsa.datasets.kinds import DataSet, Form
 from cdsa.experiments.recipes import table_of
@@ -24,8 +26,6 @@ from cdsa.experiments.tables import (
     time_text,
     title_of,
 )
-from cdsa.results import Value
-from cdsa.words import several, share
 
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:

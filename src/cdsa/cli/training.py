@@ -91,7 +91,7 @@ def make_trained(
                 f"--{first} is for methods that train a network ({networks}); '{name}' is none"
             )
         return make_method(name, ahead=ahead)[1]
-    from cdsa.config import override
+    from cdsa.core.config import override
     from cdsa.method.neural import Neural
     from cdsa.train.run import Run
 

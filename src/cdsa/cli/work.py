@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdsa.core.records import Value, plain
 from cdsa.errors import ConfigError
-from cdsa.results import Value, plain
 
 if TYPE_CHECKING:
     from cdsa.method.neural import NeuralFiller

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import make_cube, significant
+from cdsa.core.cube import make_cube, significant
 from cdsa.errors import TableError
 
 

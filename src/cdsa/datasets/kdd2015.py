@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cdsa.cube import describe, make_cube
+from cdsa.core.cube import describe, make_cube
 from cdsa.datasets.kinds import Address, DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import TableError
 

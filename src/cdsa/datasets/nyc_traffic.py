@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.cube import describe, make_cube
+from cdsa.core.cube import describe, make_cube
 from cdsa.datasets.cubes import read_npz
 from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
 from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from cdsa.core.atomic import staged_text
+from cdsa.core.records import Record, read_results
 from cdsa.errors import ConfigError
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.recipes import TABLES, Table
@@ -25,8 +27,6 @@ from cdsa.experiments.tables import (
     title_of,
     variables_text,
 )
-from cdsa.results import Record, read_results
-from cdsa.sources.write import staged_text
 
 TITLE = "The paper's tables, measured"
 INTRODUCTION = (

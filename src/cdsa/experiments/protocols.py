@@ -12,10 +12,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.masks import AtRandom, Bursts
+from cdsa.core.splits import only, split_by_months
 from cdsa.datasets.kinds import TOLERANCE
 from cdsa.errors import ConfigError, unknown
-from cdsa.masks import AtRandom, Bursts
-from cdsa.splits import only, split_by_months
 
 Sample = Literal["in-sample", "out-of-sample"]
 Division = Literal["80/20", "70/10/20"]

@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from cdsa.config import override
-from cdsa.cube import unit_of
+from cdsa.core.config import override
+from cdsa.core.cube import unit_of
+from cdsa.core.metrics import FIGURES, LEVELS, Errors, measure
+from cdsa.core.records import (
+    Value,
+    append_results,
+    now,
+    plain,
+    read_results,
+    take_turn,
+)
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
 from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, roads_of, trial_of
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, fill_and_ends, make_method
-from cdsa.metrics import FIGURES, LEVELS, Errors, measure
-from cdsa.results import Value, append_results, now, plain, read_results, take_turn
 from cdsa.scoring import MIXED
 from cdsa.train.run import Run
 

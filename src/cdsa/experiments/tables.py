@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, stdev
 
+from cdsa.core.records import Record, Value
 from cdsa.experiments.paper import PaperTable, paper_tables
 from cdsa.experiments.protocols import ALL, TEST_MONTHS
 from cdsa.experiments.recipes import AS_PUBLISHED, FORECASTER, HORIZONS, MEAN, PROFILE, Table
-from cdsa.results import Record, Value
 
 METRICS = {
     "mae": "MAE", "rmse": "RMSE", "mse": "MSE", "mre": "MRE", "mape": "MAPE",

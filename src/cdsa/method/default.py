@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from cdsa.config import from_plain
+from cdsa.core.config import from_plain
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.network import refuse_too_many
 from cdsa.method.neural import Neural, NeuralFiller

@@ -10,15 +10,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, unit_of
-from cdsa.gaps import gap_class, reach_lengths
-from cdsa.masks import AtRandom, Bursts, OwnGaps, own_gaps
-from cdsa.method.guard import from_components, to_components, within_bounds
+from cdsa.core.circular import from_components, to_components
+from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.gaps import gap_class, reach_lengths
+from cdsa.core.masks import AtRandom, Bursts, OwnGaps, own_gaps
+from cdsa.core.metrics import in_proportion, measure
+from cdsa.core.records import Value, plain
+from cdsa.core.splits import on_time, stretches
+from cdsa.method.guard import within_bounds
 from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
-from cdsa.metrics import in_proportion, measure
-from cdsa.results import Value, plain
-from cdsa.splits import on_time, stretches
 from cdsa.train.loop import TrainConfig
 
 EXAM_WINDOWS = 96

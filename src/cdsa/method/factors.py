@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import AXES
+from cdsa.core.cube import AXES
+from cdsa.core.masks import Bursts
 from cdsa.errors import ConfigError
-from cdsa.masks import Bursts
 from cdsa.method.guard import GuardedFiller, Guess, guarded
 from cdsa.method.matrix import Matrix, learn_matrix
 

@@ -12,9 +12,9 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import has_places
-from cdsa.distances import great_circle, usual_distance
-from cdsa.gaps import LONGEST
+from cdsa.core.cube import has_places
+from cdsa.core.gaps import LONGEST
+from cdsa.core.geo import great_circle, usual_distance
 from cdsa.method.resemblance import possible, resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
 from cdsa.models.graphs import Edge, links_of, width_of

@@ -10,22 +10,24 @@ A method proper is a pair of functions on plain numbers: `learn(cube) -> guess` 
 - a measurement nobody ever measured stays missing: there is nothing to learn it from.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, bounds_of, check_cube, has_places, on_circle, significant
+from cdsa.core.circular import from_components, on_circle, to_components
+from cdsa.core.cube import angle_flags, bounds_of, check_cube, has_places, significant
 from cdsa.errors import ConfigError
 
 Guess = Callable[[xr.DataArray], xr.DataArray]
+
+
 Learn = Callable[[xr.DataArray], Guess]
+
 
 DIGITS = 10
 """Of filled values, more than any sensor has: 12.396, not 12.3959999999."""
-EAST, NORTH = "\0east", "\0north"  # no measurement of a user can be called that
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,46 +93,6 @@ def within_bounds(cube: xr.DataArray) -> xr.DataArray:
 def bare(cube: xr.DataArray) -> xr.DataArray:
     """The cube with the labels of its axes and nothing beside them."""
     return cube.drop_vars([name for name in cube.coords if name not in cube.dims])
-
-
-def base_names(names: Iterable[str]) -> NDArray[np.str_]:
-    """The measurements that these were before directions became components."""
-    return np.array([str(name).partition("\0")[0] for name in names])
-
-
-def to_components(cube: xr.DataArray) -> xr.DataArray:
-    """The cube with every angle replaced by its sine (east) and cosine (north)."""
-    angles = angle_flags(cube)
-    beside = [
-        name
-        for name, c in cube.coords.items()
-        if c.dims == ("measurement",) and name != "measurement"
-    ]
-    plain = cube.drop_vars(beside).astype(np.float64)
-    if not angles.any():
-        return plain
-    degrees = plain.isel(measurement=angles)
-    turned, names = np.deg2rad(degrees.to_numpy()), degrees["measurement"].to_numpy()
-    east = degrees.copy(data=np.sin(turned)).assign_coords(
-        measurement=[f"{n}{EAST}" for n in names]
-    )
-    north = degrees.copy(data=np.cos(turned)).assign_coords(
-        measurement=[f"{n}{NORTH}" for n in names]
-    )
-    return xr.concat([plain.isel(measurement=~angles), east, north], "measurement")
-
-
-def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
-    """Undo `to_components`, in the order and with the labels of `like`."""
-    columns = []
-    for name, angle in zip(like["measurement"].to_numpy(), angle_flags(like), strict=True):
-        if angle:
-            east = plain.sel(measurement=f"{name}{EAST}").to_numpy()
-            north = plain.sel(measurement=f"{name}{NORTH}").to_numpy()
-            columns.append(on_circle(np.rad2deg(np.arctan2(east, north))))
-        else:
-            columns.append(plain.sel(measurement=name).to_numpy())
-    return like.copy(data=np.stack(columns, axis=-1))
 
 
 def refuse_nowhere(cube: xr.DataArray, method: str) -> None:

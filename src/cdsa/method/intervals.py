@@ -8,12 +8,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_difference, angle_flags, bounds_of, on_circle, significant
-from cdsa.gaps import CLASSES, gap_class, reach_lengths
+from cdsa.core.circular import EAST, angle_difference, on_circle, to_components
+from cdsa.core.cube import angle_flags, bounds_of, significant
+from cdsa.core.gaps import CLASSES, gap_class, reach_lengths
+from cdsa.core.metrics import spreads
+from cdsa.core.splits import on_time
 from cdsa.method import Filler
-from cdsa.method.guard import DIGITS, EAST, to_components
-from cdsa.metrics import spreads
-from cdsa.splits import on_time
+from cdsa.method.guard import DIGITS
 
 Ends = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper ends."""

@@ -11,19 +11,16 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import nn
 
-from cdsa.config import to_plain
+from cdsa.core.circular import base_names, to_components
+from cdsa.core.config import to_plain
+from cdsa.core.scaler import Scaler
+from cdsa.core.splits import on_time
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.exam import EXAM_WINDOWS, Exam, choose_exam, evenly
 from cdsa.method.frame import Frame
-from cdsa.method.guard import (
-    bare,
-    base_names,
-    to_components,
-)
+from cdsa.method.guard import bare
 from cdsa.method.network import Network, pick_device, warn_of_lonely
 from cdsa.models.axes import Sizes
-from cdsa.scale import Scaler
-from cdsa.splits import on_time
 from cdsa.train.checkpoint import TRAINING
 from cdsa.train.hiding import Task
 from cdsa.train.loop import train

@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.scaler import Scaler
 from cdsa.method.guard import Guess
 from cdsa.method.simple import straight_line
-from cdsa.scale import Scaler
 
 Matrix = NDArray[np.float64]
 

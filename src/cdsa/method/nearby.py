@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.distances import great_circle
+from cdsa.core.geo import great_circle
 from cdsa.method.guard import GuardedFiller, guarded, refuse_nowhere
 from cdsa.method.simple import straight_line
 

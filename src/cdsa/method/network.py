@@ -14,16 +14,16 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cdsa.cube import AXES, angle_flags, has_places, unit_of
+from cdsa.core.circular import base_names, to_components
+from cdsa.core.cube import AXES, angle_flags, has_places, unit_of
+from cdsa.core.records import Value
+from cdsa.core.scaler import Scaler
+from cdsa.core.times import describe_step, infer_step
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.frame import Frame
-from cdsa.method.guard import base_names, to_components
 from cdsa.method.intervals import Calibration
 from cdsa.models.graphs import Edge
 from cdsa.models.quantiles import at_levels, parted
-from cdsa.results import Value
-from cdsa.scale import Scaler
-from cdsa.times import describe_step, infer_step
 from cdsa.train.loop import reply as reply_of
 from cdsa.train.state import Place
 from cdsa.windows import Window, Windows, cut, stitch

@@ -14,24 +14,20 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import nn
 
-from cdsa.cube import check_cube, fillable
+from cdsa.core.circular import base_names, to_components
+from cdsa.core.cube import check_cube, fillable
+from cdsa.core.gaps import LONGEST
+from cdsa.core.records import Value
+from cdsa.core.splits import on_time
 from cdsa.errors import ConfigError, unknown
-from cdsa.gaps import LONGEST
 from cdsa.method.exam import gap_classes
-from cdsa.method.guard import (
-    Guard,
-    bare,
-    base_names,
-    to_components,
-)
+from cdsa.method.guard import Guard, bare
 from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.learning import learn
 from cdsa.method.network import Axes, Network, refuse_too_many
 from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
 from cdsa.models.axes import Sizes
 from cdsa.models.graphs import Edge
-from cdsa.results import Value
-from cdsa.splits import on_time
 from cdsa.train.loop import TrainConfig
 from cdsa.train.run import Run
 

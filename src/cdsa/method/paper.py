@@ -8,7 +8,7 @@ others were in a supplement that is lost. What is ours is said where it stands.
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from cdsa.config import override
+from cdsa.core.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
 from cdsa.models.axes import MANNERS, AxisConfig, Manner, refuse_nothing_ahead

@@ -12,13 +12,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from cdsa.core.circular import base_names, to_components
+from cdsa.core.times import Clock
 from cdsa.errors import ConfigError, unknown
-from cdsa.method.guard import Guard, base_names, to_components
+from cdsa.method.guard import Guard
 from cdsa.method.network import Network
 from cdsa.models.axes import AXES, Maps
 from cdsa.models.maps import along
 from cdsa.models.surroundings import Surroundings
-from cdsa.times import Clock
 from cdsa.windows import Windows, taper
 
 OWN = "own series at other times"

@@ -8,7 +8,10 @@ import numpy as np
 import torch
 import xarray as xr
 
-from cdsa.config import from_plain, to_plain
+from cdsa.core.atomic import make_folder
+from cdsa.core.config import from_plain, to_plain
+from cdsa.core.records import provenance
+from cdsa.core.scaler import Scaler
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.method import REGISTRY, class_of
 from cdsa.method.frame import Frame
@@ -19,9 +22,6 @@ from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.usual import Slots, Usual
 from cdsa.models.axes import Sizes
 from cdsa.models.graphs import Edge
-from cdsa.results import provenance
-from cdsa.scale import Scaler
-from cdsa.sources.write import make_folder
 from cdsa.train.checkpoint import (
     DOCUMENT,
     TRAINING,

@@ -28,7 +28,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.distances import great_circle
+from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
 from cdsa.method.guard import GuardedFiller, Guess, guarded, refuse_nowhere
 from cdsa.method.nearby import inverse_distances

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from cdsa.core.records import Value
 from cdsa.pictures.errors import MARKS
 from cdsa.pictures.figures import BLACK, COLOURS, GREY, plain, plainer
-from cdsa.results import Value
 
 TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
 """Of each power of ten."""

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import DateFormatter, date2num
 from matplotlib.patches import Rectangle
 
-from cdsa.method.guard import base_names
+from cdsa.core.circular import base_names
 from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plain, plainer, time_axis
 
 if TYPE_CHECKING:

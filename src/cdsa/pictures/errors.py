@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from cdsa.gaps import CLASSES
+from cdsa.core.gaps import CLASSES
 from cdsa.pictures.figures import COLOURS, plain, plainer
 from cdsa.scoring import Score
 

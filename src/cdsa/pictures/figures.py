@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 
+from cdsa.core.atomic import check_file, staged
 from cdsa.errors import OutputError
-from cdsa.sources.write import check_file, staged_others
 
 BLACK, ORANGE, SKY, GREEN = "#222222", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, RED, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
@@ -87,7 +87,7 @@ def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
     """Write a picture, in the format that its name ends with."""
     check_picture(path, overwrite=overwrite)
     with (
-        staged_others([path], overwrite=overwrite) as (part,),
+        staged([path], overwrite=overwrite) as (part,),
         rc_context(SAME_NAMES),
         legible(figure),
     ):

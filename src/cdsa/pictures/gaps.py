@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.dates import date2num
 
-from cdsa.inspection import missing_over_time
+from cdsa.core.summary import missing_over_time
 from cdsa.pictures.figures import SHADES, plain, time_axis
 
 COLUMNS = 300

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
+from cdsa.core.records import Value
 from cdsa.pictures.figures import BLACK, BLUE, COLOURS, GREEN, RED, plainer
-from cdsa.results import Value
 
 MANNERS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
 AXES = ("time", "location", "measurement")

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from cdsa.cube import fillable, has_places
+from cdsa.core.cube import fillable, has_places
 from cdsa.errors import ConfigError
 from cdsa.pictures.figures import BLACK, GREY, plain, plainer
 

@@ -5,10 +5,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, unit_of
-from cdsa.gaps import run_lengths
+from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.gaps import run_lengths
+from cdsa.core.text import interval_of
 from cdsa.pictures.figures import BLACK, BLUE, RED, plain, plainer, time_axis
-from cdsa.words import interval_of
 
 LONE = 3
 """Values with a gap on both sides get a dot, which a line would not show."""

@@ -14,18 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from cdsa.cube import has_places, unit_of
-from cdsa.inspection import Inspection, inspect_cube
-from cdsa.metrics import LEVELS
+from cdsa.core.atomic import staged_text
+from cdsa.core.cube import has_places, unit_of
+from cdsa.core.metrics import LEVELS
+from cdsa.core.records import Value, now
+from cdsa.core.summary import Inspection, inspect_cube
+from cdsa.core.text import interval_of, number
 from cdsa.pictures import draw_errors, draw_gaps, draw_places
 from cdsa.pictures.figures import new_figure
 from cdsa.reporting.parts import picture, section, table
 from cdsa.reporting.story import Story, worst_cells
 from cdsa.reporting.timeline import packed_series
-from cdsa.results import Value, now
 from cdsa.scoring import Score
-from cdsa.sources.write import staged_text
-from cdsa.words import interval_of, number
 
 DIGITS = 4
 """Of a figure."""

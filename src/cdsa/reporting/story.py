@@ -8,15 +8,15 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.choosing import Chosen, main_part
-from cdsa.config import to_plain
-from cdsa.cube import angle_flags
-from cdsa.gaps import gap_starts, run_lengths
-from cdsa.metrics import spreads
-from cdsa.results import Value
+from cdsa.core.config import to_plain
+from cdsa.core.cube import angle_flags
+from cdsa.core.gaps import gap_starts, run_lengths
+from cdsa.core.metrics import spreads
+from cdsa.core.records import Value
+from cdsa.core.text import interval_of
+from cdsa.core.times import Clock
 from cdsa.scoring import Score
 from cdsa.sources.files import Source
-from cdsa.times import Clock
-from cdsa.words import interval_of
 
 WORST = 15
 

@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, unit_of
-from cdsa.times import Clock
+from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.times import Clock
 
 MOST_BYTES = 4_400_000
 """Of the series of a report; of more, those with most to look at are shown."""

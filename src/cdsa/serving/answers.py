@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cdsa import defaults
+from cdsa.core import defaults
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Number = float | None

@@ -13,10 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
-from cdsa import defaults, notes
+from cdsa import notes
 from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
-from cdsa.config import override
-from cdsa.cube import SOURCES
+from cdsa.core import defaults
+from cdsa.core.atomic import staged_text
+from cdsa.core.config import override
+from cdsa.core.cube import SOURCES
+from cdsa.core.masks import read_hide
+from cdsa.core.records import Value
 from cdsa.errors import ConfigError
 from cdsa.filling import (
     check_share,
@@ -26,10 +30,8 @@ from cdsa.filling import (
     forecast_with,
     split_known,
 )
-from cdsa.masks import read_hide
 from cdsa.method import Filler, Method, info_of, make_method
 from cdsa.method.parted import explaining
-from cdsa.results import Value
 from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
@@ -37,7 +39,6 @@ from cdsa.serving.shelf import Held, Shelf, open_here, table_in
 from cdsa.sources.files import Source, save_all
 from cdsa.sources.options import ReadOptions
 from cdsa.sources.places import PLACES, Places, read_places
-from cdsa.sources.write import staged_text
 from cdsa.train.run import Report, Run
 
 ARRAYS = ("value", "lower", "upper")

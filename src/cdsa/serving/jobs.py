@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cdsa.core.records import Value
 from cdsa.errors import CdsaError
 from cdsa.method import Filler
-from cdsa.results import Value
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
 

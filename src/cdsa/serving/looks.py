@@ -8,9 +8,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import SOURCES, angle_flags, has_places, unit_of
+from cdsa.core.cube import SOURCES, angle_flags, has_places, unit_of
+from cdsa.core.summary import inspect_cube, missing_over_time, time_parts
 from cdsa.errors import unknown
-from cdsa.inspection import inspect_cube, missing_over_time, time_parts
 from cdsa.method.parted import part_of
 from cdsa.serving import answers
 from cdsa.serving.jobs import Job

@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import SOURCES
+from cdsa.core.cube import SOURCES
+from cdsa.core.times import Clock
 from cdsa.errors import TableError
 from cdsa.sources.cf import beside_names, done_to, flags_of, link, parts_of, with_cf
 from cdsa.sources.columns import LAT, LON, named
-from cdsa.times import Clock
 
 FILLED = SOURCES.index("filled")
 

@@ -8,9 +8,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import describe, has_places, on_circle
+from cdsa.core.circular import on_circle
+from cdsa.core.cube import describe, has_places
+from cdsa.core.times import infer_step, short_step
 from cdsa.sources.options import ReadOptions
-from cdsa.times import infer_step, short_step
 
 CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import numpy as np
 import xarray as xr
 
-from cdsa.cube import SOURCES, angle_flags, unit_of
+from cdsa.core.cube import SOURCES, angle_flags, unit_of
 from cdsa.sources.columns import LAT, LON, named
 
 CONVENTIONS = "CF-1.8"

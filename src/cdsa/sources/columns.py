@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cdsa.core.times import Where
 from cdsa.errors import TableError, unknown
 from cdsa.sources.options import Layout, ReadOptions
-from cdsa.times import Where
 
 TIME = (
     *("time", "timestamp", "datetime", "timehour", "timeutc", "utctime", "datetimeutc", "dateutc"),

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cdsa.times import Clock, Times
+from cdsa.core.times import Clock, Times
 
 Index = NDArray[np.int64]
 Numbers = NDArray[np.float64]

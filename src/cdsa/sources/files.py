@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.cube import AXES, append_places, append_times
+from cdsa.core.cube import AXES, append_places, append_times
 from cdsa.errors import TableError
 from cdsa.sources.arrays import Arrays
 from cdsa.sources.cf import to_arrays
@@ -20,7 +20,7 @@ from cdsa.sources.options import ReadOptions, make_options
 from cdsa.sources.places import PLACES, Places, read_places, with_places
 from cdsa.sources.read import Read, read_file, refuse_twice
 from cdsa.sources.tables import Table
-from cdsa.sources.write import staged, to_panel, write_arrays, write_frame
+from cdsa.sources.write import staged_tables, to_panel, write_arrays, write_frame
 
 KEYS = (*TIME, *LOCATION, *MEASUREMENT)
 logger = logging.getLogger("cdsa")
@@ -161,7 +161,7 @@ def save_all(
 ) -> None:
     """Write the filled source and, if wanted, its detail file: both whole, or neither."""
     targets = [Path(output)] + ([Path(detail)] if detail else [])
-    with staged(targets, overwrite=overwrite) as parts:
+    with staged_tables(targets, overwrite=overwrite) as parts:
         source.write(result, parts[0], format_of(output))
         if detail is not None:
             style = source.read.style and replace(source.read.style, header=())
@@ -172,7 +172,7 @@ def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) 
     """Write a cube as it is, gaps and all, in the format that `path` ends with."""
     form = format_of(path)
     only = xr.Dataset({"value": cube})
-    with staged([Path(path)], overwrite=overwrite) as (part,):
+    with staged_tables([Path(path)], overwrite=overwrite) as (part,):
         if form in ("netcdf", "zarr"):
             write_arrays(to_arrays(only), part, form)
         else:

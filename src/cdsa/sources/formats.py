@@ -7,6 +7,8 @@ from typing import Literal
 from cdsa.errors import ConfigError, MissingExtraError
 
 Format = Literal["csv", "csv.gz", "parquet", "netcdf", "zarr"]
+
+
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv", ".txt": "csv", ".tsv": "csv",
     ".csv.gz": "csv.gz", ".txt.gz": "csv.gz", ".tsv.gz": "csv.gz",
@@ -48,8 +50,3 @@ def engine_of(form: Format) -> Literal["netcdf4", "zarr"]:
     if engine not in xr.backends.list_engines():
         raise MissingExtraError(form, package, "io")
     return engine  # type: ignore[return-value]
-
-
-def one_line(bad: Exception) -> str:
-    """What another library says of its error, on one line."""
-    return " ".join(str(bad).split())[:200].rstrip(".")

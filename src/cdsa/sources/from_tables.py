@@ -9,7 +9,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import ONE, check_cube, make_cube
+from cdsa.core.cube import ONE, check_cube, make_cube
+from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
 from cdsa.sources.cells import (
     absent_stamps,
@@ -25,7 +26,6 @@ from cdsa.sources.entries import Index, Numbers
 from cdsa.sources.options import ReadOptions
 from cdsa.sources.stamps import read_times
 from cdsa.sources.tables import Rows, Table
-from cdsa.times import Clock, Times, Where, regular_grid
 
 LARGE = 10_000_000
 """Cells from which on a table is refused that has hardly any values."""

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import DEGREES, check_cube
+from cdsa.core.cube import DEGREES, check_cube
 from cdsa.errors import TableError
 from cdsa.sources.columns import LAT, LOCATION, LON, named, read_labels, read_numbers
 from cdsa.sources.options import ReadOptions

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from cdsa.core.text import one_line
+from cdsa.core.times import Where
 from cdsa.errors import MissingExtraError, TableError
 from cdsa.sources.columns import looks_like_stamp, read_number
-from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of, one_line
+from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of
 from cdsa.sources.options import ReadOptions
-from cdsa.times import Where
 
 SEPARATORS = ",;\t|"
 ROWS_FOR_MARK = 1000

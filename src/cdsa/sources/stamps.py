@@ -8,9 +8,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cdsa.core.times import (
+    EPOCHS,
+    Clock,
+    Times,
+    Where,
+    digits_of,
+    to_nanoseconds,
+)
 from cdsa.errors import TableError
 from cdsa.sources.columns import distinct
-from cdsa.times import EPOCHS, Clock, Times, Where, digits_of, to_nanoseconds
 
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
 ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")

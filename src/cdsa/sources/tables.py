@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.times import Clock, Times
 from cdsa.errors import TableError
 from cdsa.sources.columns import OWN_INDEX, Roles, read_numbers
 from cdsa.sources.entries import (
@@ -25,7 +26,6 @@ from cdsa.sources.entries import (
     stamps_like,
 )
 from cdsa.sources.options import LAYOUT_WORDS, Layout, ReadOptions
-from cdsa.times import Clock, Times
 
 
 @dataclass(frozen=True, eq=False)

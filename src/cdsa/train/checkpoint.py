@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from cdsa.core.atomic import write_whole
 from cdsa.errors import CdsaError
-from cdsa.train.state import write_whole
 
 FORMAT = 6
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from cdsa.errors import CdsaError, OutputError
+from cdsa.core.atomic import write_whole
+from cdsa.errors import CdsaError
 
 Weights = dict[str, Tensor]
 
@@ -161,28 +161,3 @@ def _part(tensors: Weights, prefix: str) -> Weights:
     return {
         name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
     }
-
-
-def _settle(folder: Path) -> None:
-    """Have a change of names in a folder outlast a power cut, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        number = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all, whatever happens meanwhile."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _settle(path.parent)
-    except OSError as bad:
-        part.unlink(missing_ok=True)
-        raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

@@ -13,15 +13,20 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import fillable, has_places
+from cdsa.core.cube import fillable, has_places
+from cdsa.core.gaps import gap_lengths, gap_starts, run_lengths
 from cdsa.errors import ConfigError, unknown
-from cdsa.gaps import gap_lengths, gap_starts, run_lengths
 
 Bools = NDArray[np.bool_]
 
+
 PAPER_MEAN, PAPER_SPREAD = 6.35, 9.81
 """Mean and standard deviation of the paper's natural gaps, for data with too few of their own."""
+
+
 ENOUGH_GAPS = 10
+
+
 MOST_MOVES = 100
 """How often own gaps are moved at the most."""
 

@@ -11,6 +11,8 @@ CLASSES: tuple[tuple[str, int], ...] = (
     ("72+", 0),
 )
 """Gap-length classes by their longest member, in steps; the last one has no end."""
+
+
 LONGEST = CLASSES[-2][1] + 1
 """Steps of a gap of the last class."""
 

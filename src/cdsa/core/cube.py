@@ -13,19 +13,31 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.times import is_regular, next_times
 from cdsa.errors import CubeError, unknown
-from cdsa.times import is_regular, next_times
 
 AXES = ("time", "location", "measurement")
+
+
 ONE = "station"
 """Name of the only station of a source that names none."""
+
+
 SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
 """Where a value comes from; the position of a word is its flag in a file. A forecast leaves gaps
 before it 'missing', as they were."""
+
+
 DEGREES = {"lat": (-90, 90), "lon": (-180, 360)}
 """Between which coordinates lie."""
+
+
 LARGEST = 1e100  # squares and sums of larger values leave the range of a float
+
+
 DIRECTION = "degrees of direction"
+
+
 DIRECTION_UNITS = frozenset(
     {
         "degrees of direction",
@@ -35,6 +47,7 @@ DIRECTION_UNITS = frozenset(
         "deg_dir",
     }
 )
+
 
 Bounds = Mapping[str, tuple[float, float]]
 
@@ -281,17 +294,6 @@ def has_places(cube: xr.DataArray) -> bool:
 def fillable(cube: xr.DataArray) -> NDArray[np.bool_]:
     """True for each measurement that was measured at all; of the others nothing can be learnt."""
     return cube.notnull().any(("time", "location")).to_numpy()
-
-
-def on_circle(degrees: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Directions from 0 up to but not including 360 degrees."""
-    turned = degrees % 360.0
-    return np.where(turned >= 360.0, 0.0, turned)  # a tiny negative angle is rounded up to 360
-
-
-def angle_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The way from b to a on the circle, -180 to 180 degrees."""
-    return (a - b + 180.0) % 360.0 - 180.0
 
 
 def significant(values: NDArray[np.floating], digits: int) -> NDArray[np.float64]:

@@ -18,7 +18,10 @@ try:
 except ImportError:  # not a system with locks of this kind
     fcntl = None  # type: ignore[assignment]
 
+
 Value = str | int | float | bool | None
+
+
 Record = Mapping[str, Value]
 
 

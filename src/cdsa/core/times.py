@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from cdsa.errors import ConfigError, TableError
 
 Times = NDArray[np.datetime64]
+
+
 Where = Callable[[int], str]
 """Names a row for the user: `where(0) -> "line 2"`."""
+
 
 UNITS: dict[str, int | str] = {
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1),
@@ -27,9 +30,17 @@ UNITS: dict[str, int | str] = {
     **dict.fromkeys(("w", "week", "weeks"), 7 * 86400),
     **dict.fromkeys(("mo", "month", "months"), "month"),
 }
+
+
 LONGEST_MONTH = 31 * 86400  # seconds
+
+
 EPOCHS = {"unix": 1, "unix-ms": 1000}
+
+
 MOST_SPARSE = 2  # a grid this many times longer than its stamps may still be their own
+
+
 ROUND = tuple(
     pd.Timedelta(n, unit=unit)
     for unit, numbers in (
@@ -40,8 +51,12 @@ ROUND = tuple(
     for n in numbers
 )
 """Steps that clocks are set to."""
+
+
 NEARLY = 0.1
 """How far a step may be off one of them, as a share."""
+
+
 MOST_EMPTY = 50  # a grid this many times longer than its stamps is a mistyped stamp, not a gap
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_flags, fillable, has_places, unit_of
-from cdsa.gaps import gap_starts, run_lengths
-from cdsa.results import Value
-from cdsa.times import describe_step, infer_step
+from cdsa.core.cube import angle_flags, fillable, has_places, unit_of
+from cdsa.core.gaps import gap_starts, run_lengths
+from cdsa.core.records import Value
+from cdsa.core.times import describe_step, infer_step
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,26 +12,49 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.cube import angle_difference, angle_flags
+from cdsa.core.circular import angle_difference
+from cdsa.core.cube import angle_flags
+from cdsa.core.gaps import CLASSES, gap_class, how_far, run_lengths
 from cdsa.errors import ConfigError, unknown
-from cdsa.gaps import CLASSES, gap_class, how_far, run_lengths
 
 Floats = NDArray[np.float64]
+
+
 Bools = NDArray[np.bool_]
+
+
 KEYS = ["measurement", "location", "gap"]
+
+
 SCALED = ("abs", "square", "told", "truth", "pinball", "spanned", "width")
 """Sums that are kept in standard deviations too."""
+
+
 PLAIN = ("cells", "weight", "share", "nonzero", "bounded", "inside")
+
+
 SUMS = [*PLAIN, *SCALED, *(f"z_{name}" for name in SCALED)]
+
+
 FIGURES = ("mae", "rmse", "mse", "mre", "mape", "crps", "coverage", "width")
+
+
 FAR = (0.6, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How far cells are from what was measured (`how_far`): ends of strata."""
+
+
 ENOUGH_CELLS = 50
 """Of a stratum, to be counted by itself."""
+
+
 LEAST_WEIGHT = 1e-6
 """Of cells that are as far as none should be; they can still be looked at."""
+
+
 LEVELS = tuple(number / 10 for number in range(1, 10))
 """Intervals whose ends are, with the guess between them, 19 quantiles: 0.05, 0.10 ... 0.95."""
+
+
 Ends = Mapping[float, tuple[xr.DataArray, xr.DataArray]]
 """Lower and upper ends by the share that an interval promises to hold."""
 

@@ -28,3 +28,8 @@ def interval_of(level: object) -> str:
 def several(count: int, word: str) -> str:
     """A count and its word: '1 step', '2,000 steps'."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def one_line(bad: Exception) -> str:
+    """What another library says of its error, on one line."""
+    return " ".join(str(bad).split())[:200].rstrip(".")

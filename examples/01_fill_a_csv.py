@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 import cdsa
-from cdsa.sources.files import save_all
+from cdsa.io.source import save_all
 
 folder = Path("examples-out")
 folder.mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ import pandas as pd
 import xarray as xr
 
 import cdsa
-from cdsa.sources.files import open_source
+from cdsa.io.source import open_source
 
 HOURS = pd.date_range("2020-01-01", periods=6, freq="h")
 NAN = float("nan")

@@ -16,7 +16,7 @@ import xarray as xr
 import cdsa as library
 from cdsa.cli import main
 from cdsa.errors import TableError
-from cdsa.sources import read
+from cdsa.io import files
 from conftest import network
 from test_tables import panel
 
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     (tmp_path / "in.csv").write_text(GOOD)
-    monkeypatch.setattr("cdsa.sources.files.open_source", stop)
+    monkeypatch.setattr("cdsa.io.source.open_source", stop)
     done = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
     assert done.returncode == 130 and not (tmp_path / "out.csv").exists()
     assert done.stderr.strip().endswith("cdsa: stopped; nothing was written")
@@ -275,7 +275,7 @@ def test_no_read_permission_is_said(tmp_path, monkeypatch):
     path.chmod(0)
     if os.access(path, os.R_OK):  # root may read anything: let the system say no in its place
         monkeypatch.setattr(
-            read, "_open_text", lambda *a: (_ for _ in ()).throw(PermissionError(13))
+            files, "_open_text", lambda *a: (_ for _ in ()).throw(PermissionError(13))
         )
     with pytest.raises(TableError, match="permission denied"):
         library.open_cube(path)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import cdsa as library
 from cdsa.cli import comparing
 from cdsa.cli.app import app
+from cdsa.datasets import nyc_weather
 from cdsa.errors import CdsaError
-from cdsa.sources import demo
 from conftest import network
 from test_tables import long, panel, wide
 
@@ -241,9 +241,9 @@ def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
     )  # all of them take a minute
     monkeypatch.setattr(comparing, "usable_methods", lambda cube: few)
     frame = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
-    part = library.open_source(frame[frame["time"] < "2013-03-01"], units=demo.UNITS)
+    part = library.open_source(frame[frame["time"] < "2013-03-01"], units=nyc_weather.UNITS)
     assert library.open_demo().sizes["time"] == 8730
-    monkeypatch.setattr(demo, "open_demo_source", lambda: part)  # and so does the whole year
+    monkeypatch.setattr(nyc_weather, "open_demo_source", lambda: part)  # and so does the whole year
     text = run("demo", "--minutes", 0.02)
     for words in ("1,410 steps", "pressure", "linear", "climatology", "knn", "cdsa", "wrote"):
         assert words in text

@@ -221,7 +221,7 @@ def test_a_form_can_be_chosen(tmp_path):
 
 
 def test_metr_la_is_the_same_from_hdf_csv_and_cube(tmp_path):
-    from cdsa.sources.files import save_cube
+    from cdsa.io.source import save_cube
 
     write_traffic(tmp_path)
     csv = open_dataset("metr-la", tmp_path, form="csv")

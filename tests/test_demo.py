@@ -3,7 +3,7 @@
 import numpy as np
 
 import cdsa
-from cdsa.sources import demo
+from cdsa.datasets import nyc_weather
 
 
 def test_the_demo_is_the_weather_of_three_airports_in_2013():
@@ -33,4 +33,4 @@ def test_it_is_small():
 
 
 def test_every_measurement_has_a_unit():
-    assert set(demo.UNITS) == set(cdsa.open_demo()["measurement"].values)
+    assert set(nyc_weather.UNITS) == set(cdsa.open_demo()["measurement"].values)

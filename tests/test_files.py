@@ -10,9 +10,9 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import describe
 from cdsa.errors import OutputError, TableError
-from cdsa.sources.files import open_source, save_all
-from cdsa.sources.options import ReadOptions
-from cdsa.sources.read import read_file
+from cdsa.io.files import read_file
+from cdsa.io.options import ReadOptions
+from cdsa.io.source import open_source, save_all
 from conftest import network
 from test_tables import long, panel, wide
 

@@ -6,11 +6,11 @@ import torch
 
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError, TableError
+from cdsa.io.sidecars import read_graph
 from cdsa.method import make_method
 from cdsa.method.dcrnn import Dcrnn
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.graphs import graph_around
-from cdsa.sources.graph import read_graph
 from conftest import network
 
 

@@ -7,7 +7,7 @@ import xarray as xr
 
 import cdsa
 from cdsa.errors import ConfigError, TableError
-from cdsa.sources.files import open_source
+from cdsa.io.source import open_source
 from oddities import GAPPY, HOURS, NAN, RISING, dataset, panel, round_trip
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import cdsa
 from cdsa.errors import ConfigError
+from cdsa.io.source import open_source
 from cdsa.scoring import summarise
-from cdsa.sources.files import open_source
 from oddities import GAPPY, NAN, RISING, panel, round_trip
 
 

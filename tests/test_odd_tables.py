@@ -8,7 +8,7 @@ import pytest
 
 import cdsa
 from cdsa.errors import OutputError, TableError
-from cdsa.sources.files import open_source, save_all
+from cdsa.io.source import open_source, save_all
 from oddities import GAPPY, HOURS, NAN, RISING, panel, round_trip, stamps_written, write_csv
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import cdsa
 from cdsa.errors import CdsaError, TableError
-from cdsa.sources.files import open_source
+from cdsa.io.source import open_source
 from oddities import HOURS, NAN, RISING, panel, round_trip, stamps_written, write_csv
 
 

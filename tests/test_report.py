@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.filling import fill
+from cdsa.io.source import open_source
 from cdsa.method import make_method
 from cdsa.reporting import Story, render, write_report
 from cdsa.reporting.story import worst_cells
 from cdsa.reporting.timeline import packed_series, shown_series
 from cdsa.scoring import score
-from cdsa.sources.files import open_source
 from conftest import network
 from test_tables import panel
 

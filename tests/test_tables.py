@@ -4,7 +4,7 @@ import pytest
 
 import cdsa
 from cdsa.errors import ConfigError, TableError
-from cdsa.sources.files import open_source
+from cdsa.io.source import open_source
 from conftest import network
 
 

@@ -11,7 +11,7 @@ from cdsa.core.times import (
     regular_grid,
 )
 from cdsa.errors import ConfigError, TableError
-from cdsa.sources.stamps import read_times
+from cdsa.io.timestamps import read_times
 
 
 def line(row: int) -> str:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdsa.datasets import open_dataset as open_dataset
+    from cdsa.datasets.nyc_weather import open_demo as open_demo
     from cdsa.filling import fill as fill
     from cdsa.filling import forecast as forecast
+    from cdsa.io.source import open_cube as open_cube
+    from cdsa.io.source import open_source as open_source
     from cdsa.method import methods as methods
     from cdsa.scoring import score as score
-    from cdsa.sources.demo import open_demo as open_demo
-    from cdsa.sources.files import open_cube as open_cube
-    from cdsa.sources.files import open_source as open_source
 
 _HOME = {
     "open_dataset": "cdsa.datasets",
@@ -19,9 +19,9 @@ _HOME = {
     "forecast": "cdsa.filling",
     "methods": "cdsa.method",
     "score": "cdsa.scoring",
-    "open_cube": "cdsa.sources.files",
-    "open_source": "cdsa.sources.files",
-    "open_demo": "cdsa.sources.demo",
+    "open_cube": "cdsa.io.source",
+    "open_source": "cdsa.io.source",
+    "open_demo": "cdsa.datasets.nyc_weather",
 }
 __all__ = [
     "fill",

@@ -18,8 +18,8 @@ from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import read_hide
 from cdsa.core.scaler import Scaler
 from cdsa.filling import fill_with
-from cdsa.sources.files import open_source
-from cdsa.sources.from_arrays import NEVER_WRITTEN
+from cdsa.io.parse_arrays import NEVER_WRITTEN
+from cdsa.io.source import open_source
 from cdsa.windows import cut, stitch
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=64)

@@ -10,8 +10,8 @@ from cdsa.cli.progress import training
 from cdsa.cli.training import Training, make_trained
 from cdsa.cli.work import command_line
 from cdsa.errors import ConfigError, MissingExtraError
+from cdsa.io.source import Source
 from cdsa.method import info_of
-from cdsa.sources.files import Source
 
 
 def chosen(

@@ -99,9 +99,9 @@ def show_one(
     from cdsa.cli import show, tables
     from cdsa.core.summary import inspect_cube
     from cdsa.datasets import open_dataset
-    from cdsa.sources.files import open_source, save_cube
-    from cdsa.sources.formats import format_of
-    from cdsa.sources.write import check_outputs
+    from cdsa.io.files import format_of
+    from cdsa.io.source import open_source, save_cube
+    from cdsa.io.write import check_outputs
 
     if output is not None:
         check_outputs([output], overwrite=overwrite)

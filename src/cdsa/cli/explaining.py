@@ -40,8 +40,8 @@ def explain(
     from cdsa.cli import show
     from cdsa.core.cube import unit_of
     from cdsa.errors import ConfigError
+    from cdsa.io.source import open_source
     from cdsa.method.saved import load_filler
-    from cdsa.sources.files import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)

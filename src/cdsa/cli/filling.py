@@ -79,9 +79,9 @@ def fill(
     from cdsa.core.atomic import staged_text
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, fill_records, fill_with
+    from cdsa.io.source import open_source, save_all
+    from cdsa.io.write import check_outputs
     from cdsa.method import info_of
-    from cdsa.sources.files import open_source, save_all
-    from cdsa.sources.write import check_outputs
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -153,9 +153,9 @@ def forecast(
     from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.filling import check_share, forecast_records, forecast_with, split_known
+    from cdsa.io.source import open_source, save_all
+    from cdsa.io.write import check_outputs
     from cdsa.method import info_of
-    from cdsa.sources.files import open_source, save_all
-    from cdsa.sources.write import check_outputs
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -232,10 +232,10 @@ def train(
     from cdsa import notes
     from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
+    from cdsa.io.source import open_source
     from cdsa.method import info_of
     from cdsa.method.network import pick_device
     from cdsa.method.saved import finish_training, open_folder, save_filler
-    from cdsa.sources.files import open_source
 
     name = method or (defaults.FORECAST if forecast else defaults.TRAIN)
     if not info_of(name).trains:

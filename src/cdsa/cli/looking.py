@@ -17,7 +17,7 @@ def info(file: File, *, reading: Reading, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
     from cdsa.cli import show
     from cdsa.core.summary import inspect_cube
-    from cdsa.sources.files import open_source
+    from cdsa.io.source import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)

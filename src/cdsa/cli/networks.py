@@ -16,9 +16,9 @@ from cdsa.core.cube import unit_of
 from cdsa.core.records import Value
 from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
+from cdsa.io.source import Source
 from cdsa.method import Learnt
 from cdsa.scoring import Score, hidden_cells, try_method
-from cdsa.sources.files import Source
 
 if TYPE_CHECKING:
     from cdsa.experiments.complexity import Cost

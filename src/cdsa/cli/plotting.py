@@ -91,7 +91,7 @@ def plot(
     from importlib.util import find_spec
 
     from cdsa.cli import show
-    from cdsa.sources.files import open_source
+    from cdsa.io.source import open_source
 
     given = {
         "--methods": methods,

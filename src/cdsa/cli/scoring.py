@@ -49,7 +49,7 @@ def score(
 ) -> None:
     """Compare methods on your own data: hide measured cells and ask for them back."""
     from cdsa.cli import comparing, show
-    from cdsa.sources.files import open_source
+    from cdsa.io.source import open_source
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
@@ -96,9 +96,9 @@ def demo(
     from cdsa.cli import choosing, comparing, show
     from cdsa.core.atomic import make_folder, staged_text
     from cdsa.core.summary import inspect_cube
+    from cdsa.datasets.nyc_weather import open_demo_source
     from cdsa.filling import fill_records, fill_with
-    from cdsa.sources.demo import open_demo_source
-    from cdsa.sources.files import save_all
+    from cdsa.io.source import save_all
 
     make_folder(folder)
     source = open_demo_source()

@@ -20,10 +20,10 @@ from cdsa.core.records import Value
 from cdsa.core.summary import Inspection, missing_over_time
 from cdsa.core.text import number, several, share
 from cdsa.filling import OF_A_FILL
+from cdsa.io.files import format_of
+from cdsa.io.source import Source
 from cdsa.method import MethodInfo
 from cdsa.scoring import MIXED, Score, summarise
-from cdsa.sources.files import Source
-from cdsa.sources.formats import format_of
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)

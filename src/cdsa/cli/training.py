@@ -116,8 +116,8 @@ def make_trained(
     if known:
         method = method.knowing(known)
     if "graph" in training:
+        from cdsa.io.sidecars import read_graph
         from cdsa.method.graph import OnGraph
-        from cdsa.sources.graph import read_graph
 
         assert isinstance(method, OnGraph)
         method = method.on_graph(read_graph(cast("Path", training["graph"])))

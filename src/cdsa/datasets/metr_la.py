@@ -14,7 +14,7 @@ from cdsa.datasets.cubes import read_npz
 from cdsa.datasets.grids import on_grid
 from cdsa.datasets.kinds import Address, DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import MissingExtraError, TableError
-from cdsa.sources.files import open_cube
+from cdsa.io.source import open_cube
 
 HDF, CSV, CUBE, NPZ = "metr-la.h5", "metr-la.csv", "metr-la.nc", "first10sensors_full_34272.npz"
 PLACES, DISTANCES, ADJACENCY = (

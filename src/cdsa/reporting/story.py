@@ -15,8 +15,8 @@ from cdsa.core.metrics import spreads
 from cdsa.core.records import Value
 from cdsa.core.text import interval_of
 from cdsa.core.times import Clock
+from cdsa.io.source import Source
 from cdsa.scoring import Score
-from cdsa.sources.files import Source
 
 WORST = 15
 

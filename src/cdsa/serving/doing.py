@@ -30,15 +30,15 @@ from cdsa.filling import (
     forecast_with,
     split_known,
 )
+from cdsa.io.options import ReadOptions
+from cdsa.io.sidecars import PLACES, Places, read_places
+from cdsa.io.source import Source, save_all
 from cdsa.method import Filler, Method, info_of, make_method
 from cdsa.method.parted import explaining
 from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, Shelf, open_here, table_in
-from cdsa.sources.files import Source, save_all
-from cdsa.sources.options import ReadOptions
-from cdsa.sources.places import PLACES, Places, read_places
 from cdsa.train.run import Report, Run
 
 ARRAYS = ("value", "lower", "upper")

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from cdsa.core.cube import SOURCES, angle_flags, has_places, unit_of
 from cdsa.core.summary import inspect_cube, missing_over_time, time_parts
 from cdsa.errors import unknown
+from cdsa.io.sidecars import Places
+from cdsa.io.source import Source
+from cdsa.io.table import Table
 from cdsa.method.parted import part_of
 from cdsa.serving import answers
 from cdsa.serving.jobs import Job
 from cdsa.serving.shelf import Held, NotThereError
-from cdsa.sources.files import Source
-from cdsa.sources.places import Places
-from cdsa.sources.tables import Table
 
 PARTS = 200
 """Of the time, in a picture of gaps."""

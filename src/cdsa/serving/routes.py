@@ -10,13 +10,13 @@ from fastapi.responses import FileResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
+from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
 from cdsa.method import methods
 from cdsa.serving import answers, looks
 from cdsa.serving.desk import AtDesk
 from cdsa.serving.doing import Compare, Fill, Forecast, places_in, source_of
 from cdsa.serving.shelf import ENDS, NotThereError
-from cdsa.sources.demo import BOUNDS, UNITS
 
 Name = Annotated[str, Query(min_length=1, max_length=200)]
 LARGEST = 10**9

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from cdsa.errors import CdsaError, TableError
+from cdsa.io.source import Source, open_source, open_table
+from cdsa.io.table import Table
 from cdsa.serving.limits import Limits
-from cdsa.sources.files import Source, open_source, open_table
-from cdsa.sources.tables import Table
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 """What may be sent; all of it is parsed as data."""

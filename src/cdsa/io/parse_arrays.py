@@ -13,14 +13,26 @@ from numpy.typing import NDArray
 from cdsa.core.cube import AXES, ONE, angle_flags, check_cube, make_cube
 from cdsa.core.times import Clock, digits_of, regular_grid, to_nanoseconds
 from cdsa.errors import ConfigError, TableError, unknown
-from cdsa.sources.arrays import FILLED, Arrays
-from cdsa.sources.cells import absent_stamps, described, join, likely_angles, likely_codes
-from cdsa.sources.cf import flags_of
-from cdsa.sources.columns import LAT, LOCATION, LON, MEASUREMENT, missing_codes, named
-from cdsa.sources.options import ReadOptions
+from cdsa.io.arrays import FILLED, Arrays
+from cdsa.io.assemble import described, join
+from cdsa.io.cf import flags_of
+from cdsa.io.columns import (
+    LAT,
+    LOCATION,
+    LON,
+    MEASUREMENT,
+    missing_codes,
+    named,
+)
+from cdsa.io.hints import absent_stamps, likely_angles, likely_codes
+from cdsa.io.options import ReadOptions
 
 NEVER_WRITTEN = float(np.float32(9.969209968386869e36))  # what NetCDF leaves where nothing is put
+
+
 NOT_HERE = ("layout", "time", "location", "measurement", "value", "lat", "lon", "tz", "time_format")
+
+
 DEGREES = frozenset({"degree", "degrees", "deg", "°"})
 
 

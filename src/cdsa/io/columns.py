@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 
 from cdsa.core.times import Where
 from cdsa.errors import TableError, unknown
-from cdsa.sources.options import Layout, ReadOptions
+from cdsa.io.options import Layout, ReadOptions
 
 TIME = (
     *("time", "timestamp", "datetime", "timehour", "timeutc", "utctime", "datetimeutc", "dateutc"),
     *("validtime", "stamp", "ts", "date", "period"),
 )
+
+
 LOCATION = (
     *("location", "locationid", "station", "stationid", "stationcode", "site", "siteid", "sensor"),
     *("sensorid", "detector", "detectorid", "camera", "cameraid", "device", "deviceid", "node"),
     *("origin", "place", "stid", "loc", "id", "stationname", "sitename", "name"),
 )
+
+
 MEASUREMENT = (
     *(
         "measurement",
@@ -34,13 +38,27 @@ MEASUREMENT = (
         "measure",
     ),
 )
+
+
 VALUE = ("value", "values", "reading", "concentration", "result", "measuredvalue")
+
+
 LAT = ("lat", "latitude")
+
+
 LON = ("lon", "lng", "long", "longitude")
+
+
 UNIT = ("unit", "units")
+
+
 COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+
+
 OWN_INDEX = re.compile(r"$|Unnamed: \d+$|__index_level_\d+__$|\(column \d+\)$")
 """Names of row numbers that another program wrote beside the data, or of no name at all."""
+
+
 EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "--"})
 
 

@@ -1,11 +1,11 @@
-"""Reading files: CSV as the text it is, Parquet with its schema, NetCDF and Zarr through xarray."""
+"""File formats: which there are, and reading a file into a raw table or dataset."""
 
 import gzip
 import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,15 +13,66 @@ import xarray as xr
 
 from cdsa.core.text import one_line
 from cdsa.core.times import Where
-from cdsa.errors import MissingExtraError, TableError
-from cdsa.sources.columns import looks_like_stamp, read_number
-from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of
-from cdsa.sources.options import ReadOptions
+from cdsa.errors import ConfigError, MissingExtraError, TableError
+from cdsa.io.columns import looks_like_stamp, read_number
+from cdsa.io.options import ReadOptions
+
+Format = Literal["csv", "csv.gz", "parquet", "netcdf", "zarr"]
+
+
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv", ".txt": "csv", ".tsv": "csv",
+    ".csv.gz": "csv.gz", ".txt.gz": "csv.gz", ".tsv.gz": "csv.gz",
+    ".parquet": "parquet", ".pq": "parquet",
+    ".nc": "netcdf", ".nc4": "netcdf", ".netcdf": "netcdf", ".zarr": "zarr",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CsvStyle:
+    """How a CSV file is written, apart from its content."""
+
+    separator: str = ","
+    newline: str = "\n"
+    encoding: str = "utf-8"
+    decimal: str = "."
+    header: tuple[str, ...] = ()
+    """The first line as it was written, blanks and nameless columns included."""
+
+
+def format_of(path: str | Path) -> Format:
+    """The format that the end of the name promises."""
+    name = Path(path).name.lower()
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if name.endswith(suffix):
+            return SUFFIXES[suffix]
+    raise ConfigError(
+        f"the format is told by the end of the name, but '{path}' ends in none of: "
+        f"{', '.join(SUFFIXES)}"
+        + (". Save the sheet as CSV" if name.endswith((".xls", ".xlsx", ".ods")) else "")
+    )
+
+
+def engine_of(form: Format) -> Literal["netcdf4", "zarr"]:
+    """xarray's engine for a format of labelled arrays."""
+    import xarray as xr
+
+    engine, package = ("netcdf4", "netCDF4") if form == "netcdf" else ("zarr", "zarr")
+    if engine not in xr.backends.list_engines():
+        raise MissingExtraError(form, package, "io")
+    return engine  # type: ignore[return-value]
+
 
 SEPARATORS = ",;\t|"
+
+
 ROWS_FOR_MARK = 1000
 """That are looked at for the decimal mark."""
+
+
 WITH_COMMA, WITH_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
+
+
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 

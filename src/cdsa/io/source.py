@@ -10,19 +10,20 @@ import xarray as xr
 
 from cdsa.core.cube import AXES, append_places, append_times
 from cdsa.errors import TableError
-from cdsa.sources.arrays import Arrays
-from cdsa.sources.cf import to_arrays
-from cdsa.sources.columns import LOCATION, MEASUREMENT, TIME, named
-from cdsa.sources.formats import Format, format_of
-from cdsa.sources.from_arrays import read_arrays
-from cdsa.sources.from_tables import read_table
-from cdsa.sources.options import ReadOptions, make_options
-from cdsa.sources.places import PLACES, Places, read_places, with_places
-from cdsa.sources.read import Read, read_file, refuse_twice
-from cdsa.sources.tables import Table
-from cdsa.sources.write import staged_tables, to_panel, write_arrays, write_frame
+from cdsa.io.arrays import Arrays
+from cdsa.io.cf import to_arrays
+from cdsa.io.columns import LOCATION, MEASUREMENT, TIME, named
+from cdsa.io.files import Format, Read, format_of, read_file, refuse_twice
+from cdsa.io.options import ReadOptions, make_options
+from cdsa.io.parse_arrays import read_arrays
+from cdsa.io.parse_table import read_table
+from cdsa.io.sidecars import PLACES, Places, read_places, with_places
+from cdsa.io.table import Table
+from cdsa.io.write import staged_tables, to_panel, write_arrays, write_frame
 
 KEYS = (*TIME, *LOCATION, *MEASUREMENT)
+
+
 logger = logging.getLogger("cdsa")
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import xarray as xr
 
 from cdsa.core.cube import SOURCES, angle_flags, unit_of
-from cdsa.sources.columns import LAT, LON, named
+from cdsa.io.columns import LAT, LON, named
 
 CONVENTIONS = "CF-1.8"
+
+
 MEANINGS = " ".join(SOURCES)
 
 

@@ -17,15 +17,23 @@ from cdsa.core.times import (
     to_nanoseconds,
 )
 from cdsa.errors import TableError
-from cdsa.sources.columns import distinct
+from cdsa.io.columns import distinct
 
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
+
+
 ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")
+
+
 ZONE_AT_END = re.compile(rf"(Z|UTC|GMT|{OFFSET})$")
+
+
 FORMATS = (
     *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
     *("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y"),
 )
+
+
 AMBIGUOUS = tuple(
     (f"%d{s}%m{s}%Y{t}", f"%m{s}%d{s}%Y{t}") for s in "/-" for t in (" %H:%M", " %H:%M:%S", "")
 )

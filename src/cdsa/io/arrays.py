@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 from cdsa.core.cube import SOURCES
 from cdsa.core.times import Clock
 from cdsa.errors import TableError
-from cdsa.sources.cf import beside_names, done_to, flags_of, link, parts_of, with_cf
-from cdsa.sources.columns import LAT, LON, named
+from cdsa.io.cf import (
+    beside_names,
+    done_to,
+    flags_of,
+    link,
+    parts_of,
+    with_cf,
+)
+from cdsa.io.columns import LAT, LON, named
 
 FILLED = SOURCES.index("filled")
 

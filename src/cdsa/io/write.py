@@ -18,7 +18,7 @@ from cdsa.core.atomic import (
 )
 from cdsa.core.text import one_line
 from cdsa.errors import MissingExtraError, OutputError
-from cdsa.sources.formats import CsvStyle, Format, engine_of, format_of
+from cdsa.io.files import CsvStyle, Format, engine_of, format_of
 
 TABLE_FORMATS: tuple[Format, ...] = ("csv", "csv.gz", "parquet")
 

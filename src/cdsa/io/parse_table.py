@@ -12,23 +12,17 @@ from numpy.typing import NDArray
 from cdsa.core.cube import ONE, check_cube, make_cube
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
-from cdsa.sources.cells import (
-    absent_stamps,
-    described,
-    join,
-    likely_angles,
-    likely_codes,
-    likely_places,
-    out_of_step,
-)
-from cdsa.sources.columns import Roles, find_roles, read_labels, read_numbers
-from cdsa.sources.entries import Index, Numbers
-from cdsa.sources.options import ReadOptions
-from cdsa.sources.stamps import read_times
-from cdsa.sources.tables import Rows, Table
+from cdsa.io.assemble import described, join
+from cdsa.io.columns import Roles, find_roles, read_labels, read_numbers
+from cdsa.io.hints import absent_stamps, likely_angles, likely_codes, likely_places, out_of_step
+from cdsa.io.options import ReadOptions
+from cdsa.io.table import Index, Numbers, Rows, Table
+from cdsa.io.timestamps import read_times
 
 LARGE = 10_000_000
 """Cells from which on a table is refused that has hardly any values."""
+
+
 MOST_EMPTY = 100
 """Cells for each value that is given."""
 

@@ -11,12 +11,18 @@ import pandas as pd
 from cdsa.errors import ConfigError, unknown
 
 Layout = Literal["panel", "long", "wide"]
+
+
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+
 TEXTS = (
     *("layout", "time", "location", "measurement", "value", "lat", "lon", "step"),
     *("time_format", "separator", "decimal", "encoding"),
 )
 """Options that are text."""
+
+
 LAYOUT_WORDS: dict[Layout, str] = {
     "panel": "one row per time and station, one column per measurement",
     "long": "one row per time, station and measurement",

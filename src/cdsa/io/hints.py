@@ -1,63 +1,21 @@
-"""A cube while it is being made: cells given twice, what is known of it, what to remark on."""
+"""Hints about what a cube may contain that its file does not say."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.circular import on_circle
-from cdsa.core.cube import describe, has_places
+from cdsa.core.cube import has_places
 from cdsa.core.times import infer_step, short_step
-from cdsa.sources.options import ReadOptions
 
 CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
+
+
 MOST_DEGREES = 180
 """Of a coordinate."""
-
-
-def join(
-    values: NDArray[np.float64],
-    cells: tuple[NDArray[np.int64], ...],
-    numbers: NDArray[np.float64],
-    how: str,
-    angle: NDArray[np.bool_],
-) -> None:
-    """Put numbers into their cells of `values`, those of one cell joined to their first or mean;
-    the mean of directions is taken on the circle."""
-    keys = np.ravel_multi_index(cells, values.shape)
-    turned = np.deg2rad(numbers)
-    parts = pd.DataFrame(
-        {"n": numbers, "sin": np.sin(turned), "cos": np.cos(turned), "angle": angle}
-    )
-    groups = parts.groupby(keys)
-    if how == "first":
-        joined = groups["n"].first()
-    else:
-        means = groups.mean()
-        circle = on_circle(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
-        plain = (means["angle"] == 0) | (groups.size() == 1)
-        joined = means["n"].where(plain, circle)
-    values.ravel()[joined.index.to_numpy()] = joined.to_numpy()
-
-
-def described(
-    cube: xr.DataArray,
-    options: ReadOptions,
-    units: Mapping[str, str],
-    angles: Sequence[str] = (),
-) -> xr.DataArray:
-    """The cube with what its source says about its measurements, and the user, who has the last
-    word."""
-    return describe(
-        cube,
-        units={**units, **dict(options.units)},
-        angles=[*angles, *options.angles],
-        bounds={name: (low, high) for name, low, high in options.bounds},
-    )
 
 
 def absent_stamps(steps: int, position: NDArray[np.int64]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from cdsa.core.cube import angle_flags, unit_of
 from cdsa.datasets import MODULES, dataset, datasets, open_dataset
-from cdsa.datasets.folders import cache_folder, data_folders
+from cdsa.datasets.fetch import cache_folder, data_folders
 from cdsa.datasets.nyc_traffic import mean_counts
 from cdsa.errors import ConfigError, TableError
 from publishers import (

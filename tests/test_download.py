@@ -9,8 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cdsa.datasets import dataset
-from cdsa.datasets.download import download
-from cdsa.datasets.kinds import Address
+from cdsa.datasets.fetch import download
+from cdsa.datasets.spec import Address
 from cdsa.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ from cdsa.cli.options import DataFolder, Json, Overwrite
 
 if TYPE_CHECKING:
     from cdsa.core.records import Value
-    from cdsa.datasets.kinds import DataSet
+    from cdsa.datasets.spec import DataSet
 
 Name = Annotated[str, typer.Argument(help="As in 'cdsa data list'.", metavar="NAME")]
 data = typer.Typer(
@@ -61,8 +61,7 @@ def get(
     """Download a data set where a public address exists; else say what to get where."""
     from cdsa.cli import show
     from cdsa.datasets import dataset
-    from cdsa.datasets.download import download
-    from cdsa.datasets.folders import cache_folder
+    from cdsa.datasets.fetch import cache_folder, download
 
     one = dataset(name)
     looked = folder is None or folder.is_dir()  # one that is not there yet is made
@@ -119,7 +118,7 @@ def show_one(
 
 def _forms(one: "DataSet", folder: Path | None) -> list[str]:
     """The forms of a data set that can be read."""
-    from cdsa.datasets.folders import data_folders, find_form
+    from cdsa.datasets.fetch import data_folders, find_form
 
     folders = data_folders(folder)
     return [form.name for form in one.forms if find_form(form, folders) is not None]

@@ -120,7 +120,7 @@ def _measure(
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
     from cdsa.cli import progress, show, work
     from cdsa.core.records import provenance
-    from cdsa.datasets.folders import data_folders
+    from cdsa.datasets.fetch import data_folders
     from cdsa.experiments.running import Lab, missing_cells, run_cells
     from cdsa.train.run import Run
 

@@ -10,7 +10,7 @@ from cdsa.cli.show import out
 from cdsa.core.records import Value
 from cdsa.core.text import several, share
 from cdsa.datasets import Opened
-from cdsa.datasets.kinds import DataSet, Form
+from cdsa.datasets.spec import DataSet, Form
 from cdsa.experiments.recipes import table_of
 from cdsa.experiments.tables import (
     Block,

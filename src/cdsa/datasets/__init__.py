@@ -13,14 +13,14 @@ from typing import NoReturn
 
 import xarray as xr
 
-from cdsa.datasets.folders import data_folders, find_form
-from cdsa.datasets.kinds import WORDS, DataSet, Files, Form, Loaded
+from cdsa.datasets.fetch import data_folders, find_form
+from cdsa.datasets.spec import WORDS, DataSet, Files, Form, Loaded
 from cdsa.errors import CdsaError, ConfigError, MissingExtraError, TableError, unknown
 
 MODULES = {
     "kdd2015-pm25": "cdsa.datasets.kdd2015:PM25",
-    "kdd2015-temp": "cdsa.datasets.kdd2015_weather:TEMP",
-    "kdd2015-hum": "cdsa.datasets.kdd2015_weather:HUM",
+    "kdd2015-temp": "cdsa.datasets.kdd2015:TEMP",
+    "kdd2015-hum": "cdsa.datasets.kdd2015:HUM",
     "kdd2018": "cdsa.datasets.kdd2018:KDD2018",
     "metr-la": "cdsa.datasets.metr_la:METR_LA",
     "nyc-traffic": "cdsa.datasets.nyc_traffic:NYC_TRAFFIC",

@@ -13,9 +13,8 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import DIRECTION, describe, make_cube
-from cdsa.datasets.cubes import read_npz
-from cdsa.datasets.grids import on_grid
-from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.readers import on_grid, read_npz
+from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import TableError
 
 STATIONS = (

@@ -10,9 +10,15 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import describe, make_cube
-from cdsa.datasets.cubes import read_npz
-from cdsa.datasets.grids import on_grid
-from cdsa.datasets.kinds import Address, DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.readers import on_grid, read_npz
+from cdsa.datasets.spec import (
+    Address,
+    DataSet,
+    Facts,
+    Files,
+    Form,
+    Loaded,
+)
 from cdsa.errors import MissingExtraError, TableError
 from cdsa.io.source import open_cube
 

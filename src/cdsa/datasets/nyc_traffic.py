@@ -11,9 +11,9 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import describe, make_cube
-from cdsa.datasets.cubes import read_npz
-from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
 from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph
+from cdsa.datasets.readers import read_npz
+from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import TableError
 
 COUNTS, STANDIN = "camera_counts.csv", "all207_week1_2016_interpolated.npz"

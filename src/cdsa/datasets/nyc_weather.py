@@ -4,7 +4,7 @@ from importlib.resources import as_file, files
 
 import xarray as xr
 
-from cdsa.datasets.kinds import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
 from cdsa.io.source import Source, open_source
 
 UNITS = {

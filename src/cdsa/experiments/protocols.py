@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.masks import AtRandom, Bursts
 from cdsa.core.splits import only, split_by_months
-from cdsa.datasets.kinds import TOLERANCE
+from cdsa.datasets.spec import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 
 Sample = Literal["in-sample", "out-of-sample"]

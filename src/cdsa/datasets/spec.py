@@ -11,6 +11,8 @@ Files = Mapping[str, Sequence[Path]]
 
 
 WORDS = {"time": "time steps", "location": "stations", "measurement": "measurements"}
+
+
 TOLERANCE = 0.0005
 """Published shares are rounded: so much more or less is the same."""
 

@@ -1,10 +1,10 @@
-"""Cubes kept as NumPy archives: X (time, location, measurement), time, stations, measurements,
-lat, lon."""
+"""Readers that several data sets share."""
 
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -36,3 +36,16 @@ def read_npz(path: Path) -> xr.DataArray:
             f"{path.name} must be a NumPy archive with X, time, stations, measurements, lat and "
             f"lon, but could not be read so: {bad}"
         ) from bad
+
+
+def on_grid(times: pd.Series | pd.Index, step: str, name: str) -> pd.DatetimeIndex:
+    """The regular grid under these stamps; one that is missing or off it is refused."""
+    stamps = pd.DatetimeIndex(pd.to_datetime(times))
+    if not len(stamps):
+        raise TableError(f"{name} has no rows")
+    if stamps.hasnans:
+        raise TableError(f"{name} has a row without a time stamp")
+    off = stamps[stamps != stamps.floor(step)]
+    if len(off):
+        raise TableError(f"{name} must have a stamp every {step}, but has one at {off[0]}")
+    return pd.date_range(stamps.min(), stamps.max(), freq=step)

@@ -31,8 +31,9 @@ from cdsa.experiments.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_t
 from cdsa.method import make_method
 from cdsa.method.default import Cdsa, training
 from cdsa.method.nearby import Idw
-from cdsa.models.kriging import Kriging
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.kriging_layer import Kriging
 from cdsa.scoring import score
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)

@@ -25,9 +25,9 @@ import torch
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.experiments.complexity import costs
 from cdsa.method.paper import GENERAL
-from cdsa.models.axes import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import WIDTHS, count
+from cdsa.nn.types import MANNERS, Sizes
 
 AUTHORS = CdsaConfig()
 CONFIGS = {"authors": AUTHORS, "table": WIDTHS}

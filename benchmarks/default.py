@@ -39,9 +39,9 @@ from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.filling import fill_with
 from cdsa.method.default import Cdsa, training
-from cdsa.models.axes import Sizes
 from cdsa.models.geographic import GeographicConfig
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import Sizes
 from cdsa.train.loss import loss_of
 from cdsa.train.parts import in_parts
 

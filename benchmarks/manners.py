@@ -13,7 +13,7 @@ from pathlib import Path
 import cdsa
 from cdsa.core.records import append_results, provenance
 from cdsa.method import make_method
-from cdsa.models.axes import MANNERS
+from cdsa.nn.types import MANNERS
 from cdsa.scoring import score
 
 HIDE = "bursts:0.2"

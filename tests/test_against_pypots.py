@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from cdsa.method.brits import BritsConfig, Direction
-from cdsa.models.axes import Sizes
-from cdsa.models.recurrence import steps_since
+from cdsa.nn.interpolation import steps_since
+from cdsa.nn.types import Sizes
 
 PYTHON = os.environ.get("CDSA_PYPOTS")
 pytestmark = [

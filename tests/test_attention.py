@@ -10,11 +10,17 @@ from torch import einsum
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdsa.errors import ConfigError
-from cdsa.models import mixing
-from cdsa.models.attention import CrossDimensionalAttention
-from cdsa.models.axes import AXES, AttentionConfig, AxisConfig, Sizes
-from cdsa.models.maps import joint_map, shared_map, whole_map
-from cdsa.models.mixing import JOINT_MIX, joint_mix, mix_in_turn
+from cdsa.nn import attention
+from cdsa.nn.attention import (
+    JOINT_MIX,
+    CrossDimensionalAttention,
+    joint_map,
+    joint_mix,
+    mix_in_turn,
+    shared_map,
+    whole_map,
+)
+from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
 
 SIZES = Sizes(5, 4, 3)
 SIGHTS = ("all", "other steps", "past")
@@ -134,11 +140,11 @@ def test_each_axis_looks_at_itself_through_its_own_flattened_slices(x):
         torch.testing.assert_close(layer.maps(x)[axis], expected)
 
 
-@pytest.mark.parametrize("limit", [mixing.PAIRS_AT_ONCE, 0])
+@pytest.mark.parametrize("limit", [attention.PAIRS_AT_ONCE, 0])
 @pytest.mark.parametrize("sight", SIGHTS)
 @pytest.mark.parametrize("v", [2, 3, 6])  # narrower than, as wide as and wider than the keys
 def test_the_frugal_joint_path_is_the_plain_one(x, sight, v, limit, monkeypatch):
-    monkeypatch.setattr(mixing, "PAIRS_AT_ONCE", limit)
+    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", limit)
     results = []
     for mix in (joint_mix, lambda q, k, v, s: einsum(JOINT_MIX, joint_map(q, k, s), v)):
         torch.manual_seed(3)
@@ -167,7 +173,7 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_the_joint_manner_never_builds_its_map(sight, monkeypatch):
-    monkeypatch.setattr(mixing, "PAIRS_AT_ONCE", 0)
+    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", 0)
     sizes = Sizes(30, 20, 2)
     layer = attend("joint", sight, looks=sizes)
     x = torch.randn(1, *sizes, 2, dtype=torch.float64, requires_grad=True)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from cdsa.method.brits import BritsConfig, Direction
-from cdsa.models.axes import Sizes
-from cdsa.models.recurrence import last_seen, steps_since
+from cdsa.nn.interpolation import last_seen, steps_since
+from cdsa.nn.types import Sizes
 from cdsa.train.hiding import Task, random_source
 from cdsa.train.loop import TrainConfig, lesson_loss
 from cdsa.windows import Window

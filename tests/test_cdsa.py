@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.models.axes import AXES, MANNERS, AxisConfig, Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster, Imputer
-from cdsa.models.maps import whole_map
+from cdsa.nn.attention import whole_map
+from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
 
 SIZES = Sizes(6, 4, 3)
 NARROW = CdsaConfig(

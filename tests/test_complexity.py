@@ -7,9 +7,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from cdsa.errors import ConfigError
 from cdsa.experiments.complexity import costs
 from cdsa.experiments.recipes import COMPLEXITY_SIZES
-from cdsa.models.axes import MANNERS, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
 from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
+from cdsa.nn.types import MANNERS, Sizes
 
 COSTS = {cost.manner: cost for cost in costs()}
 

@@ -11,7 +11,7 @@ from cdsa.core.gaps import (
     reach_lengths,
     run_lengths,
 )
-from cdsa.models.surroundings import easy_answer
+from cdsa.nn.interpolation import easy_answer
 
 
 def test_each_missing_cell_knows_the_length_of_its_gap():

@@ -8,12 +8,12 @@ import torch
 from torch import einsum
 
 from cdsa.errors import ConfigError
-from cdsa.models.axes import AXES, Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.maps import whole_map
-from cdsa.models.mixing import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted
-from cdsa.models.quantiles import QUANTILES, at_levels, in_order, parted, pinball
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.attention import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted, whole_map
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.quantile_head import QUANTILES, at_levels, in_order, parted, pinball
+from cdsa.nn.types import AXES, Sizes
 
 CONFIG = GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16)
 SIZES = Sizes(7, 5, 3)

@@ -10,7 +10,7 @@ from cdsa.io.sidecars import read_graph
 from cdsa.method import make_method
 from cdsa.method.dcrnn import Dcrnn
 from cdsa.method.saved import load_filler, save_filler
-from cdsa.models.graphs import graph_around
+from cdsa.nn.graph import graph_around
 from conftest import network
 
 

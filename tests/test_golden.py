@@ -8,7 +8,7 @@ import pytest
 
 from cdsa.core.records import provenance
 from cdsa.method.paper import preset
-from cdsa.models.axes import MANNERS
+from cdsa.nn.types import MANNERS
 from cdsa.train.run import Run
 from conftest import network
 

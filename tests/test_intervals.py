@@ -7,7 +7,7 @@ import pytest
 
 from cdsa.method import make_method
 from cdsa.method.intervals import ENOUGH, NEVER, SHARES, BoundedFiller, Calibration, Told, ends_of
-from cdsa.models.quantiles import QUANTILES
+from cdsa.nn.quantile_head import QUANTILES
 from conftest import network
 
 

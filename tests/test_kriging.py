@@ -8,10 +8,11 @@ import torch
 
 from cdsa.method.resemblance import possible
 from cdsa.method.usual import ROUGHEST, roughness
-from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.kriging import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull
+from cdsa.nn.types import Sizes
 
 STEPS, PLACES, KINDS = 6, 5, 2
 

@@ -18,7 +18,7 @@ from cdsa.method.learning import fingerprint
 from cdsa.method.network import pick_device
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
 from cdsa.method.saved import load_filler, open_folder, save_filler
-from cdsa.models.axes import MANNERS
+from cdsa.nn.types import MANNERS
 from cdsa.train.checkpoint import CheckpointError
 from cdsa.train.run import Run
 from conftest import network
@@ -263,7 +263,7 @@ def test_every_preset_builds_its_network():
         for name, method in presets.items():
             sizes = (method.steps + method.horizon, 3, 2)
             with torch.device("meta"):
-                method.model.build(cdsa.models.axes.Sizes(*sizes), method.horizon)
+                method.model.build(cdsa.nn.types.Sizes(*sizes), method.horizon)
             assert preset(name, forecast=presets is FORECASTERS) is method
     with pytest.raises(ConfigError, match="no preset 'papr'; did you mean 'paper'"):
         preset("papr")

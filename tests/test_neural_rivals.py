@@ -14,8 +14,8 @@ from cdsa.method.iin import Iin, IinConfig, nearness, next_to
 from cdsa.method.learning import build
 from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
 from cdsa.method.saved import load_filler, save_filler
-from cdsa.models.axes import Sizes
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import Sizes
 from cdsa.scoring import score
 from cdsa.train.hiding import Task, random_source
 from cdsa.train.loop import lesson_loss, train

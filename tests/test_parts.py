@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from cdsa.models.axes import Sizes
 from cdsa.models.geographic import Geographic, GeographicConfig
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import Sizes
 from cdsa.train.parts import in_parts
 
 

@@ -17,11 +17,11 @@ from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.method.reasons import Cell
-from cdsa.models.axes import AXES, Sizes
 from cdsa.models.geographic import GeographicConfig
-from cdsa.models.maps import whole_map
-from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.attention import whole_map
+from cdsa.nn.context import Surroundings
+from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back
+from cdsa.nn.types import AXES, Sizes
 from conftest import network
 from test_tables import panel
 

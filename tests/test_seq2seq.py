@@ -17,9 +17,9 @@ from cdsa.method.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, TimeConv
 from cdsa.method.fclstm import FcLstm, FcLstmConfig
 from cdsa.method.gaan import Gaan, GaanConfig, GatedAttention
 from cdsa.method.saved import load_filler, save_filler
-from cdsa.models.axes import Sizes
-from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_of, walks_on
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_of, walks_on
+from cdsa.nn.types import Sizes
 from cdsa.train.loop import TrainConfig
 from conftest import network
 

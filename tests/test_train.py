@@ -9,8 +9,8 @@ from torch import nn
 
 from cdsa.errors import ConfigError
 from cdsa.method import make_method
-from cdsa.models.axes import Sizes
 from cdsa.models.cdsa import CdsaConfig, Forecaster
+from cdsa.nn.types import Sizes
 from cdsa.train.hiding import Task, hide_cells, random_source
 from cdsa.train.loop import TrainConfig, exam_error, lesson_loss, question, train
 from cdsa.train.loss import LOSSES, loss_of

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cdsa.core.splits import stretches
 from cdsa.errors import ConfigError
-from cdsa.models.surroundings import Surroundings, Whereabouts
+from cdsa.nn.context import Surroundings, Whereabouts
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,7 @@ def complexity(
     """What the four manners of attention cost: operations and variables, beside the paper's."""
     from cdsa.cli import networks, show
     from cdsa.experiments.complexity import costs
-    from cdsa.models.axes import Sizes
+    from cdsa.nn.types import Sizes
 
     found = costs(Sizes(steps, stations, measurements))
     if json:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from cdsa.experiments.paper import paper_tables
 from cdsa.experiments.recipes import NETWORK
-from cdsa.models.axes import MANNERS, Manner, Sizes
 from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
+from cdsa.nn.types import MANNERS, Manner, Sizes
 
 
 @dataclass(frozen=True, kw_only=True)

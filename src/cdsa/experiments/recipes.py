@@ -28,7 +28,7 @@ from cdsa.experiments.protocols import (
 from cdsa.method import info_of, make_method
 
 if TYPE_CHECKING:
-    from cdsa.models.graphs import Edge
+    from cdsa.nn.graph import Edge
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)

@@ -33,7 +33,7 @@ from cdsa.scoring import MIXED
 from cdsa.train.run import Run
 
 if TYPE_CHECKING:
-    from cdsa.models.graphs import Edge
+    from cdsa.nn.graph import Edge
 
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
 """What makes two cells the same; the table they stand in does not."""
@@ -326,8 +326,8 @@ def _filled(
 def _profile(cell: Cell) -> dict[str, Value]:
     """What a manner costs."""
     from cdsa.experiments.complexity import cost_of
-    from cdsa.models.axes import MANNERS
     from cdsa.models.complexity import PAPER_SIZES
+    from cdsa.nn.types import MANNERS
 
     start = time.perf_counter()
     (manner,) = (one for one in MANNERS if one == (cell.method.partition(":")[2] or "decomposed"))

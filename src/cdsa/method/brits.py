@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.method.neural import Neural
-from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.recurrence import steps_since, without_itself
+from cdsa.nn.interpolation import steps_since, without_itself
+from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.train.loop import TrainConfig
 
 AGREEMENT = 0.1

@@ -31,11 +31,11 @@ from torch import Tensor, nn
 
 from cdsa.method.graph import OnGraph
 from cdsa.method.neural import NeuralFiller
-from cdsa.models.axes import Sizes, refuse_below_one, refuse_negative
-from cdsa.models.graphs import DiffusionConvolution, GraphCell, graph_around, walks_on
-from cdsa.models.recurrence import last_seen
-from cdsa.models.seq2seq import Sampled, SequenceToSequence, inputs_of
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_around, walks_on
+from cdsa.nn.interpolation import last_seen
+from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
+from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
 from cdsa.train.loop import TrainConfig
 
 WINDOW, PAST = 36, 12

@@ -28,9 +28,10 @@ from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
 from cdsa.method.graph import OnGraph
-from cdsa.models.axes import Sizes, refuse_below_one, refuse_nothing_ahead
-from cdsa.models.graphs import graph_around
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.context import Surroundings
+from cdsa.nn.graph import graph_around
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.types import Sizes, refuse_below_one, refuse_nothing_ahead
 from cdsa.train.loop import TrainConfig
 
 PAST = 12

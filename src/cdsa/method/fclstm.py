@@ -18,8 +18,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from cdsa.method.neural import Neural
-from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.seq2seq import Sampled, SequenceToSequence, State
+from cdsa.nn.seq2seq import Sampled, SequenceToSequence, State
+from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.train.loop import TrainConfig
 
 

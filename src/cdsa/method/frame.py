@@ -17,8 +17,8 @@ from cdsa.core.gaps import LONGEST
 from cdsa.core.geo import great_circle, usual_distance
 from cdsa.method.resemblance import possible, resemblance, resemblance_outside
 from cdsa.method.usual import Usual, roughness
-from cdsa.models.graphs import Edge, links_of, width_of
-from cdsa.models.surroundings import Whereabouts
+from cdsa.nn.context import Whereabouts
+from cdsa.nn.graph import Edge, links_of, width_of
 
 Cycle = Literal["day", "week", "year"]
 LENGTHS: dict[Cycle, np.timedelta64] = {

@@ -30,10 +30,10 @@ from torch.nn import functional as F
 
 from cdsa.method.graph import OnGraph
 from cdsa.method.neural import NeuralFiller
-from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.graphs import GraphCell, graph_around
-from cdsa.models.seq2seq import Sampled, SequenceToSequence
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.graph import GraphCell, graph_around
+from cdsa.nn.seq2seq import Sampled, SequenceToSequence
+from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.train.loop import TrainConfig
 
 PAST = 12

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.errors import ConfigError
 from cdsa.method.neural import Neural
-from cdsa.models.graphs import Edge
+from cdsa.nn.graph import Edge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,10 +27,10 @@ import torch
 from torch import Tensor, einsum, nn
 
 from cdsa.method.neural import Neural
-from cdsa.models.axes import Sizes, refuse_below_one
-from cdsa.models.graphs import graph_of
-from cdsa.models.recurrence import without_itself
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.context import Surroundings
+from cdsa.nn.graph import graph_of
+from cdsa.nn.interpolation import easy_answer, without_itself
+from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.train.loop import TrainConfig
 
 

@@ -20,7 +20,7 @@ from cdsa.method.exam import EXAM_WINDOWS, Exam, choose_exam, evenly
 from cdsa.method.frame import Frame
 from cdsa.method.guard import bare
 from cdsa.method.network import Network, pick_device, warn_of_lonely
-from cdsa.models.axes import Sizes
+from cdsa.nn.types import Sizes
 from cdsa.train.checkpoint import TRAINING
 from cdsa.train.hiding import Task
 from cdsa.train.loop import train

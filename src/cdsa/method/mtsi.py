@@ -39,8 +39,8 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.method.neural import Neural
-from cdsa.models.axes import Sizes, refuse_below_one, refuse_negative
-from cdsa.models.recurrence import steps_since
+from cdsa.nn.interpolation import steps_since
+from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
 from cdsa.train.loop import TrainConfig
 
 

@@ -22,8 +22,8 @@ from cdsa.core.times import describe_step, infer_step
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.frame import Frame
 from cdsa.method.intervals import Calibration
-from cdsa.models.graphs import Edge
-from cdsa.models.quantiles import at_levels, parted
+from cdsa.nn.graph import Edge
+from cdsa.nn.quantile_head import at_levels, parted
 from cdsa.train.loop import reply as reply_of
 from cdsa.train.state import Place
 from cdsa.windows import Window, Windows, cut, stitch

@@ -26,8 +26,8 @@ from cdsa.method.intervals import Ends, ends_of
 from cdsa.method.learning import learn
 from cdsa.method.network import Axes, Network, refuse_too_many
 from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
-from cdsa.models.axes import Sizes
-from cdsa.models.graphs import Edge
+from cdsa.nn.graph import Edge
+from cdsa.nn.types import Sizes
 from cdsa.train.loop import TrainConfig
 from cdsa.train.run import Run
 

@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 from cdsa.core.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
-from cdsa.models.axes import MANNERS, AxisConfig, Manner, refuse_nothing_ahead
 from cdsa.models.cdsa import CdsaConfig
+from cdsa.nn.types import MANNERS, AxisConfig, Manner, refuse_nothing_ahead
 from cdsa.train.loop import TrainConfig
 
 AUTHORS_TRAINING = TrainConfig(

@@ -17,9 +17,9 @@ from cdsa.core.times import Clock
 from cdsa.errors import ConfigError, unknown
 from cdsa.method.guard import Guard
 from cdsa.method.network import Network
-from cdsa.models.axes import AXES, Maps
-from cdsa.models.maps import along
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.attention import along
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import AXES, Maps
 from cdsa.windows import Windows, taper
 
 OWN = "own series at other times"

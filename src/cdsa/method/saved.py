@@ -20,8 +20,8 @@ from cdsa.method.learning import build
 from cdsa.method.network import Axes, Network, pick_device
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.usual import Slots, Usual
-from cdsa.models.axes import Sizes
-from cdsa.models.graphs import Edge
+from cdsa.nn.graph import Edge
+from cdsa.nn.types import Sizes
 from cdsa.train.checkpoint import (
     DOCUMENT,
     TRAINING,

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from cdsa.models.surroundings import shrunk
+from cdsa.nn.interpolation import shrunk
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]

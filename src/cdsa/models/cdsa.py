@@ -13,11 +13,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.models.attention import CrossDimensionalAttention
-from cdsa.models.axes import AXES, AttentionConfig, Axis, Maps, Sight, Sizes, refuse_below_one
-from cdsa.models.reasons import one_cell, rolled_back, to_sum
-from cdsa.models.stack import Stack, feed_forward
-from cdsa.models.streams import Streams
+from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.rollout import one_cell, rolled_back, to_sum
+from cdsa.nn.streams import Streams
+from cdsa.nn.types import (
+    AXES,
+    AttentionConfig,
+    Axis,
+    Maps,
+    Sight,
+    Sizes,
+    refuse_below_one,
+)
 
 Norm = Literal["window", "step", "cell"]
 

@@ -10,8 +10,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.models.axes import AxisConfig, Sizes
 from cdsa.models.cdsa import CdsaConfig, Imputer
+from cdsa.nn.types import AxisConfig, Sizes
 
 PAPER_SIZES = Sizes(36, 36, 1)
 """Windows whose product fits the paper's joint figure."""

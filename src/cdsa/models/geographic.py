@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError
-from cdsa.models.attention import CrossDimensionalAttention
-from cdsa.models.axes import AttentionConfig, Maps, Sizes, refuse_below_one
-from cdsa.models.kriging import Kriging
-from cdsa.models.priors import Leanings
-from cdsa.models.quantiles import FIRST_STEP, MIDDLE, QUANTILES, in_order
-from cdsa.models.reasons import Look, kept_of, one_cell, rolled_back, to_sum
-from cdsa.models.stack import feed_forward
-from cdsa.models.surroundings import Surroundings, easy_answer
+from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.attention_bias import Leanings
+from cdsa.nn.blocks import feed_forward
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.kriging_layer import Kriging
+from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, in_order
+from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back, to_sum
+from cdsa.nn.types import AttentionConfig, Maps, Sizes, refuse_below_one
 
 TOLD = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and

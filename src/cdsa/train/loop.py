@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
 from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
 from cdsa.train.loss import Loss, loss_of
 from cdsa.train.optim import Schedule, rate_at

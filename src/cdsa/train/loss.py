@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from cdsa.models.quantiles import parted, pinball
+from cdsa.nn.quantile_head import parted, pinball
 
 Loss = Literal["rmse", "mse", "mae", "rmse+mae"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -15,8 +15,8 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.models.axes import refuse_negative, refuse_nothing_ahead
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import refuse_negative, refuse_nothing_ahead
 
 State = tuple[Tensor, ...]
 

@@ -10,7 +10,10 @@ from torch.nn import functional as F
 QUANTILES = tuple(number / 20 for number in range(1, 20))
 """0.05, 0.10 ... 0.95."""
 
+
 MIDDLE = QUANTILES.index(0.5)
+
+
 FIRST_STEP = -3.0
 """What `in_order` is given at first between two quantiles: they then lie 0.05 apart."""
 

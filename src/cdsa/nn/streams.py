@@ -14,9 +14,16 @@ from typing import cast
 import torch
 from torch import Tensor, einsum, nn
 
-from cdsa.models.axes import AXES, AttentionConfig, Axis, Maps, Sight, Sizes
-from cdsa.models.maps import may_look
-from cdsa.models.stack import Stack, feed_forward
+from cdsa.nn.attention import may_look
+from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.types import (
+    AXES,
+    AttentionConfig,
+    Axis,
+    Maps,
+    Sight,
+    Sizes,
+)
 
 # Cells as rows of words, the axis first, and back again.
 ROWS: dict[Axis, str] = {
@@ -24,6 +31,8 @@ ROWS: dict[Axis, str] = {
     "location":    "btlmc -> bltmc",
     "measurement": "btlmc -> bmtlc",
 }  # fmt: skip
+
+
 CELLS: dict[Axis, str] = {
     "time":        "btlmc -> btlmc",
     "location":    "bltmc -> btlmc",

@@ -10,15 +10,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cdsa.models.axes import Axis
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.types import Axis
 
 TIME_SLOPES = (0.02, 1.0)
 """Of the first scores per step of lag, from the head with the widest reach to the narrowest."""
+
+
 PLACE_SLOPES = (0.1, 10.0)
 """The same per unit of distance."""
+
+
 LIKENESS = (0.1, 8.0)
 """What a full resemblance adds to the first score of a place, from the least to the most."""
+
+
 OWN_MEASUREMENT = (0.5, 5.0)
 """What a measurement's first score for itself is, from the most open head to the closest."""
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, einsum
 
-from cdsa.models.axes import AXES, Axis, Maps
-from cdsa.models.mixing import mix_in_turn
+from cdsa.nn.attention import mix_in_turn
+from cdsa.nn.types import AXES, Axis, Maps
 
 # A share of the cell that looks goes to the cells it looks at: each map the other way round.
 BACK: dict[Axis, str] = {
@@ -23,6 +23,8 @@ BACK: dict[Axis, str] = {
     "location":    "bhlk, btlmh -> btkmh",
     "measurement": "bhmn, btlmh -> btlnh",
 }  # fmt: skip
+
+
 JOINT_BACK = "bhtlmskn, btlmh -> bsknh"
 
 

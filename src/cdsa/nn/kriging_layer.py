@@ -18,18 +18,29 @@ from torch import Tensor, einsum, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from cdsa.models.surroundings import EasyAnswer, Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import EasyAnswer
 
 SLOPE = 0.12
 """First slope of the kernel's logarithm, per unit of distance."""
+
+
 ALIKE = 0.3
 """First share of resemblance in the kernel."""
+
+
 OWN = 0.05
 """First share of what a station has of its own and no neighbour knows of; its line does."""
+
+
 NUGGET = 0.005
 """First noise of an observation, in variances of the measurement."""
+
+
 LEAST_NUGGET = 2e-3
 """So that a moment's equations can be solved in single precision."""
+
+
 MEAN_TRUST = 1e-3
 """What is known of a moment's mean before: that it is zero, as if so much of a station said so."""
 

@@ -17,14 +17,27 @@ from torch import Tensor
 from cdsa.errors import ConfigError, unknown
 
 Axis = Literal["time", "location", "measurement"]
+
+
 AXES: tuple[Axis, ...] = get_args(Axis)
+
+
 Manner = Literal["independent", "joint", "decomposed", "shared"]
+
+
 MANNERS: tuple[Manner, ...] = get_args(Manner)
+
+
 Sight = Literal["all", "other steps", "past"]
 """What a time step may look at: all steps, all but itself, or itself and those before."""
+
+
 Maps = dict[Axis | Literal["cells"], Tensor]
+
+
 Priors = Mapping[Axis, Tensor]
 """What is added to the scores of an axis, (h, N, N) or (b, h, N, N)."""
+
 
 NO_PRIORS: Priors = {}
 

@@ -12,13 +12,17 @@ import torch
 from torch import Tensor, einsum, nn
 
 from cdsa.errors import ConfigError
-from cdsa.models.seq2seq import State
-from cdsa.models.surroundings import Surroundings
+from cdsa.nn.context import Surroundings
+from cdsa.nn.seq2seq import State
 
 Edge = tuple[str, str, float]
 """Who is heard, by whom, and how much."""
+
+
 THRESHOLD = 0.1
 """Weights of the graph below this are none."""
+
+
 EVEN = 1 / 3
 """Distances that differ by less than this share of their mean are all alike."""
 

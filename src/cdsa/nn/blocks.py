@@ -9,8 +9,8 @@ from typing import Protocol, cast
 
 from torch import Tensor, nn
 
-from cdsa.models.axes import Maps
-from cdsa.models.reasons import Look, kept_of
+from cdsa.nn.rollout import Look, kept_of
+from cdsa.nn.types import Maps
 
 Make = Callable[[], nn.Module]
 

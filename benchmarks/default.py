@@ -42,8 +42,8 @@ from cdsa.method.default import Cdsa, training
 from cdsa.models.geographic import GeographicConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
-from cdsa.train.loss import loss_of
-from cdsa.train.parts import in_parts
+from cdsa.training.loss import loss_of
+from cdsa.training.parallel import in_parts
 
 Records = list[dict[str, Value]]
 WINDOWS = {"36x36x1": (Sizes(36, 36, 1), 8), "48x11x11": (Sizes(48, 11, 11), 2)}

@@ -46,7 +46,7 @@ from cdsa.method.intervals import (
 from cdsa.reporting import Story, render
 from cdsa.scoring import score
 from cdsa.serving.api import make_app
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "python tests/golden_cases.py --write"

@@ -8,9 +8,9 @@ import torch
 from cdsa.method.brits import BritsConfig, Direction
 from cdsa.nn.interpolation import last_seen, steps_since
 from cdsa.nn.types import Sizes
-from cdsa.train.hiding import Task, random_source
-from cdsa.train.loop import TrainConfig, lesson_loss
-from cdsa.windows import Window
+from cdsa.training.loop import TrainConfig, lesson_loss
+from cdsa.training.masking import Task, random_source
+from cdsa.training.windows import Window
 
 
 def test_steps_since_a_series_was_last_seen():

@@ -259,7 +259,7 @@ def test_a_training_is_logged_for_tensorboard(table, tmp_path):
 
 
 def test_tensorboard_that_is_not_installed_is_told(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("cdsa.train.board.find_spec", lambda name: None)
+    monkeypatch.setattr("cdsa.training.callbacks.find_spec", lambda name: None)
     words = ("-o", tmp_path / "m", *SMALL, "--tensorboard", tmp_path / "board")
     assert "needs the package 'tensorboard'" in refused("train", table, *words)
 

@@ -17,7 +17,7 @@ from cdsa.method.exam import choose_exam
 from cdsa.method.saved import load_filler, save_filler
 from cdsa.models.geographic import GeographicConfig
 from cdsa.scoring import score
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 from conftest import network
 
 FAR = 0.05

@@ -8,7 +8,7 @@ from cdsa.choosing import plan
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import count_sources
 from cdsa.method import make_method
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 from conftest import network
 
 

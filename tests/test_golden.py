@@ -9,7 +9,7 @@ import pytest
 from cdsa.core.records import provenance
 from cdsa.method.paper import preset
 from cdsa.nn.types import MANNERS
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 from conftest import network
 
 PATH = Path(__file__).parent / "golden" / "losses.json"

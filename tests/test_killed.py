@@ -18,7 +18,7 @@ from conftest import network
 
 COMMAND = """
 import sys
-import cdsa.train.state as state
+import cdsa.training.state as state
 state.Store.__init__.__defaults__ = (0.0,)  # written down after every step, not every 20 s
 from cdsa.cli import main
 sys.argv = ["cdsa", *sys.argv[1:]]

@@ -19,8 +19,8 @@ from cdsa.method.network import pick_device
 from cdsa.method.paper import FILLERS, FORECASTERS, preset
 from cdsa.method.saved import load_filler, open_folder, save_filler
 from cdsa.nn.types import MANNERS
-from cdsa.train.checkpoint import CheckpointError
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
+from cdsa.training.checkpoint import CheckpointError
 from conftest import network
 
 

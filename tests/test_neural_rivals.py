@@ -17,9 +17,9 @@ from cdsa.method.saved import load_filler, save_filler
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.scoring import score
-from cdsa.train.hiding import Task, random_source
-from cdsa.train.loop import lesson_loss, train
-from cdsa.windows import Window, cut
+from cdsa.training.loop import lesson_loss, train
+from cdsa.training.masking import Task, random_source
+from cdsa.training.windows import Window, cut
 from conftest import network
 
 SIZES = Sizes(6, 3, 2)

@@ -9,7 +9,7 @@ from torch import nn
 from cdsa.models.geographic import Geographic, GeographicConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
-from cdsa.train.parts import in_parts
+from cdsa.training.parallel import in_parts
 
 
 @pytest.fixture

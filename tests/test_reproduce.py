@@ -348,7 +348,7 @@ def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path)
 
 @pytest.mark.slow
 def test_a_training_killed_in_the_middle_is_gone_on_with(data, tmp_path):
-    often = "import cdsa.train.state as s; s.Store.__init__.__defaults__ = (0.0,)"
+    often = "import cdsa.training.state as s; s.Store.__init__.__defaults__ = (0.0,)"
     words = ["reproduce", "kdd2015", "--methods", "cdsa-paper", "--on", "kdd2015-pm25",
              "--minutes", "0.2", "--data", str(data), "--json"]  # fmt: skip
     go = "import sys; from cdsa.cli import main; main()"

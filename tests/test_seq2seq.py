@@ -20,7 +20,7 @@ from cdsa.method.saved import load_filler, save_filler
 from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_of, walks_on
 from cdsa.nn.types import Sizes
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 from conftest import network
 
 SIZES = Sizes(7, 4, 2)

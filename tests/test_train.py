@@ -11,12 +11,11 @@ from cdsa.errors import ConfigError
 from cdsa.method import make_method
 from cdsa.models.cdsa import CdsaConfig, Forecaster
 from cdsa.nn.types import Sizes
-from cdsa.train.hiding import Task, hide_cells, random_source
-from cdsa.train.loop import TrainConfig, exam_error, lesson_loss, question, train
-from cdsa.train.loss import LOSSES, loss_of
-from cdsa.train.optim import rate_at
-from cdsa.train.state import StateError, Store
-from cdsa.windows import cut
+from cdsa.training.loop import TrainConfig, exam_error, lesson_loss, question, train
+from cdsa.training.loss import LOSSES, loss_of, rate_at
+from cdsa.training.masking import Task, hide_cells, random_source
+from cdsa.training.state import StateError, Store
+from cdsa.training.windows import cut
 from conftest import network
 
 CONFIG = TrainConfig(epochs=4, batch=4, rate=0.01, validate_every=3, patience=0)

@@ -8,7 +8,7 @@ import torch
 from cdsa.method.frame import Frame
 from cdsa.method.resemblance import BLOCKS, resemblance, resemblance_outside
 from cdsa.method.usual import DAY, Slots, Usual
-from cdsa.windows import cut
+from cdsa.training.windows import cut
 from conftest import network
 
 

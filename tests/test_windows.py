@@ -6,7 +6,7 @@ import xarray as xr
 from cdsa.core.masks import AtRandom
 from cdsa.core.splits import split_by_months, stretches
 from cdsa.errors import ConfigError
-from cdsa.windows import cut, stitch
+from cdsa.training.windows import cut, stitch
 from conftest import network
 
 

@@ -20,7 +20,7 @@ from cdsa.core.scaler import Scaler
 from cdsa.filling import fill_with
 from cdsa.io.parse_arrays import NEVER_WRITTEN
 from cdsa.io.source import open_source
-from cdsa.windows import cut, stitch
+from cdsa.training.windows import cut, stitch
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=64)
 

@@ -20,7 +20,7 @@ from cdsa.scoring import (
     choose,
     compare,
 )
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 
 
 def usable_methods(cube: xr.DataArray) -> list[str]:

@@ -122,7 +122,7 @@ def _measure(
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
     from cdsa.experiments.running import Lab, missing_cells, run_cells
-    from cdsa.train.run import Run
+    from cdsa.training.callbacks import Run
 
     data_folders(folder)  # says so if there is none
     if not results.absolute().parent.is_dir():

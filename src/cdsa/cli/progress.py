@@ -13,7 +13,7 @@ from rich.table import Column
 
 from cdsa.cli import show
 from cdsa.cli.training import Training
-from cdsa.train.run import Report, Run, Watch
+from cdsa.training.callbacks import Report, Run, Watch
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def logged(training: Training) -> Iterator[Callable[[Watch], Watch]]:
     if folder is None:
         yield lambda watch: watch
         return
-    from cdsa.train.board import on_board
+    from cdsa.training.callbacks import on_board
 
     with on_board(Path(str(folder))) as log:
 

@@ -10,7 +10,7 @@ from cdsa.errors import ConfigError
 
 if TYPE_CHECKING:
     from cdsa.method import Method
-    from cdsa.train.run import Run
+    from cdsa.training.callbacks import Run
 
 PANEL = "Training a network"
 Training = dict[str, object]
@@ -93,7 +93,7 @@ def make_trained(
         return make_method(name, ahead=ahead)[1]
     from cdsa.core.config import override
     from cdsa.method.neural import Neural
-    from cdsa.train.run import Run
+    from cdsa.training.callbacks import Run
 
     assert isinstance(made, Neural)
     method: Neural = made

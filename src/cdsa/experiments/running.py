@@ -30,7 +30,7 @@ from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell
 from cdsa.filling import forecasts_from
 from cdsa.method import Filler, fill_and_ends, make_method
 from cdsa.scoring import MIXED
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
@@ -251,8 +251,8 @@ def learnt(
     network's training is written down in `folder`, and a killed one is gone on with."""
     if cell.minutes is None:
         return make_method(cell.method)[1].fit(trial.train)
-    from cdsa.train.checkpoint import TRAINING
-    from cdsa.train.state import StateError
+    from cdsa.training.checkpoint import TRAINING
+    from cdsa.training.state import StateError
 
     made, known = made_for(cell, getattr(trial, "ahead", 0), roads), trial.train
     if isinstance(trial, Foresight) and trial.validation is not None:

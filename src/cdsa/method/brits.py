@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from cdsa.method.neural import Neural
 from cdsa.nn.interpolation import steps_since, without_itself
 from cdsa.nn.types import Sizes, refuse_below_one
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 AGREEMENT = 0.1
 """Weight of the disagreement of the two directions beside errors that are summed over the steps, as

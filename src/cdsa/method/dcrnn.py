@@ -36,7 +36,7 @@ from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_around, walks_o
 from cdsa.nn.interpolation import last_seen
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 WINDOW, PAST = 36, 12
 """Steps of a window to fill, and those that a forecaster looks back on, as published."""

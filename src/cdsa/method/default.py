@@ -17,9 +17,9 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.method.network import refuse_too_many
 from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.models.geographic import GeographicConfig
-from cdsa.train.checkpoint import TRAINING
-from cdsa.train.loop import TrainConfig
-from cdsa.train.state import settings_of
+from cdsa.training.checkpoint import TRAINING
+from cdsa.training.loop import TrainConfig
+from cdsa.training.state import settings_of
 
 WINDOW = 48
 """Steps of a window: two days of hours."""

@@ -32,7 +32,7 @@ from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import graph_around
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_nothing_ahead
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 PAST = 12
 """Steps looked back on, as published."""

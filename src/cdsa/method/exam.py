@@ -20,7 +20,7 @@ from cdsa.core.splits import on_time, stretches
 from cdsa.method.guard import within_bounds
 from cdsa.method.intervals import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.method.network import Network
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 EXAM_WINDOWS = 96
 """At most so many windows have validation cells in them."""

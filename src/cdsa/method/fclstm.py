@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cdsa.method.neural import Neural
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, State
 from cdsa.nn.types import Sizes, refuse_below_one
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)

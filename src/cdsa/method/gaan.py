@@ -34,7 +34,7 @@ from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import GraphCell, graph_around
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence
 from cdsa.nn.types import Sizes, refuse_below_one
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 PAST = 12
 """Steps looked back on, as published."""

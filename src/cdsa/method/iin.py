@@ -31,7 +31,7 @@ from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import graph_of
 from cdsa.nn.interpolation import easy_answer, without_itself
 from cdsa.nn.types import Sizes, refuse_below_one
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)

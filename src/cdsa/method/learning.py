@@ -21,11 +21,11 @@ from cdsa.method.frame import Frame
 from cdsa.method.guard import bare
 from cdsa.method.network import Network, pick_device, warn_of_lonely
 from cdsa.nn.types import Sizes
-from cdsa.train.checkpoint import TRAINING
-from cdsa.train.hiding import Task
-from cdsa.train.loop import train
-from cdsa.train.state import Store
-from cdsa.windows import Windows, cut
+from cdsa.training.checkpoint import TRAINING
+from cdsa.training.loop import train
+from cdsa.training.masking import Task
+from cdsa.training.state import Store
+from cdsa.training.windows import Windows, cut
 
 if TYPE_CHECKING:
     from cdsa.method.neural import Neural

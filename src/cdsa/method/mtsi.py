@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from cdsa.method.neural import Neural
 from cdsa.nn.interpolation import steps_since
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)

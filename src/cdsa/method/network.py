@@ -24,9 +24,9 @@ from cdsa.method.frame import Frame
 from cdsa.method.intervals import Calibration
 from cdsa.nn.graph import Edge
 from cdsa.nn.quantile_head import at_levels, parted
-from cdsa.train.loop import reply as reply_of
-from cdsa.train.state import Place
-from cdsa.windows import Window, Windows, cut, stitch
+from cdsa.training.loop import reply as reply_of
+from cdsa.training.state import Place
+from cdsa.training.windows import Window, Windows, cut, stitch
 
 logger = logging.getLogger("cdsa")
 CELLS_AT_ONCE = 100_000

@@ -28,8 +28,8 @@ from cdsa.method.network import Axes, Network, refuse_too_many
 from cdsa.method.reasons import Reasoning, Reasons, explain, find_cell
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
-from cdsa.train.loop import TrainConfig
-from cdsa.train.run import Run
+from cdsa.training.callbacks import Run
+from cdsa.training.loop import TrainConfig
 
 logger = logging.getLogger("cdsa")
 PLACES_AT_ONCE = 200

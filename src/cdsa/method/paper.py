@@ -13,7 +13,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.method.neural import Neural
 from cdsa.models.cdsa import CdsaConfig
 from cdsa.nn.types import MANNERS, AxisConfig, Manner, refuse_nothing_ahead
-from cdsa.train.loop import TrainConfig
+from cdsa.training.loop import TrainConfig
 
 AUTHORS_TRAINING = TrainConfig(
     epochs=100,

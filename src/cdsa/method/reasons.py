@@ -20,7 +20,7 @@ from cdsa.method.network import Network
 from cdsa.nn.attention import along
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import AXES, Maps
-from cdsa.windows import Windows, taper
+from cdsa.training.windows import Windows, taper
 
 OWN = "own series at other times"
 PARTS = (OWN, "other places", "other measurements", "other places and measurements")

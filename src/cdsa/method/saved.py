@@ -22,7 +22,7 @@ from cdsa.method.neural import Neural, NeuralFiller
 from cdsa.method.usual import Slots, Usual
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
-from cdsa.train.checkpoint import (
+from cdsa.training.checkpoint import (
     DOCUMENT,
     TRAINING,
     WEIGHTS,
@@ -30,7 +30,7 @@ from cdsa.train.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from cdsa.train.state import Place
+from cdsa.training.state import Place
 
 NETWORK, BESIDE = "network.", "beside."
 ARRAYS = ("mean", "spread", "station_means", "means")

@@ -39,7 +39,7 @@ from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, Shelf, open_here, table_in
-from cdsa.train.run import Report, Run
+from cdsa.training.callbacks import Report, Run
 
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0

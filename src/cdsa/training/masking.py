@@ -8,10 +8,16 @@ import torch
 from torch import Tensor
 
 Hiding = Literal["random", "bursts", "mixed", "natural"]
+
+
 USUAL_GAP = 8.0
 """Mean length in steps of the gaps that training makes; about that of the paper's."""
+
+
 ENOUGH = 0.02
 """Share of a window that must be missing for its gaps to be worth copying."""
+
+
 LOST_STATIONS = 0.25
 """Share of the windows in which whole stations are hidden from a network that is told where its
 cells are."""

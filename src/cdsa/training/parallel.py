@@ -20,6 +20,8 @@ from torch.autograd.function import once_differentiable
 from cdsa.nn.context import Surroundings
 
 Given = TypeVar("Given")
+
+
 Made = TypeVar("Made")
 
 

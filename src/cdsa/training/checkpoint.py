@@ -18,6 +18,8 @@ from cdsa.core.atomic import write_whole
 from cdsa.errors import CdsaError
 
 FORMAT = 6
+
+
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 

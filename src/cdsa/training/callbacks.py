@@ -1,8 +1,12 @@
-"""How a training is accompanied from outside. Light: knows nothing of torch."""
+"""What accompanies a training: device, progress, stopping, TensorBoard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+
+from cdsa.errors import MissingExtraError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +55,25 @@ class Run:
     stop: Callable[[], bool] = never
     start: Callable[[object], None] = nobody
     """Told of the method when its training begins."""
+
+
+@contextmanager
+def on_board(folder: Path) -> Iterator[Watch]:
+    """A watch that logs loss, validation error and learning rate to this folder."""
+    if find_spec("tensorboard") is None:
+        raise MissingExtraError("--tensorboard", "tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(folder)) as writer:
+
+        def watch(report: Report) -> None:
+            figures = {
+                "loss": report.loss,
+                "validation": report.validation,
+                "learning rate": report.rate,
+            }
+            for name, figure in figures.items():
+                if figure is not None:
+                    writer.add_scalar(name, figure, report.step)
+
+        yield watch

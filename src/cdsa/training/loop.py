@@ -17,23 +17,32 @@ from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
 from cdsa.nn.context import Surroundings
-from cdsa.train.hiding import Hiding, Task, hide_cells, lost_stations, random_source
-from cdsa.train.loss import Loss, loss_of
-from cdsa.train.optim import Schedule, rate_at
-from cdsa.train.parts import in_parts
-from cdsa.train.run import Report, Watch
-from cdsa.train.state import Place, Store, Weights
-from cdsa.windows import Window, Windows
+from cdsa.training.callbacks import Report, Watch
+from cdsa.training.loss import Loss, Schedule, loss_of, rate_at
+from cdsa.training.masking import Hiding, Task, hide_cells, lost_stations, random_source
+from cdsa.training.parallel import in_parts
+from cdsa.training.state import Place, Store, Weights
+from cdsa.training.windows import Window, Windows
 
 LearnFrom = Literal["visible", "hidden", "both"]
+
+
 VISIBLE_WEIGHT = 1 / 3
 """Of the visible cells where both they and the hidden ones are learnt from."""
+
+
 PAST_GAPS = 0.3
 """Share of a forecaster's windows in which cells before the horizon are hidden too."""
+
+
 AS_GOOD = 1.02
 """The last weights of a run that never stops early are kept unless others did better by more: the
 slow steps at its end gain more on what nobody looked at than a few cells can tell."""
+
+
 TO_FILL = Task()
+
+
 ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
 
 

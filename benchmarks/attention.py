@@ -23,10 +23,8 @@ from pathlib import Path
 import torch
 
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.experiments.complexity import costs
-from cdsa.method.paper import GENERAL
-from cdsa.models.cdsa import CdsaConfig, Imputer
-from cdsa.models.complexity import WIDTHS, count
+from cdsa.experiments.complexity import WIDTHS, costs, count
+from cdsa.methods.neural.cdsa_paper import GENERAL, CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, Sizes
 
 AUTHORS = CdsaConfig()

@@ -38,8 +38,7 @@ from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.filling import fill_with
-from cdsa.method.default import Cdsa, training
-from cdsa.models.geographic import GeographicConfig
+from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.training.loss import loss_of

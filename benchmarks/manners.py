@@ -12,7 +12,7 @@ from pathlib import Path
 
 import cdsa
 from cdsa.core.records import append_results, provenance
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
 from cdsa.scoring import score
 

@@ -20,9 +20,9 @@ import torch
 from cdsa import open_demo
 from cdsa.core.masks import Bursts
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.method import make_method
-from cdsa.method.neural import Neural, NeuralFiller
-from cdsa.method.reasons import OWN, Cell, Reasons
+from cdsa.methods.engine.estimator import Neural, NeuralFiller
+from cdsa.methods.engine.explain import OWN, Cell, Reasons
+from cdsa.methods.registry import make_method
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")

@@ -25,7 +25,7 @@ import xarray as xr
 from cdsa.core.cube import make_cube
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.filling import forecast
-from cdsa.method import REGISTRY, info_of, make_method
+from cdsa.methods.registry import REGISTRY, info_of, make_method
 
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import cdsa
-from cdsa.method.default import Cdsa, training
+from cdsa.methods.neural.cdsa import Cdsa, training
 from cdsa.pictures import draw_attended, draw_time_measurement
 from cdsa.pictures.figures import new_figure, save_figure
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdsa.core.config import to_plain
-from cdsa.method import MethodInfo, class_of, methods
+from cdsa.methods.registry import MethodInfo, class_of, methods
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

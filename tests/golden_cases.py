@@ -33,8 +33,8 @@ from cdsa.cli.app import app
 from cdsa.core.cube import describe, make_cube
 from cdsa.core.records import provenance
 from cdsa.filling import fill, forecast_with
-from cdsa.method import REGISTRY, Filler, fill_and_ends, make_method
-from cdsa.method.intervals import (
+from cdsa.methods.base import Filler, fill_and_ends
+from cdsa.methods.calibration import (
     NEVER,
     SHARES,
     BoundedFiller,
@@ -43,6 +43,7 @@ from cdsa.method.intervals import (
     ends_from_others,
     ends_of,
 )
+from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.reporting import Story, render
 from cdsa.scoring import score
 from cdsa.serving.api import make_app

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.method.brits import BritsConfig, Direction
+from cdsa.methods.neural.brits import BritsConfig, Direction
 from cdsa.nn.interpolation import steps_since
 from cdsa.nn.types import Sizes
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cdsa.method.brits import BritsConfig, Direction
+from cdsa.methods.neural.brits import BritsConfig, Direction
 from cdsa.nn.interpolation import last_seen, steps_since
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, lesson_loss

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.models.cdsa import CdsaConfig, Forecaster, Imputer
+from cdsa.methods.neural.cdsa_paper import CdsaConfig, Forecaster, Imputer
 from cdsa.nn.attention import whole_map
 from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
 

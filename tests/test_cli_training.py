@@ -15,7 +15,7 @@ import cdsa
 from cdsa.cli import comparing, progress
 from cdsa.cli.app import app
 from cdsa.errors import CdsaError, ConfigError
-from cdsa.method.saved import load_filler
+from cdsa.methods.engine.persistence import load_filler
 from conftest import network
 from test_cli import run, runner
 from test_tables import panel

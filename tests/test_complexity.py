@@ -5,10 +5,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.experiments.complexity import costs
+from cdsa.experiments.complexity import PAPER_SIZES, WIDTHS, costs, count
 from cdsa.experiments.recipes import COMPLEXITY_SIZES
-from cdsa.models.cdsa import CdsaConfig, Imputer
-from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
+from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, Sizes
 
 COSTS = {cost.manner: cost for cost in costs()}

@@ -11,11 +11,11 @@ from cdsa.core.cube import append_places
 from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
 from cdsa.filling import fill_with
-from cdsa.method import learning, make_method, neural
-from cdsa.method.default import Cdsa, training
-from cdsa.method.exam import choose_exam
-from cdsa.method.saved import load_filler, save_filler
-from cdsa.models.geographic import GeographicConfig
+from cdsa.methods.engine import estimator, fit
+from cdsa.methods.engine.persistence import load_filler, save_filler
+from cdsa.methods.engine.validation import choose_exam
+from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
+from cdsa.methods.registry import make_method
 from cdsa.scoring import score
 from cdsa.training.callbacks import Run
 from conftest import network
@@ -109,8 +109,8 @@ def test_blocks_of_windows_give_what_all_at_once_give(filler, monkeypatch):
     cube = network(steps=170, stations=3)
     cube[30:150, 0] = np.nan
     whole = fill_with(filler, cube)
-    monkeypatch.setattr("cdsa.method.neural.CELLS_IN_A_BLOCK", 1)
-    monkeypatch.setattr("cdsa.method.network.CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("cdsa.methods.engine.estimator.CELLS_IN_A_BLOCK", 1)
+    monkeypatch.setattr("cdsa.methods.engine.predictor.CELLS_AT_ONCE", 1)
     parts = fill_with(filler, cube)
     for name in ("value", "lower", "upper"):
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-5)
@@ -165,7 +165,7 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
         seen.append([windows.values, windows.truth, around.usual, around.likeness, exam.truth])
         raise InterruptedError
 
-    monkeypatch.setattr(learning, "train", spy)
+    monkeypatch.setattr(fit, "train", spy)
     for truth in (cube, cube.where(~hidden, 1e6)):
         with pytest.raises(InterruptedError):
             score(small(), truth, hidden)
@@ -180,8 +180,8 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
         seen.append(windows.take(torch.arange(len(windows))))
         raise InterruptedError
 
-    monkeypatch.setattr(learning, "train", spy)
-    monkeypatch.setattr(learning.Scaler, "learn", lambda cube: default_scaler(cube))
+    monkeypatch.setattr(fit, "train", spy)
+    monkeypatch.setattr(fit.Scaler, "learn", lambda cube: default_scaler(cube))
     other = cube.copy()
     other[100] += 50.0
     for truth in (cube, other):
@@ -200,7 +200,7 @@ def test_what_was_kept_for_the_exam_is_known_when_it_fills():
 
 def default_scaler(cube):
     one = xr.ones_like(cube.isel(time=0, location=0, drop=True))
-    return learning.Scaler(0 * one, one)
+    return fit.Scaler(0 * one, one)
 
 
 def test_it_is_saved_and_loaded_with_frame_and_calibration(filler, tmp_path):
@@ -261,7 +261,7 @@ def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch
     names, lat = [f"P{n}" for n in range(7)], [40.55 + n / 10 for n in range(7)]
     cube = append_places(many(20), names, lat, [116.0] * 7)
     whole = fill_with(filler, cube)
-    monkeypatch.setattr(neural, "PLACES_AT_ONCE", 3)
+    monkeypatch.setattr(estimator, "PLACES_AT_ONCE", 3)
     some = fill_with(filler, cube)
     for part in ("value", "lower", "upper"):
         np.testing.assert_allclose(some[part], whole[part], rtol=1e-4, atol=1e-4)

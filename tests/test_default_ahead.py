@@ -10,9 +10,8 @@ import cdsa
 from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
 from cdsa.filling import forecast_with, split_known
-from cdsa.method import make_method
-from cdsa.method.default import Cdsa
-from cdsa.models.geographic import GeographicConfig
+from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig
+from cdsa.methods.registry import make_method
 from conftest import network
 from test_default import small
 

@@ -17,8 +17,8 @@ from cdsa.core.records import read_results
 from cdsa.datasets import MODULES
 from cdsa.experiments.pages import html_page, markdown_page
 from cdsa.experiments.recipes import TABLES as PAPER_TABLES
-from cdsa.method.default import PRESETS, Cdsa
-from cdsa.method.paper import FILLERS, FORECASTERS, preset
+from cdsa.methods.neural.cdsa import PRESETS, Cdsa
+from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(

@@ -7,7 +7,8 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import describe, has_places
 from cdsa.errors import ConfigError
-from cdsa.method import GRAPH, PLACES, REGISTRY, Filler, Method, make_method
+from cdsa.methods.base import GRAPH, PLACES, Filler, Method
+from cdsa.methods.registry import REGISTRY, make_method
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))

@@ -6,7 +6,7 @@ import xarray as xr
 
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
-from cdsa.method.factors import Factors, MatrixFactors, _tied
+from cdsa.methods.baselines.mf import Factors, MatrixFactors, _tied
 from cdsa.scoring import score
 
 

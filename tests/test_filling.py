@@ -7,7 +7,7 @@ import cdsa
 from cdsa.choosing import plan
 from cdsa.errors import ConfigError, CubeError
 from cdsa.filling import count_sources
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from cdsa.training.callbacks import Run
 from conftest import network
 

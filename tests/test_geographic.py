@@ -8,7 +8,7 @@ import torch
 from torch import einsum
 
 from cdsa.errors import ConfigError
-from cdsa.models.geographic import Geographic, GeographicConfig
+from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
 from cdsa.nn.attention import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted, whole_map
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer

@@ -7,9 +7,9 @@ import torch
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError, TableError
 from cdsa.io.sidecars import read_graph
-from cdsa.method import make_method
-from cdsa.method.dcrnn import Dcrnn
-from cdsa.method.saved import load_filler, save_filler
+from cdsa.methods.engine.persistence import load_filler, save_filler
+from cdsa.methods.neural.dcrnn import Dcrnn
+from cdsa.methods.registry import make_method
 from cdsa.nn.graph import graph_around
 from conftest import network
 

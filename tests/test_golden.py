@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdsa.core.records import provenance
-from cdsa.method.paper import preset
+from cdsa.methods.neural.cdsa_paper import preset
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import Run
 from conftest import network

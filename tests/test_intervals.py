@@ -5,8 +5,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cdsa.method import make_method
-from cdsa.method.intervals import ENOUGH, NEVER, SHARES, BoundedFiller, Calibration, Told, ends_of
+from cdsa.methods.calibration import (
+    ENOUGH,
+    NEVER,
+    SHARES,
+    BoundedFiller,
+    Calibration,
+    Told,
+    ends_of,
+)
+from cdsa.methods.registry import make_method
 from cdsa.nn.quantile_head import QUANTILES
 from conftest import network
 

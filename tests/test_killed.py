@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cdsa.errors import CdsaError
-from cdsa.method.saved import load_filler
+from cdsa.methods.engine.persistence import load_filler
 from conftest import network
 
 COMMAND = """

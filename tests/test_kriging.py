@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.method.resemblance import possible
-from cdsa.method.usual import ROUGHEST, roughness
-from cdsa.models.geographic import Geographic, GeographicConfig
+from cdsa.methods.engine.context import ROUGHEST, possible, roughness
+from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull

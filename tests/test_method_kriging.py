@@ -9,8 +9,8 @@ import xarray as xr
 from cdsa.core.cube import make_cube
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
-from cdsa.method import make_method
-from cdsa.method.kriging import Kriging, _by_distance, _squares, fitted
+from cdsa.methods.baselines.kriging import Kriging, _by_distance, _squares, fitted
+from cdsa.methods.registry import make_method
 from cdsa.scoring import score
 
 LENGTH = 30.0

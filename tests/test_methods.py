@@ -5,9 +5,9 @@ import pytest
 
 from cdsa.core.cube import describe, make_cube
 from cdsa.errors import ConfigError
-from cdsa.method import make_method
-from cdsa.method.neighbours import Knn
-from cdsa.method.simple import Climatology, Last, Linear, Mean
+from cdsa.methods.baselines.simple import Climatology, Last, Linear, Mean
+from cdsa.methods.baselines.sklearn_imputers import Knn
+from cdsa.methods.registry import make_method
 from conftest import network
 
 

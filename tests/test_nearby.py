@@ -5,7 +5,7 @@ import pytest
 
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
-from cdsa.method.nearby import Idw
+from cdsa.methods.baselines.idw import Idw
 from conftest import network
 
 

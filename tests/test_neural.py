@@ -13,11 +13,12 @@ import cdsa
 from cdsa.core.cube import append_times, describe
 from cdsa.errors import ConfigError, OutputError
 from cdsa.filling import forecast_with
-from cdsa.method import learning, make_method
-from cdsa.method.learning import fingerprint
-from cdsa.method.network import pick_device
-from cdsa.method.paper import FILLERS, FORECASTERS, preset
-from cdsa.method.saved import load_filler, open_folder, save_filler
+from cdsa.methods.engine import fit
+from cdsa.methods.engine.fit import fingerprint
+from cdsa.methods.engine.persistence import load_filler, open_folder, save_filler
+from cdsa.methods.engine.predictor import pick_device
+from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
+from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import Run
 from cdsa.training.checkpoint import CheckpointError
@@ -163,8 +164,8 @@ def spied(monkeypatch):
         seen.update(windows=windows, exam=exam)
         return real(model, windows, exam, *args, **kwargs)
 
-    real = learning.train
-    monkeypatch.setattr(learning, "train", spy)
+    real = fit.train
+    monkeypatch.setattr(fit, "train", spy)
     return seen
 
 

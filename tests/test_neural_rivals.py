@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from cdsa.core.cube import make_cube
-from cdsa.method import REGISTRY, make_method
-from cdsa.method.brits import Brits, BritsConfig
-from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
-from cdsa.method.iin import Iin, IinConfig, nearness, next_to
-from cdsa.method.learning import build
-from cdsa.method.mtsi import DecayingUnit, Mtsi, MtsiConfig
-from cdsa.method.saved import load_filler, save_filler
+from cdsa.methods.engine.fit import build
+from cdsa.methods.engine.persistence import load_filler, save_filler
+from cdsa.methods.neural.brits import Brits, BritsConfig
+from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
+from cdsa.methods.neural.iin import Iin, IinConfig, nearness, next_to
+from cdsa.methods.neural.mtsi import DecayingUnit, Mtsi, MtsiConfig
+from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.scoring import score

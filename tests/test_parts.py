@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cdsa.models.geographic import Geographic, GeographicConfig
+from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.training.parallel import in_parts

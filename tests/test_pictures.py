@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
 from cdsa.filling import fill
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from cdsa.pictures import (
     draw_accuracy,
     draw_attended,

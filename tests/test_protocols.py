@@ -12,7 +12,7 @@ from cdsa.experiments import protocols
 from cdsa.experiments.protocols import Filling, Foresight
 from cdsa.experiments.running import errors_of
 from cdsa.filling import forecasts_from
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from conftest import network
 
 

@@ -10,7 +10,7 @@ from cdsa.datasets import MODULES, open_dataset
 from cdsa.errors import ConfigError
 from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.experiments.running import errors_of
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 
 FOLDER = os.environ.get("CDSA_DATA")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="CDSA_DATA is not set")

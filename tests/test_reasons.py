@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
-from cdsa.method import make_method
-from cdsa.method.reasons import Cell
-from cdsa.models.geographic import GeographicConfig
+from cdsa.methods.engine.explain import Cell
+from cdsa.methods.neural.cdsa import GeographicConfig
+from cdsa.methods.registry import make_method
 from cdsa.nn.attention import whole_map
 from cdsa.nn.context import Surroundings
 from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back

@@ -5,7 +5,7 @@ import pytest
 from cdsa.experiments import running
 from cdsa.experiments.recipes import TABLES, cells_of
 from cdsa.experiments.running import key_of
-from cdsa.method import REGISTRY
+from cdsa.methods.registry import REGISTRY
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.filling import fill
 from cdsa.io.source import open_source
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from cdsa.reporting import Story, render, write_report
 from cdsa.reporting.story import worst_cells
 from cdsa.reporting.timeline import packed_series, shown_series

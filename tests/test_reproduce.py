@@ -19,7 +19,7 @@ from cdsa.errors import CdsaError
 from cdsa.experiments import running
 from cdsa.experiments.recipes import TABLES, Cell, cells_of
 from cdsa.experiments.running import Lab, missing_cells, run_cells
-from cdsa.method.exam import choose_exam
+from cdsa.methods.engine.validation import choose_exam
 from publishers import write_cube, write_pm25, write_traffic
 
 FLAT = {

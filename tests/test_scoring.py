@@ -10,7 +10,7 @@ from cdsa.core.cube import unit_of
 from cdsa.core.masks import Bursts, Given
 from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
-from cdsa.method import make_method
+from cdsa.methods.registry import make_method
 from cdsa.scoring import (
     Score,
     better_for,

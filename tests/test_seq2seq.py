@@ -11,12 +11,13 @@ import torch
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.filling import forecasts_from
-from cdsa.method import gaan, make_method
-from cdsa.method.dcrnn import Dcrnn, DcrnnConfig
-from cdsa.method.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, TimeConvolution
-from cdsa.method.fclstm import FcLstm, FcLstmConfig
-from cdsa.method.gaan import Gaan, GaanConfig, GatedAttention
-from cdsa.method.saved import load_filler, save_filler
+from cdsa.methods.engine.persistence import load_filler, save_filler
+from cdsa.methods.neural import gaan
+from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
+from cdsa.methods.neural.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, TimeConvolution
+from cdsa.methods.neural.fclstm import FcLstm, FcLstmConfig
+from cdsa.methods.neural.gaan import Gaan, GaanConfig, GatedAttention
+from cdsa.methods.registry import make_method
 from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_of, walks_on
 from cdsa.nn.types import Sizes

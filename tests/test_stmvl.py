@@ -7,7 +7,14 @@ import xarray as xr
 from cdsa.core.cube import make_cube
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
-from cdsa.method.stmvl import StMvl, alike_moments, alike_stations, blended, nearby, smooth
+from cdsa.methods.baselines.stmvl import (
+    StMvl,
+    alike_moments,
+    alike_stations,
+    blended,
+    nearby,
+    smooth,
+)
 from cdsa.scoring import score
 from test_method_kriging import field
 

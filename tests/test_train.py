@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from cdsa.errors import ConfigError
-from cdsa.method import make_method
-from cdsa.models.cdsa import CdsaConfig, Forecaster
+from cdsa.methods.neural.cdsa_paper import CdsaConfig, Forecaster
+from cdsa.methods.registry import make_method
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, exam_error, lesson_loss, question, train
 from cdsa.training.loss import LOSSES, loss_of, rate_at

@@ -5,9 +5,15 @@ import pandas as pd
 import pytest
 import torch
 
-from cdsa.method.frame import Frame
-from cdsa.method.resemblance import BLOCKS, resemblance, resemblance_outside
-from cdsa.method.usual import DAY, Slots, Usual
+from cdsa.methods.engine.context import (
+    BLOCKS,
+    DAY,
+    Frame,
+    Slots,
+    Usual,
+    resemblance,
+    resemblance_outside,
+)
 from cdsa.training.windows import cut
 from conftest import network
 

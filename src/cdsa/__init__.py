@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from cdsa.filling import forecast as forecast
     from cdsa.io.source import open_cube as open_cube
     from cdsa.io.source import open_source as open_source
-    from cdsa.method import methods as methods
+    from cdsa.methods.registry import methods as methods
     from cdsa.scoring import score as score
 
 _HOME = {
     "open_dataset": "cdsa.datasets",
     "fill": "cdsa.filling",
     "forecast": "cdsa.filling",
-    "methods": "cdsa.method",
+    "methods": "cdsa.methods.registry",
     "score": "cdsa.scoring",
     "open_cube": "cdsa.io.source",
     "open_source": "cdsa.io.source",

@@ -14,8 +14,9 @@ from cdsa.core import defaults
 from cdsa.core.records import Value
 from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
-from cdsa.method import Filler, Method, info_of
-from cdsa.method.parted import ByMeasurement, ByPlace
+from cdsa.methods.base import Filler, Method
+from cdsa.methods.compose import ByMeasurement, ByPlace
+from cdsa.methods.registry import info_of
 from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words, score
 
 logger = logging.getLogger("cdsa")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,17 @@ from cdsa.core import defaults
 from cdsa.core.cube import append_times, check_cube, has_places
 from cdsa.core.records import Value, plain
 from cdsa.errors import ConfigError, unknown
-from cdsa.method import Filler, Method, fill_and_ends, make_method
+from cdsa.methods.base import Acquainted, Filler, Foreseeing, Method, fill_and_ends
+from cdsa.methods.registry import make_method
 from cdsa.scoring import Score, within
 
 logger = logging.getLogger("cdsa")
+
+
 WIDEST = 0.99
 """The widest interval that can be calibrated."""
+
+
 OF_A_FILL = ("observed", "filled", "unfillable")
 """What the cells of a filled cube may be."""
 
@@ -200,20 +205,6 @@ def forecast_with(
         coords=whole.coords,
         attrs=ahead.attrs,
     )
-
-
-@runtime_checkable
-class Acquainted(Filler, Protocol):
-    """A filler that can learn of stations it has not met."""
-
-    def acquainted(self, cube: xr.DataArray) -> Filler: ...
-
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """A filler that can tell many forecasts at once."""
-
-    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]: ...
 
 
 def forecasts_from(

@@ -24,17 +24,10 @@ from cdsa.core.metrics import (
 from cdsa.core.records import Value, plain
 from cdsa.core.splits import only, split_in_order
 from cdsa.errors import ConfigError
-from cdsa.method import (
-    PLACES,
-    Filler,
-    IntervalFiller,
-    Method,
-    fill_and_ends,
-    info_of,
-    make_method,
-)
-from cdsa.method.intervals import BoundedFiller, ends_from_others
-from cdsa.method.parted import ByMeasurement
+from cdsa.methods.base import PLACES, Filler, IntervalFiller, Method, fill_and_ends
+from cdsa.methods.calibration import BoundedFiller, ends_from_others
+from cdsa.methods.compose import ByMeasurement
+from cdsa.methods.registry import info_of, make_method
 
 ALL = "all"
 MIXED = "standard deviations"

@@ -11,7 +11,7 @@ from cdsa.cli.training import Training, make_trained
 from cdsa.cli.work import command_line
 from cdsa.errors import ConfigError, MissingExtraError
 from cdsa.io.source import Source
-from cdsa.method import info_of
+from cdsa.methods.registry import info_of
 
 
 def chosen(

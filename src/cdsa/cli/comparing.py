@@ -11,8 +11,9 @@ from cdsa.core import defaults
 from cdsa.core.cube import has_places
 from cdsa.core.metrics import KEYS
 from cdsa.errors import ConfigError, unknown
-from cdsa.method import GRAPH, PLACES, Method, info_of, make_method
-from cdsa.method import methods as all_methods
+from cdsa.methods.base import GRAPH, PLACES, Method
+from cdsa.methods.registry import info_of, make_method
+from cdsa.methods.registry import methods as all_methods
 from cdsa.scoring import (
     Choice,
     Score,

@@ -12,7 +12,7 @@ from cdsa.core.text import number
 if TYPE_CHECKING:
     from cdsa.core.records import Value
     from cdsa.core.times import Clock
-    from cdsa.method.reasons import Cell, Reasons
+    from cdsa.methods.engine.explain import Cell, Reasons
 
 
 @reads_a_file_for_a_cell
@@ -41,7 +41,7 @@ def explain(
     from cdsa.core.cube import unit_of
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
-    from cdsa.method.saved import load_filler
+    from cdsa.methods.engine.persistence import load_filler
 
     with show.busy(f"reading {file.name}"):
         source = open_source(file, **reading)

@@ -23,8 +23,8 @@ from cdsa.core import defaults
 if TYPE_CHECKING:
     import xarray as xr
 
-    from cdsa.method import Filler
-    from cdsa.method.neural import NeuralFiller
+    from cdsa.methods.base import Filler
+    from cdsa.methods.engine.estimator import NeuralFiller
 
 
 @reads_a_file
@@ -81,7 +81,7 @@ def fill(
     from cdsa.filling import check_share, fill_records, fill_with
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
-    from cdsa.method import info_of
+    from cdsa.methods.registry import info_of
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -155,7 +155,7 @@ def forecast(
     from cdsa.filling import check_share, forecast_records, forecast_with, split_known
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
-    from cdsa.method import info_of
+    from cdsa.methods.registry import info_of
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -233,9 +233,9 @@ def train(
     from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
-    from cdsa.method import info_of
-    from cdsa.method.network import pick_device
-    from cdsa.method.saved import finish_training, open_folder, save_filler
+    from cdsa.methods.engine.persistence import finish_training, open_folder, save_filler
+    from cdsa.methods.engine.predictor import pick_device
+    from cdsa.methods.registry import info_of
 
     name = method or (defaults.FORECAST if forecast else defaults.TRAIN)
     if not info_of(name).trains:
@@ -283,7 +283,7 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
     """A trained network that fits the cube, and can foresee so many steps."""
     from cdsa.cli import show
     from cdsa.errors import ConfigError
-    from cdsa.method.saved import load_filler
+    from cdsa.methods.engine.persistence import load_filler
 
     with show.busy(f"loading {folder}"):
         filler = load_filler(folder, device=str(training.get("device", "auto")))

@@ -17,12 +17,12 @@ from cdsa.core.records import Value
 from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
 from cdsa.io.source import Source
-from cdsa.method import Learnt
+from cdsa.methods.base import Learnt
 from cdsa.scoring import Score, hidden_cells, try_method
 
 if TYPE_CHECKING:
     from cdsa.experiments.complexity import Cost
-    from cdsa.method.neural import NeuralFiller
+    from cdsa.methods.engine.estimator import NeuralFiller
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cdsa.core.times import Clock
-    from cdsa.method import Filler
-    from cdsa.method.neural import NeuralFiller
-    from cdsa.method.reasons import Reasons
+    from cdsa.methods.base import Filler
+    from cdsa.methods.engine.estimator import NeuralFiller
+    from cdsa.methods.engine.explain import Reasons
     from cdsa.scoring import Score
 
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -228,8 +228,8 @@ class _Wish:
         """The network that was given, or the method when it has learnt from what it may see."""
         from cdsa.cli import progress, show
         from cdsa.cli.training import make_trained
-        from cdsa.method import info_of
-        from cdsa.method.saved import load_filler
+        from cdsa.methods.engine.persistence import load_filler
+        from cdsa.methods.registry import info_of
 
         if self.model is not None:
             filler = load_filler(self.model, device=self._device())
@@ -300,7 +300,7 @@ class _Wish:
         return figure
 
     def _explained(self) -> "Reasons":
-        from cdsa.method.saved import load_filler
+        from cdsa.methods.engine.persistence import load_filler
 
         if self.model is None or self.moment is None or self.place is None:
             raise ConfigError(

@@ -22,7 +22,7 @@ from cdsa.core.text import number, several, share
 from cdsa.filling import OF_A_FILL
 from cdsa.io.files import format_of
 from cdsa.io.source import Source
-from cdsa.method import MethodInfo
+from cdsa.methods.registry import MethodInfo
 from cdsa.scoring import MIXED, Score, summarise
 
 out = Console(highlight=False, emoji=False)

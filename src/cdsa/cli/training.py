@@ -9,7 +9,7 @@ from cdsa.cli.options import Options, option, takes
 from cdsa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cdsa.method import Method
+    from cdsa.methods.base import Method
     from cdsa.training.callbacks import Run
 
 PANEL = "Training a network"
@@ -77,7 +77,7 @@ def make_trained(
     known: tuple[str, ...] = (),
 ) -> "Method":
     """The method of this name with the given options; those of training are for networks only."""
-    from cdsa.method import REGISTRY, info_of, make_method
+    from cdsa.methods.registry import REGISTRY, info_of, make_method
 
     info, (_, made) = info_of(name), make_method(name)
     if "graph" in training and not hasattr(made, "on_graph"):
@@ -92,7 +92,7 @@ def make_trained(
             )
         return make_method(name, ahead=ahead)[1]
     from cdsa.core.config import override
-    from cdsa.method.neural import Neural
+    from cdsa.methods.engine.estimator import Neural
     from cdsa.training.callbacks import Run
 
     assert isinstance(made, Neural)
@@ -117,7 +117,7 @@ def make_trained(
         method = method.knowing(known)
     if "graph" in training:
         from cdsa.io.sidecars import read_graph
-        from cdsa.method.graph import OnGraph
+        from cdsa.methods.engine.estimator import OnGraph
 
         assert isinstance(method, OnGraph)
         method = method.on_graph(read_graph(cast("Path", training["graph"])))

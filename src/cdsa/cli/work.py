@@ -10,7 +10,7 @@ from cdsa.core.records import Value, plain
 from cdsa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cdsa.method.neural import NeuralFiller
+    from cdsa.methods.engine.estimator import NeuralFiller
 
 
 def command_line() -> str:

@@ -1,11 +1,51 @@
-"""The four manners' cost beside the paper's table of it."""
+"""The cost of the four manners: parameters, operations and memory (the paper, section 3.2)."""
 
 from dataclasses import dataclass, replace
 
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cdsa.errors import ConfigError
 from cdsa.experiments.paper import paper_tables
 from cdsa.experiments.recipes import NETWORK
-from cdsa.models.complexity import PAPER_SIZES, WIDTHS, count
-from cdsa.nn.types import MANNERS, Manner, Sizes
+from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
+from cdsa.nn.types import MANNERS, AxisConfig, Manner, Sizes
+
+PAPER_SIZES = Sizes(36, 36, 1)
+"""Windows whose product fits the paper's joint figure."""
+
+
+MOST_CELLS = 10_000_000
+
+
+WIDTHS = CdsaConfig(
+    heads=12,
+    d=6,
+    v=4,
+    feed_forward=208,
+    own_scales=True,
+    time=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
+    location=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
+    measurement=AxisConfig(d=1, v=1, layers=1, feed_forward=8),
+)
+
+
+def count(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
+    """Operations of one forward pass and number of variables.
+
+    Nothing is computed: the network is laid out on torch's `meta` device.
+    """
+    if sizes.cells > MOST_CELLS:
+        raise ConfigError(
+            f"windows of up to {MOST_CELLS:,} cells can be counted, but "
+            f"{' x '.join(map(str, sizes))} are {sizes.cells:,}. Count smaller ones"
+        )
+    with torch.device("meta"):
+        model = Imputer(config, sizes)
+        values = torch.zeros(1, *sizes)
+    with FlopCounterMode(display=False) as counter:
+        model(values, torch.zeros_like(values, dtype=torch.bool))
+    return counter.get_total_flops(), sum(part.numel() for part in model.parameters())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from cdsa.experiments.protocols import (
     Filling,
     Foresight,
 )
-from cdsa.method import info_of, make_method
+from cdsa.methods.registry import info_of, make_method
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge

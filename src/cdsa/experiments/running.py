@@ -28,7 +28,8 @@ from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
 from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, roads_of, trial_of
 from cdsa.filling import forecasts_from
-from cdsa.method import Filler, fill_and_ends, make_method
+from cdsa.methods.base import Filler, fill_and_ends
+from cdsa.methods.registry import make_method
 from cdsa.scoring import MIXED
 from cdsa.training.callbacks import Run
 
@@ -325,8 +326,7 @@ def _filled(
 
 def _profile(cell: Cell) -> dict[str, Value]:
     """What a manner costs."""
-    from cdsa.experiments.complexity import cost_of
-    from cdsa.models.complexity import PAPER_SIZES
+    from cdsa.experiments.complexity import PAPER_SIZES, cost_of
     from cdsa.nn.types import MANNERS
 
     start = time.perf_counter()

@@ -12,7 +12,7 @@ from cdsa.core.circular import base_names
 from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plain, plainer, time_axis
 
 if TYPE_CHECKING:
-    from cdsa.method.reasons import Reasons
+    from cdsa.methods.engine.explain import Reasons
 
 MOST_LABELS = 24
 WIDE = 12

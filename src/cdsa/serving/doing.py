@@ -33,8 +33,9 @@ from cdsa.filling import (
 from cdsa.io.options import ReadOptions
 from cdsa.io.sidecars import PLACES, Places, read_places
 from cdsa.io.source import Source, save_all
-from cdsa.method import Filler, Method, info_of, make_method
-from cdsa.method.parted import explaining
+from cdsa.methods.base import Filler, Method
+from cdsa.methods.compose import explaining
+from cdsa.methods.registry import info_of, make_method
 from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits

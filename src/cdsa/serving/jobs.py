@@ -14,7 +14,7 @@ from typing import Literal
 
 from cdsa.core.records import Value
 from cdsa.errors import CdsaError
-from cdsa.method import Filler
+from cdsa.methods.base import Filler
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
 

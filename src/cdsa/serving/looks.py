@@ -14,7 +14,7 @@ from cdsa.errors import unknown
 from cdsa.io.sidecars import Places
 from cdsa.io.source import Source
 from cdsa.io.table import Table
-from cdsa.method.parted import part_of
+from cdsa.methods.compose import part_of
 from cdsa.serving import answers
 from cdsa.serving.jobs import Job
 from cdsa.serving.shelf import Held, NotThereError

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
-from cdsa.method import methods
+from cdsa.methods.registry import methods
 from cdsa.serving import answers, looks
 from cdsa.serving.desk import AtDesk
 from cdsa.serving.doing import Compare, Fill, Forecast, places_in, source_of

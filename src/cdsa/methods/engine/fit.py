@@ -1,0 +1,153 @@
+"""How any network learns from a cube: hide what to examine it on, scale, cut, train, examine."""
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from torch import nn
+
+from cdsa.core.circular import base_names, to_components
+from cdsa.core.config import to_plain
+from cdsa.core.scaler import Scaler
+from cdsa.core.splits import on_time
+from cdsa.errors import ConfigError, unknown
+from cdsa.methods.engine.context import Frame
+from cdsa.methods.engine.predictor import Network, pick_device, warn_of_lonely
+from cdsa.methods.engine.validation import EXAM_WINDOWS, Exam, choose_exam, evenly
+from cdsa.methods.wrapper import bare
+from cdsa.nn.types import Sizes
+from cdsa.training.checkpoint import TRAINING
+from cdsa.training.loop import train
+from cdsa.training.masking import Task
+from cdsa.training.state import Store
+from cdsa.training.windows import Windows, cut
+
+if TYPE_CHECKING:
+    from cdsa.methods.engine.estimator import Neural
+
+
+def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network:
+    """Hide what to validate on, scale what is left, cut it into windows, train."""
+    length, run, device = past + ahead, method.run, pick_device(method.run.device)
+    exam_steps, hidden = choose_exam(own, length, ahead, method.train, method.seed)
+    plain = to_components(own)
+    names = plain["measurement"].to_numpy()
+    asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
+    # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
+    learnt_steps = ~exam_steps if ahead else np.ones_like(exam_steps)
+    visible = plain.where(~asked & on_time(learnt_steps, plain))
+    scaler = Scaler.learn(visible)
+    scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
+    frame = where = exam_where = None
+    if method.model.situated:
+        edges = method.edges_for(plain["location"].to_numpy())
+        if edges:
+            warn_of_lonely(edges, plain["location"].to_numpy())
+        frame, kinds = Frame.learn(seen, length, edges), np.arange(len(names))
+        where = frame.where(seen, kinds, learning=True)
+        exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
+    stride = min(length, method.stride or max(1, length // 4))
+    windows = _with_something(
+        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, where=where),
+        ahead or length,
+    )
+    exam = cut(
+        bare(scaled), length, ahead or length, asked=asked, part=exam_steps, where=exam_where
+    )
+    exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
+    sizes = Sizes(length, plain.sizes["location"], len(names))
+    model = build(method, sizes, ahead, frame.clocks if frame else 0)
+    task = task_of(method, names, ahead)
+    run.start(method)
+    place = train(
+        model.to(device),
+        windows.to(device),
+        exam.to(device),
+        method.train,
+        seed=method.seed,
+        task=task,
+        store=_store(method, own),
+        watch=run.watch,
+        stop=run.stop,
+    )
+    network = Network(
+        model=model,
+        scaler=scaler,
+        locations=plain["location"].to_numpy(),
+        measurements=names,
+        past=past,
+        ahead=ahead,
+        device=device,
+        place=place,
+        frame=frame,
+        fits_any=method.model.fits_any,
+        known=method.known if ahead else (),
+    )
+    errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
+    if frame is not None:  # what was kept for the exam is known to users, too
+        frame = Frame.learn(scaled, length, frame.edges)
+    return replace(network, frame=frame, errors=errors, calibration=calibration)
+
+
+def build(method: "Neural", sizes: Sizes, ahead: int, clocks: int) -> nn.Module:
+    """The network with its first weights, which depend on the seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(method.seed)  # the world's generators stay as they are
+        return method.model.build(sizes, ahead, clocks)
+
+
+def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
+    """Of what a training is about, settings and data; its minutes may be changed on the way."""
+    cube = to_components(cube)
+    timeless = replace(method, train=replace(method.train, minutes=None))
+    digest = hashlib.sha256(json.dumps(to_plain(timeless), sort_keys=True).encode())
+    digest.update(cube.to_numpy().tobytes())
+    for axis in cube.dims:
+        digest.update("\0".join(map(str, cube[axis].to_numpy())).encode())
+    for name in ("lat", "lon"):
+        if name in cube.coords:
+            digest.update(cube[name].to_numpy().astype(np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def _store(method: "Neural", own: xr.DataArray) -> Store | None:
+    """Where the run is written down, if it is."""
+    folder = method.run.folder
+    if folder is None:
+        return None
+    settings = json.dumps(to_plain(method))
+    return Store(folder / TRAINING, fingerprint(method, own), settings)
+
+
+def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
+    """What the network is to learn."""
+    bases = base_names(names)
+    strange = [name for name in method.known if name not in bases]
+    if strange:
+        raise ConfigError(unknown("measurement known in advance", strange[0], sorted(set(bases))))
+    return Task(
+        ahead=ahead,
+        known=torch.as_tensor(np.isin(bases, method.known)) if ahead and method.known else None,
+        together=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
+    )
+
+
+def _with_something(windows: Windows, last: int) -> Windows:
+    """Those windows with a measured cell in their `last` steps."""
+    there = windows.observed.flatten(1).any(dim=1)
+    return windows.keep(there[windows.steps[:, -last:]].any(dim=1))
+
+
+def _asking(windows: Windows) -> Windows:
+    """Those windows with a cell that is asked for."""
+    return windows.keep(windows.asked.flatten(1).any(dim=1)[windows.steps].any(dim=1))
+
+
+def _spaced(windows: Windows, most: int) -> Windows:
+    """At most so many windows, over all the time."""
+    return windows.keep(torch.as_tensor(evenly(len(windows), most)))

@@ -1,0 +1,406 @@
+"""The default network: its modules, its settings and how it is trained."""
+
+import contextlib
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from cdsa.core.config import from_plain
+from cdsa.errors import ConfigError, unknown
+from cdsa.methods.engine.estimator import Neural, NeuralFiller
+from cdsa.methods.engine.predictor import refuse_too_many
+from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.attention_bias import Leanings
+from cdsa.nn.blocks import feed_forward
+from cdsa.nn.context import Surroundings
+from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.kriging_layer import Kriging
+from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, in_order
+from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back, to_sum
+from cdsa.nn.types import AttentionConfig, Maps, Sizes, refuse_below_one
+from cdsa.training.checkpoint import TRAINING
+from cdsa.training.loop import TrainConfig
+from cdsa.training.state import settings_of
+
+TOLD = 9
+"""What a cell is told: its value, whether it was observed, the straight line, how near the last and
+the next observation are, the usual value, whether that is known, and what kriging says: of the
+lines, and of how unusual they are."""
+
+
+MIX = (3.0, 0.0, 0.0)
+"""The first shares, before a softmax, of the easy answers: the straight line and the two of
+kriging. A network that starts from kriging fits the time it learns from better, and others worse;
+one that starts from the line soon learns where not to trust it."""
+
+
+BOLD = -2.0
+"""How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
+
+
+UNSEEN = -3.0
+"""The first weight of cells that were not observed, before a sigmoid: a twentieth."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeographicConfig:
+    """Widths of the default network."""
+
+    situated: ClassVar[bool] = True
+    """It is told where and when its cells are."""
+
+    fits_any: ClassVar[bool] = True
+
+    channels: int = 48
+    """Size of the vector that stands for one cell between layers."""
+
+    heads: int = 8
+    """Maps per axis and layer; `channels` must be a multiple of it."""
+
+    layers: int = 6
+    """Of attention and feed-forward, one on top of the other."""
+
+    d: int = 2
+    """Query and key channels of a head per cell; more only costs memory."""
+
+    feed_forward: int = 96
+    """Width of the feed-forward part."""
+
+    def __post_init__(self) -> None:
+        refuse_below_one(self, "channels", "heads", "layers", "d", "feed_forward")
+        if self.channels % self.heads:
+            nearest = self.heads * -(-self.channels // self.heads)
+            raise ConfigError(
+                f"channels={self.channels} does not split into heads={self.heads}; the next size "
+                f"that does is channels={nearest}"
+            )
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+        """The network that knows so many measurements; what is ahead is filled like any gap."""
+        return Geographic(self, sizes, clocks)
+
+    @property
+    def attention(self) -> AttentionConfig:
+        """The attention of one layer."""
+        return AttentionConfig(
+            manner="shared",
+            channels=self.channels,
+            heads=self.heads,
+            d=self.d,
+            v=self.channels // self.heads,
+        )
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each on a normed copy and added to what was there."""
+
+    def __init__(self, config: GeographicConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.channels)
+        self.attention = CrossDimensionalAttention(config.attention, sizes)
+        self.leanings = Leanings(config.heads, sizes.measurements)
+        self.unseen = nn.Parameter(torch.full((config.heads,), UNSEEN))
+        self.feed_forward_norm = nn.LayerNorm(config.channels)
+        self.feed_forward = feed_forward(config.channels, config.feed_forward)
+
+    def forward(self, x: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        x = x + self.attention(
+            self.norm(x),
+            priors=self.leanings(x.shape[1], around),
+            weight=self.weight(observed),
+            present=present(observed),
+        )
+        return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
+
+    def weight(self, observed: Tensor) -> Tensor:
+        """One for what was observed, a small learnt weight for the rest of what places that report
+        anything have, and none for other places: (b, t, l, m, h)."""
+        there = present(observed).unflatten(1, (1, -1, 1, 1))
+        return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid() * there)
+
+    def look(self, x: Tensor, observed: Tensor, around: Surroundings) -> Look:
+        """How its attention looks around."""
+        weight, priors = self.weight(observed), self.leanings(x.shape[1], around)
+        told: dict[str, Any] = {"priors": priors, "present": present(observed)}
+        added = self.attention(self.norm(x), weight=weight, **told)
+        return Look(self.attention.maps(self.norm(x), **told), kept_of(x, added), weight)
+
+    def maps(self, x: Tensor, observed: Tensor, around: Surroundings) -> Maps:
+        """The maps of its attention, before observed cells are given more weight."""
+        return self.attention.maps(
+            self.norm(x),
+            priors=self.leanings(x.shape[1], around),
+            present=present(observed),
+        )
+
+
+def present(observed: Tensor) -> Tensor:
+    """True for places that report anything in a window, (b, l), or for all if none does.
+
+    The others are asked for and ask, but nobody listens to them: what is said of a place does not
+    depend on which other places without a sensor are asked for.
+    """
+    there = observed.any(dim=3).any(dim=1)
+    return there | ~there.any(dim=1, keepdim=True)
+
+
+class Answers(NamedTuple):
+    """What is easily said of each cell, of which a network tells the difference."""
+
+    values: Tensor
+    """(b, t, l, m, 3): in the order of `MIX`."""
+
+    there: Tensor
+    """Whether it can be said at all."""
+
+    nowhere: Tensor
+    """True in a series that nothing is known of, (b, t, l, m)."""
+
+    def mixed(self, weight: Tensor) -> Tensor:
+        """One of all that are there, by weights before a softmax; (b, t, l, m)."""
+        return (weight.masked_fill(~self.there, -torch.inf).softmax(dim=-1) * self.values).sum(-1)
+
+
+class Geographic(nn.Module):
+    """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
+    guess and its quantiles. Both are told as differences from the easy answers: a mix of the
+    straight line and of what kriging says, of every cell its own. Where nothing was ever measured
+    the difference counts for less, as much as it is learnt to be of use."""
+
+    in_parts = True
+    """Windows of a batch know nothing of each other: each core may take some of them."""
+
+    def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
+        super().__init__()
+        self.nearby = Kriging(sizes.measurements, alike=False)
+        self.unusual = Kriging(sizes.measurements, alike=True)
+        self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
+        self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
+        self.embed = nn.Linear(TOLD + clock, config.channels)
+        self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
+        self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.channels)
+        self.sway = nn.Linear(config.channels, len(MIX))
+        self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
+        last = cast(nn.Linear, self.answer[-1])
+        with torch.no_grad():  # at first the easy answers, and quantiles close around them
+            last.weight.mul_(0.3)
+            last.bias.fill_(FIRST_STEP)
+            last.bias[[0, 1 + MIDDLE]] = 0.0
+            self.sway.weight.mul_(0.1)
+            self.sway.bias.zero_()
+
+    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+        x, answers = self._embedded(values, observed, around)
+        for block in self.blocks:
+            x = block(x, observed, around)
+        x = self.norm(x)
+        guess, raw = self.answer(x).split([1, len(QUANTILES)], dim=-1)
+        quantiles = in_order(raw)
+        easy = answers.mixed(self.mix[around.kinds] + self.sway(x))
+        middle = quantiles[..., MIDDLE : MIDDLE + 1]
+        bold = torch.where(answers.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
+        told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
+        return told + easy.unsqueeze(-1)
+
+    def reasons(
+        self, values: Tensor, observed: Tensor, around: Surroundings, cell: tuple[int, int, int]
+    ) -> Tensor:
+        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
+        l, m), which sum to one, or to none if nothing was observed.
+
+        The guess is an easy answer and a difference. An easy answer is linear in what was observed:
+        its weights say where it comes from. So do the maps of the difference, rolled back; cells
+        that were not observed knew their easy answers. The two parts count by their size.
+        """
+        values = torch.where(observed, values, 0.0).requires_grad_()
+        with torch.enable_grad():
+            x, answers = self._embedded(values, observed, around)
+            start = x.detach()
+            with torch.no_grad():
+                looks = []
+                for block in self.blocks:
+                    looks.append(cast(Block, block).look(start, observed, around))
+                    start = block(start, observed, around)
+                told = self.norm(start)
+                mix = self.mix[around.kinds] + self.sway(told)
+                difference = self.answer(told)[(0, *cell, 0)].abs()
+                if answers.nowhere[(0, *cell)]:
+                    difference = difference * self.bold[around.kinds[cell[2]]].sigmoid()
+            easy = answers.mixed(mix)
+            asked = one_cell(easy, cell)
+            with torch.no_grad():
+                share = rolled_back(looks, asked)
+                unseen = share * ~observed
+            direct = torch.autograd.grad((easy * asked).sum(), values, retain_graph=True)[0]
+            through = torch.autograd.grad((easy * unseen).sum(), values)[0].abs()
+        with torch.no_grad():
+            size = (direct * values).abs().sum()
+            easily = size / (size + difference).clamp(min=1e-12)
+            network = to_sum(share * observed + to_sum(through, unseen.sum()), torch.ones(()))
+            direct = to_sum(direct.abs(), torch.ones(()))
+            return to_sum(easily * direct + (1 - easily) * network, torch.ones(()))
+
+    def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
+        """The maps of every layer, before observed cells are given more weight."""
+        x, _ = self._embedded(values, observed, around)
+        found = []
+        for block in self.blocks:
+            found.append(cast(Block, block).maps(x, observed, around))
+            x = block(x, observed, around)
+        return found
+
+    def _embedded(
+        self, values: Tensor, observed: Tensor, around: Surroundings
+    ) -> tuple[Tensor, "Answers"]:
+        """Cells as vectors (b, t, l, m, c), and the easy answers."""
+        values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
+        easy = easy_answer(values, observed)
+        known = ~around.usual.isnan()
+        usual = torch.where(known, around.usual, 0.0)
+        nearby = self.nearby(easy.line, easy.told, easy, around)
+        unusual = self.unusual(easy.line - usual, easy.told & known, easy, around) + usual
+        simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
+        told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
+        clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
+        x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
+        # the line where there is one, what is nearby, and what is unusual where it is known
+        answers = torch.stack([easy.line, nearby, unusual], dim=-1)
+        there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
+        return x + self.kind[around.kinds], Answers(answers, there, ~(easy.told | known))
+
+
+WINDOW = 48
+"""Steps of a window: two days of hours."""
+
+
+SHORTEST_WINDOW = 8
+
+
+CELLS_OF_A_WINDOW = 30_000
+"""Windows of more cells than that are shortened."""
+
+
+CELLS_OF_A_STEP = 10_000
+"""A step of training takes windows of so many cells or a few more."""
+
+
+MOST_WINDOWS = 64
+"""Of a step of training."""
+
+
+STARTS = 50_000
+"""Windows to learn from start at every step of the table, or at so many of them."""
+
+
+MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
+"""Up to so many measured cells: minutes of training."""
+
+
+SIZES = (
+    (1.5, GeographicConfig(channels=32, layers=4, feed_forward=64)),
+    (30.0, GeographicConfig(layers=4)),
+    (math.inf, GeographicConfig()),
+)
+"""Up to so many minutes: the network that learns best in them."""
+
+
+TO_CHOOSE = GeographicConfig()
+
+
+def training() -> TrainConfig:
+    """How it learns."""
+    return TrainConfig(
+        batch=0,
+        rate=2e-3,
+        second_moment=0.98,
+        clip=1.0,
+        average=0.99,
+        hide="natural",
+        learn_from="both",
+        validate_every=100,
+        patience=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cdsa(Neural):
+    """Cross-dimensional attention that knows places, times and gaps."""
+
+    name: ClassVar[str] = "cdsa"
+    SMALLEST_WINDOW: ClassVar[int] = 0
+
+    model: GeographicConfig = TO_CHOOSE
+    train: TrainConfig = field(default_factory=training)
+    steps: int = 0
+    """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
+
+    stride: int | None = None
+    """Steps from one training window to the next; chosen by the data if not given."""
+
+    fitted: bool = True
+    """Whether the size of the network is chosen by the time there is, unless it is set otherwise;
+    if not, `model` is taken as it is."""
+
+    @property
+    def size(self) -> str:
+        """What was chosen, in words."""
+        length = f"{self.steps} + {self.horizon}" if self.horizon else f"{self.steps}"
+        model = self.model
+        return f": windows of {length} steps, {model.layers} layers of {model.channels} channels"
+
+    def by_preset(self, name: str) -> "Cdsa":
+        """The settings of this name, for the same task."""
+        if name not in PRESETS:
+            raise ConfigError(unknown("preset", name, PRESETS))
+        return replace(PRESETS[name], horizon=self.horizon, run=self.run, known=self.known)
+
+    def foreseeing(self, steps: int) -> Self:
+        """The same for so many steps ahead."""
+        return replace(self, horizon=steps)
+
+    def fit(self, cube: xr.DataArray) -> NeuralFiller:
+        """Learn from the measured cells of `cube`."""
+        return super(Cdsa, self.settled(cube)).fit(cube)
+
+    def settled(self, cube: xr.DataArray) -> Self:
+        """The same with all that was left open chosen by the data."""
+        there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
+        refuse_too_many(int(cube.notnull().any(("time", "measurement")).sum()))
+        steps = self.steps
+        if not steps:
+            fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
+            steps = max(1, min(max(WINDOW, self.horizon), fitting, there - self.horizon))
+        length = steps + self.horizon
+        train, model = self.train, self.model
+        if train.minutes is None and train.epochs is None:
+            cells = int(cube.notnull().sum())
+            train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
+        if not train.batch:
+            batch = math.ceil(CELLS_OF_A_STEP / (length * series))
+            train = replace(train, batch=min(batch, MOST_WINDOWS))
+        if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
+            minutes = train.minutes or math.inf
+            model = next(sizes for most, sizes in SIZES if minutes <= most)
+        before = self.run.folder and settings_of(self.run.folder / TRAINING)
+        if before and self.fitted and model is not self.model:  # with more time than it had before
+            with contextlib.suppress(ConfigError):  # another method's: refused as another training
+                model = from_plain(GeographicConfig, before["model"])
+        stride = self.stride or min(length, max(1, there // STARTS))
+        return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
+
+
+PRESETS = {
+    "small": Cdsa(
+        model=GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16),
+        train=replace(training(), epochs=2, batch=4, validate_every=5),
+        steps=12,
+        stride=6,
+        fitted=False,
+    ),
+}

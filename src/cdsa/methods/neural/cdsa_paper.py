@@ -1,0 +1,487 @@
+"""The paper's networks (Ma et al., 2019): imputer and encoder-decoder, settings and presets."""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar, Literal, Self, cast, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cdsa.core.config import override
+from cdsa.errors import ConfigError, unknown
+from cdsa.methods.engine.estimator import Neural
+from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.rollout import one_cell, rolled_back, to_sum
+from cdsa.nn.streams import Streams
+from cdsa.nn.types import (
+    AXES,
+    MANNERS,
+    AttentionConfig,
+    Axis,
+    AxisConfig,
+    Manner,
+    Maps,
+    Sight,
+    Sizes,
+    refuse_below_one,
+    refuse_nothing_ahead,
+)
+from cdsa.training.loop import TrainConfig
+
+Norm = Literal["window", "step", "cell"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdsaConfig(AttentionConfig):
+    """The paper's network; the defaults are the authors' for NYC-Traffic."""
+
+    layers: int = 8
+    """Layers of the encoder, and of the decoder if there is one. In the independent manner each
+    axis has its own number."""
+
+    feed_forward: int = 8
+    """Width of the feed-forward part and of the reconstruction."""
+
+    normalise: Norm = "window"
+    """What a layer norm runs over: all cells of a window (the only choice that leaves something of
+    a single channel), those of a step, or the channels of a cell. A decoder, which must not see the
+    end of a window, takes the step for the window."""
+
+    own_scales: bool = False
+    """Whether a layer norm has a scale and shift for each cell it runs over, not each channel."""
+
+    hide_own_step: bool = True
+    """A step cannot look at itself: the diagonal of the time map is masked. For filling only."""
+
+    bare_last: bool = True
+    """The last layer has no residual and no norm. For filling only."""
+
+    tell_observed: bool = False
+    """Whether each cell says if it was measured, beside its value."""
+
+    positions: bool = False
+    """Whether each step of the window, location and measurement adds a learnt vector to its cells;
+    steps start from waves. Without, a cell of the joint manner knows nothing but values."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_below_one(self, "layers", "feed_forward")
+        if self.normalise not in get_args(Norm):
+            raise ConfigError(unknown("norm", str(self.normalise), get_args(Norm)))
+        if self.normalise == "cell" and self.channels == 1:
+            raise ConfigError(
+                "normalise=cell needs several channels, because the norm of one number is always "
+                "the same; set channels=2 or more, or normalise=window"
+            )
+        if self.positions and self.channels == 1:
+            raise ConfigError(
+                "positions=true needs several channels, because a position in the only one could "
+                "not be told from a value; set channels=2 or more"
+            )
+
+    situated: ClassVar[bool] = False
+    fits_any: ClassVar[bool] = False
+
+    def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
+        """The network for windows of these sizes; with a horizon, one that foresees."""
+        return Forecaster(self, sizes, horizon) if horizon else Imputer(self, sizes)
+
+
+class Normalise(nn.Module):
+    """Layer norm with a scale and shift per channel, or per cell."""
+
+    FIRST: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+        super().__init__()
+        over: Norm = "step" if causal and config.normalise == "window" else config.normalise
+        self.first = self.FIRST[over]
+        whole = (*sizes, config.channels)
+        shape = whole[self.first - 1 :] if config.own_scales else whole[-1:]
+        self.scale = nn.Parameter(torch.ones(shape))
+        self.shift = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[self.first :]) * self.scale + self.shift
+
+
+def waves(steps: int, channels: int) -> Tensor:
+    """Sines and cosines of rising wave lengths, from 4 steps to four windows: (t, c)."""
+    lengths = torch.logspace(math.log10(4.0), math.log10(4.0 * max(steps, 2)), (channels + 1) // 2)
+    angles = 2 * math.pi * torch.arange(steps)[:, None] / lengths
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :channels]
+
+
+class Embedding(nn.Module):
+    """Cells as vectors: (b, t, l, m) -> (b, t, l, m, c). One channel is the value itself, zero
+    where it was not observed."""
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.tell_observed = config.tell_observed
+        known = 2 if config.tell_observed else 1
+        plain = config.channels == known == 1
+        self.widen = nn.Identity() if plain else nn.Linear(known, config.channels)
+        self.places = nn.ParameterList()
+        if config.positions:
+            for number, size in enumerate(sizes):
+                first = waves if number == 0 else torch.randn
+                shape = [size if axis == number else 1 for axis in range(3)]
+                self.places.append(
+                    nn.Parameter(first(size, config.channels).reshape(*shape, config.channels))
+                )
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        parts = [torch.where(observed, values, 0.0)]  # nothing behind a hidden cell can get in
+        if self.tell_observed:
+            parts.append(observed.to(values.dtype))
+        x: Tensor = self.widen(torch.stack(parts, dim=-1))
+        for place in self.places:
+            x = x + place
+        return x
+
+
+def cell_stack(
+    config: CdsaConfig,
+    sizes: Sizes,
+    memory: Sizes | None = None,
+    *,
+    sight: Sight = "all",
+    bare_last: bool = False,
+) -> Stack:
+    """Layers of cross-dimensional attention on cells."""
+    attention = partial(CrossDimensionalAttention, config, sizes, sight=sight)
+    return Stack(
+        config.layers,
+        attention,
+        partial(feed_forward, config.channels, config.feed_forward),
+        partial(Normalise, config, sizes, causal=sight == "past"),
+        across=partial(attention, memory) if memory else None,
+        bare_last=bare_last,
+    )
+
+
+def reconstruction(config: CdsaConfig) -> nn.Module:
+    """The fully connected part that makes a value of a cell's vector."""
+    return feed_forward(config.channels, config.feed_forward, 1)
+
+
+class Imputer(nn.Module):
+    """The network that fills: `forward(values, observed) -> guess`, all (b, t, l, m)."""
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+        super().__init__()
+        refuse_lonely(config, sizes)
+        self.embed = Embedding(config, sizes)
+        sight: Sight = "other steps" if config.hide_own_step else "all"
+        make = Streams if config.manner == "independent" else cell_stack
+        self.encode: Streams | Stack = make(config, sizes, sight=sight, bare_last=config.bare_last)
+        self.reconstruct = reconstruction(config)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        x = self.encode(self.embed(values, observed))
+        return cast(Tensor, self.reconstruct(x)[..., 0])
+
+    @torch.no_grad()
+    def reasons(self, values: Tensor, observed: Tensor, cell: tuple[int, int, int]) -> Tensor:
+        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
+        l, m), which sum to one, or to none if nothing was observed."""
+        if isinstance(self.encode, Streams):
+            raise ConfigError(
+                "reasons are told by maps between cells, which the independent manner has not. "
+                "Train in another: decomposed, shared or joint"
+            )
+        looks = self.encode.looks(self.embed(values, observed))
+        share = rolled_back(looks, one_cell(values, cell))
+        return to_sum(share * observed, torch.ones(()))
+
+    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+        """The maps of every layer; in the independent manner those of one axis after the other."""
+        found = self.encode.maps(self.embed(values, observed))
+        return found if isinstance(found, list) else [m for part in found.values() for m in part]
+
+
+class Forecaster(nn.Module):
+    """The network that foresees the last `horizon` steps of a window from those before them.
+
+    `forward(values, observed) -> guess`, all (b, t, l, m), goes step by step: each guess is what
+    the next one builds on. What is observed within the horizon is used in its place. The guess of
+    the steps before the horizon is what was seen there, zero elsewhere.
+    """
+
+    def __init__(self, config: CdsaConfig, sizes: Sizes, horizon: int) -> None:
+        super().__init__()
+        if not 0 < horizon < sizes.steps:
+            raise ConfigError(
+                f"a window of {sizes.steps} steps foresees between 1 and {sizes.steps - 1} of "
+                f"them, but horizon={horizon}"
+            )
+        past, ahead = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
+        refuse_lonely(config, past, causal=True)
+        refuse_lonely(config, ahead, causal=True)
+        self.horizon = horizon
+        self.embed = Embedding(config, past)
+        self.embed_ahead = Embedding(config, ahead)
+        if config.manner == "independent":
+            self.encode: Streams | Stack = Streams(config, past, fused=False)
+            self.decode: Streams | Stack = Streams(config, ahead, past, sight="past")
+        else:
+            self.encode = cell_stack(config, past)
+            self.decode = cell_stack(config, ahead, past, sight="past")
+        self.reconstruct = reconstruction(config)
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        past, ahead = self._halves(torch.where(observed, values, 0.0))
+        seen, known = self._halves(observed)
+        memory = self._remember(past, seen)
+        for step in range(self.horizon):
+            so_far = torch.arange(self.horizon, device=values.device) < step
+            told = known | so_far[:, None, None]
+            guess = self._foresee(memory, past, seen, ahead, told)
+            chosen = so_far.logical_not()[:, None, None] & ~known
+            ahead = torch.where(chosen, guess, ahead)
+        return torch.cat([past, ahead], dim=1)
+
+    def teach(self, values: Tensor, observed: Tensor) -> Tensor:
+        """The guess of every step from the true values before it, in one go: for training.
+
+        By the causal mask the guess of a step cannot depend on values of that step or later ones.
+        """
+        past, ahead = self._halves(values)
+        seen, known = self._halves(observed)
+        guess = self._foresee(self._remember(past, seen), past, seen, ahead, known)
+        return torch.cat([past, guess], dim=1)
+
+    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+        """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
+        ahead, and at the encoder's output. The independent manner: one axis after the other."""
+        past, ahead = self._halves(values)
+        seen, known = self._halves(observed)
+        x = self.embed(past, seen)
+        before = self._before(past, seen, ahead, known)
+        found: list[Maps] = []
+        for part, args in (
+            (self.encode, (x,)),
+            (self.decode, (before[0], self._remember(past, seen), *before[1:])),
+        ):
+            maps = part.maps(*args)
+            found += maps if isinstance(maps, list) else [m for one in maps.values() for m in one]
+        return found
+
+    def _halves(self, window: Tensor) -> tuple[Tensor, Tensor]:
+        return window[:, : -self.horizon], window[:, -self.horizon :]
+
+    def _remember(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
+        x = self.embed(past, seen)
+        if isinstance(self.encode, Streams):
+            return self.encode.apart(x)
+        return cast(Tensor, self.encode(x))
+
+    def _before(
+        self, past: Tensor, seen: Tensor, ahead: Tensor, known: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The decoder's input: each step stands for the one before it. The independent manner also
+        wants what was known at the start."""
+        values = torch.cat([past[:, -1:], ahead[:, :-1]], dim=1)
+        observed = torch.cat([seen[:, -1:], known[:, :-1]], dim=1)
+        shifted = self.embed_ahead(values, observed)
+        if not isinstance(self.decode, Streams):
+            return (shifted,)
+        last = (part[:, -1:].expand_as(values) for part in (past, seen))
+        return shifted, self.embed_ahead(*last)
+
+    def _foresee(
+        self,
+        memory: Tensor | dict[Axis, Tensor],
+        past: Tensor,
+        seen: Tensor,
+        ahead: Tensor,
+        known: Tensor,
+    ) -> Tensor:
+        shifted, *start = self._before(past, seen, ahead, known)
+        return cast(Tensor, self.reconstruct(self.decode(shifted, memory, *start))[..., 0])
+
+
+def refuse_lonely(config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+    """Refuse what a layer norm would wipe out: vectors of a single number."""
+    over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
+    smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.channels
+    by_step = config.normalise == "step" or (causal and config.normalise == "window")
+    if smallest == 1 and (config.manner == "independent" or by_step):
+        raise ConfigError(
+            "a layer norm over a single number leaves nothing of it, and with channels=1 that is "
+            f"what a window of {sizes.steps} steps, {sizes.locations} locations and "
+            f"{sizes.measurements} measurements comes to; set channels to 2 or more"
+        )
+
+
+AUTHORS_TRAINING = TrainConfig(
+    epochs=100,
+    batch=19,
+    rate=1e-3,
+    schedule="steps",
+    clip=5.0,
+    loss="rmse",
+    learn_from="visible",
+    patience=0,
+)
+"""As in the authors' code: all visible cells are asked for; what is hidden is never trained on."""
+
+
+CELLS = CdsaConfig(
+    manner="shared",
+    channels=16,
+    heads=4,
+    d=8,
+    v=8,
+    feed_forward=32,
+    normalise="cell",
+    hide_own_step=False,
+    tell_observed=True,
+    positions=True,
+    time=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
+    location=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
+    measurement=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
+)
+
+
+GENERAL: dict[Manner, CdsaConfig] = {
+    "shared": CELLS,
+    # its time goes with the heads and hardly with their width
+    "joint": replace(CELLS, manner="joint", heads=2, d=16, v=16),
+    "decomposed": replace(CELLS, manner="decomposed", bare_last=False),
+    "independent": replace(CELLS, manner="independent", bare_last=False),
+}
+"""For a user's own table: the paper's equations and depth with several channels per cell, which are
+told what was measured and where they stand. The authors' single channel learns slowly."""
+
+
+RATES: dict[Manner, float] = {
+    "shared": 1e-3,
+    "joint": 1e-3,
+    "decomposed": 3e-4,
+    "independent": 3e-4,
+}
+"""Learning rates for these: what is projected from whole slices wants shorter steps. (Both chosen
+on the demo data.)"""
+
+
+def training(manner: Manner) -> TrainConfig:
+    """How those are trained."""
+    return TrainConfig(minutes=5, batch=8, rate=RATES[manner])
+
+
+SMALL = replace(
+    GENERAL["decomposed"],
+    layers=2,
+    channels=4,
+    heads=2,
+    d=4,
+    v=2,
+    feed_forward=8,
+    time=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
+    location=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
+    measurement=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdsaPaper(Neural):
+    """The paper's encoder, which fills."""
+
+    name: ClassVar[str] = "cdsa-paper"
+
+    model: CdsaConfig = GENERAL["decomposed"]
+    train: TrainConfig = field(default_factory=lambda: training("decomposed"))
+    steps: int = 24
+
+    @property
+    def label(self) -> str:
+        """The name, and the manner if it is not the paper's choice."""
+        manner = self.model.manner
+        return self.name if manner == "decomposed" else f"{self.name}:{manner}"
+
+    def by_preset(self, name: str) -> "CdsaPaper":
+        """The settings of this name, for the same task."""
+        return preset(name, forecast=self.horizon > 0)
+
+    def in_manner(self, manner: str) -> Self:
+        """The same in another manner; the general preset has widths and a rate for each."""
+        if manner not in MANNERS:
+            raise ConfigError(unknown("manner", manner, MANNERS))
+        changed = override(self, [f"model.manner={manner}"])
+        before, after = self.model.manner, changed.model.manner
+        if replace(self.model, layers=CELLS.layers) != GENERAL[before]:
+            return changed
+        rate = RATES[after] if self.train.rate == RATES[before] else self.train.rate
+        return replace(
+            changed,
+            model=replace(GENERAL[after], layers=self.model.layers),
+            train=replace(self.train, rate=rate),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CdsaPaperForecast(CdsaPaper):
+    """The paper's encoder-decoder, which foresees."""
+
+    name: ClassVar[str] = "cdsa-paper-forecast"
+
+    model: CdsaConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], layers=9))
+    steps: int = 24
+    horizon: int = 12
+    stride: int | None = 1
+
+    def foreseeing(self, steps: int) -> Self:
+        """The same for so many steps ahead; the shared manner needs as many to look back on."""
+        made = super().foreseeing(steps)
+        return replace(made, horizon=made.steps) if self.model.manner == "shared" else made
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_nothing_ahead(self.horizon)
+
+
+FILLERS: dict[str, CdsaPaper] = {
+    "paper": CdsaPaper(),
+    "paper-nyc": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=432, stride=2),
+    "paper-kdd2015": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=36),
+    "paper-kdd2018": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=48),
+    "small": CdsaPaper(
+        model=SMALL, train=TrainConfig(epochs=2, batch=4, validate_every=5), steps=12, stride=6
+    ),
+}
+
+
+FORECASTERS: dict[str, CdsaPaperForecast] = {
+    "paper": CdsaPaperForecast(),
+    "paper-metr-la": CdsaPaperForecast(
+        model=CdsaConfig(
+            layers=9,
+            time=AxisConfig(d=6, layers=9),
+            location=AxisConfig(d=14, layers=9),
+            measurement=AxisConfig(d=6, layers=9),
+        ),
+        train=AUTHORS_TRAINING,
+        steps=12,
+        horizon=12,
+    ),
+    "small": CdsaPaperForecast(
+        model=SMALL,
+        train=TrainConfig(epochs=2, batch=4, validate_every=5),
+        steps=6,
+        horizon=6,
+        stride=3,
+    ),
+}
+
+
+def preset(name: str, *, forecast: bool = False) -> CdsaPaper:
+    """The settings of this name."""
+    known: dict[str, CdsaPaper] = {**FORECASTERS} if forecast else {**FILLERS}
+    if name not in known:
+        raise ConfigError(unknown("preset", name, known))
+    return known[name]

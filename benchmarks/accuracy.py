@@ -34,7 +34,7 @@ from cdsa.methods.registry import make_method
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.kriging_layer import Kriging
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]

@@ -37,12 +37,12 @@ from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.experiments.protocols import kdd2015_pm25
-from cdsa.filling import fill_with
 from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.training.loss import loss_of
 from cdsa.training.parallel import in_parts
+from cdsa.workflows.fill import fill_with
 
 Records = list[dict[str, Value]]
 WINDOWS = {"36x36x1": (Sizes(36, 36, 1), 8), "48x11x11": (Sizes(48, 11, 11), 2)}

@@ -14,7 +14,7 @@ import cdsa
 from cdsa.core.records import append_results, provenance
 from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 
 HIDE = "bursts:0.2"
 

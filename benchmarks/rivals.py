@@ -24,8 +24,8 @@ import xarray as xr
 
 from cdsa.core.cube import make_cube
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.filling import forecast
 from cdsa.methods.registry import REGISTRY, info_of, make_method
+from cdsa.workflows.forecast import forecast
 
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),

@@ -16,10 +16,10 @@ import numpy as np
 
 from cdsa.core.gaps import run_lengths
 from cdsa.datasets.nyc_weather import open_demo
-from cdsa.filling import fill_with
 from cdsa.methods.registry import make_method
 from cdsa.pictures import draw_places, draw_series
-from cdsa.scoring import hidden_cells, try_method, within
+from cdsa.workflows.fill import fill_with
+from cdsa.workflows.score import hidden_cells, try_method, within
 
 ROOT = Path(__file__).parents[1]
 STATION, KIND, DAYS = "JFK", "temp", 5

@@ -32,7 +32,6 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.core.cube import describe, make_cube
 from cdsa.core.records import provenance
-from cdsa.filling import fill, forecast_with
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.calibration import (
     NEVER,
@@ -45,9 +44,11 @@ from cdsa.methods.calibration import (
 )
 from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.reporting import Story, render
-from cdsa.scoring import score
 from cdsa.serving.api import make_app
 from cdsa.training.callbacks import Run
+from cdsa.workflows.fill import fill
+from cdsa.workflows.forecast import forecast_with
+from cdsa.workflows.score import score
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "python tests/golden_cases.py --write"

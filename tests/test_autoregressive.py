@@ -6,7 +6,7 @@ import pytest
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.ar import AutoRegressive, Process, learn_process, smoothed
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 
 SECOND = (1.2, -0.5)
 

@@ -280,7 +280,7 @@ def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
         tried.append(method)
         raise CdsaError("enough")
 
-    monkeypatch.setattr("cdsa.scoring.try_method", spy)
+    monkeypatch.setattr("cdsa.workflows.score.try_method", spy)
     with pytest.raises(CdsaError, match="enough"):
         library.fill(network(steps=200))
     assert type(tried[0]).__name__ == "Cdsa"

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.scoring import hidden_cells
+from cdsa.workflows.score import hidden_cells
 from conftest import network
 from test_reasons import a_gap
 from test_tables import panel

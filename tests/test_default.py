@@ -10,14 +10,14 @@ import xarray as xr
 from cdsa.core.cube import append_places
 from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
-from cdsa.filling import fill_with
 from cdsa.methods.engine import estimator, fit
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.engine.validation import choose_exam
 from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
 from cdsa.methods.registry import make_method
-from cdsa.scoring import score
 from cdsa.training.callbacks import Run
+from cdsa.workflows.fill import fill_with
+from cdsa.workflows.score import score
 from conftest import network
 
 FAR = 0.05

@@ -9,9 +9,9 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
-from cdsa.filling import forecast_with, split_known
 from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig
 from cdsa.methods.registry import make_method
+from cdsa.workflows.forecast import forecast_with, split_known
 from conftest import network
 from test_default import small
 

@@ -8,8 +8,8 @@ import xarray as xr
 
 from cdsa.core.cube import append_places, make_cube
 from cdsa.errors import CubeError
-from cdsa.filling import fill_with
 from cdsa.methods.neural.cdsa import GeographicConfig
+from cdsa.workflows.fill import fill_with
 from conftest import network
 from test_default import small
 

@@ -7,7 +7,7 @@ import xarray as xr
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.mf import Factors, MatrixFactors, _tied
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 
 
 def low_rank(rank=3, steps=300, series=20, noise=0.0, smooth=False) -> xr.DataArray:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import cdsa
-from cdsa.choosing import plan
 from cdsa.errors import ConfigError, CubeError
-from cdsa.filling import count_sources
 from cdsa.methods.registry import make_method
 from cdsa.training.callbacks import Run
+from cdsa.workflows.fill import count_sources
+from cdsa.workflows.select import plan
 from conftest import network
 
 

@@ -11,7 +11,7 @@ from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.kriging import Kriging, _by_distance, _squares, fitted
 from cdsa.methods.registry import make_method
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 
 LENGTH = 30.0
 """Kilometres in which the field's variogram rises to 63%."""

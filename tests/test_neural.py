@@ -12,7 +12,6 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import append_times, describe
 from cdsa.errors import ConfigError, OutputError
-from cdsa.filling import forecast_with
 from cdsa.methods.engine import fit
 from cdsa.methods.engine.fit import fingerprint
 from cdsa.methods.engine.persistence import load_filler, open_folder, save_filler
@@ -22,6 +21,7 @@ from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import Run
 from cdsa.training.checkpoint import CheckpointError
+from cdsa.workflows.forecast import forecast_with
 from conftest import network
 
 

@@ -16,10 +16,10 @@ from cdsa.methods.neural.mtsi import DecayingUnit, Mtsi, MtsiConfig
 from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
-from cdsa.scoring import score
 from cdsa.training.loop import lesson_loss, train
 from cdsa.training.masking import Task, random_source
 from cdsa.training.windows import Window, cut
+from cdsa.workflows.score import score
 from conftest import network
 
 SIZES = Sizes(6, 3, 2)

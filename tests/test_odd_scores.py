@@ -6,7 +6,7 @@ import pytest
 import cdsa
 from cdsa.errors import ConfigError
 from cdsa.io.source import open_source
-from cdsa.scoring import summarise
+from cdsa.workflows.score import summarise
 from oddities import GAPPY, NAN, RISING, panel, round_trip
 
 

@@ -14,7 +14,6 @@ from matplotlib.image import imread
 
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
-from cdsa.filling import fill
 from cdsa.methods.registry import make_method
 from cdsa.pictures import (
     draw_accuracy,
@@ -29,7 +28,8 @@ from cdsa.pictures import (
 )
 from cdsa.pictures.figures import BLUE, COLOURS, DOTS, RED, new_figure, save_figure
 from cdsa.reporting.parts import picture
-from cdsa.scoring import score
+from cdsa.workflows.fill import fill
+from cdsa.workflows.score import score
 from conftest import network
 from test_reasons import a_gap
 

@@ -11,8 +11,8 @@ from cdsa.errors import ConfigError
 from cdsa.experiments import protocols
 from cdsa.experiments.protocols import Filling, Foresight
 from cdsa.experiments.running import errors_of
-from cdsa.filling import forecasts_from
 from cdsa.methods.registry import make_method
+from cdsa.workflows.forecast import forecasts_from
 from conftest import network
 
 

@@ -15,13 +15,13 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.filling import fill
 from cdsa.io.source import open_source
 from cdsa.methods.registry import make_method
 from cdsa.reporting import Story, render, write_report
 from cdsa.reporting.story import worst_cells
 from cdsa.reporting.timeline import packed_series, shown_series
-from cdsa.scoring import score
+from cdsa.workflows.fill import fill
+from cdsa.workflows.score import score
 from conftest import network
 from test_tables import panel
 

@@ -11,16 +11,8 @@ from cdsa.core.masks import Bursts, Given
 from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
-from cdsa.scoring import (
-    Score,
-    better_for,
-    choose,
-    compare,
-    hidden_cells,
-    in_words,
-    score,
-    summarise,
-)
+from cdsa.workflows.score import Score, compare, hidden_cells, score, summarise
+from cdsa.workflows.select import better_for, choose, in_words
 from conftest import network
 
 

@@ -10,7 +10,6 @@ import torch
 
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
-from cdsa.filling import forecasts_from
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.neural import gaan
 from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
@@ -22,6 +21,7 @@ from cdsa.nn.context import Surroundings
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_of, walks_on
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig
+from cdsa.workflows.forecast import forecasts_from
 from conftest import network
 
 SIZES = Sizes(7, 4, 2)

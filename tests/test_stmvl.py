@@ -15,7 +15,7 @@ from cdsa.methods.baselines.stmvl import (
     nearby,
     smooth,
 )
-from cdsa.scoring import score
+from cdsa.workflows.score import score
 from test_method_kriging import field
 
 NAN = np.nan

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cdsa.datasets import open_dataset as open_dataset
     from cdsa.datasets.nyc_weather import open_demo as open_demo
-    from cdsa.filling import fill as fill
-    from cdsa.filling import forecast as forecast
     from cdsa.io.source import open_cube as open_cube
     from cdsa.io.source import open_source as open_source
     from cdsa.methods.registry import methods as methods
-    from cdsa.scoring import score as score
+    from cdsa.workflows.fill import fill as fill
+    from cdsa.workflows.forecast import forecast as forecast
+    from cdsa.workflows.score import score as score
 
 _HOME = {
     "open_dataset": "cdsa.datasets",
-    "fill": "cdsa.filling",
-    "forecast": "cdsa.filling",
+    "fill": "cdsa.workflows.fill",
+    "forecast": "cdsa.workflows.fill",
     "methods": "cdsa.methods.registry",
-    "score": "cdsa.scoring",
+    "score": "cdsa.workflows.score",
     "open_cube": "cdsa.io.source",
     "open_source": "cdsa.io.source",
     "open_demo": "cdsa.datasets.nyc_weather",

@@ -17,10 +17,10 @@ from cdsa.core.cube import make_cube
 from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import read_hide
 from cdsa.core.scaler import Scaler
-from cdsa.filling import fill_with
 from cdsa.io.parse_arrays import NEVER_WRITTEN
 from cdsa.io.source import open_source
 from cdsa.training.windows import cut, stitch
+from cdsa.workflows.fill import fill_with
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=64)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import xarray as xr
 
-from cdsa.choosing import Chosen, carry_out, plan
 from cdsa.cli import show
 from cdsa.cli.progress import training
 from cdsa.cli.training import Training, make_trained
@@ -12,6 +11,7 @@ from cdsa.cli.work import command_line
 from cdsa.errors import ConfigError, MissingExtraError
 from cdsa.io.source import Source
 from cdsa.methods.registry import info_of
+from cdsa.workflows.select import Chosen, carry_out, plan
 
 
 def chosen(

@@ -14,14 +14,9 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import GRAPH, PLACES, Method
 from cdsa.methods.registry import info_of, make_method
 from cdsa.methods.registry import methods as all_methods
-from cdsa.scoring import (
-    Choice,
-    Score,
-    best_method,
-    choose,
-    compare,
-)
 from cdsa.training.callbacks import Run
+from cdsa.workflows.score import Score, best_method, compare
+from cdsa.workflows.select import Choice, choose
 
 
 def usable_methods(cube: xr.DataArray) -> list[str]:

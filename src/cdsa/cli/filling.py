@@ -73,15 +73,15 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa import notes
-    from cdsa.choosing import Chosen, main_part
     from cdsa.cli import choosing, networks, show
     from cdsa.core.atomic import staged_text
     from cdsa.errors import ConfigError
-    from cdsa.filling import check_share, fill_records, fill_with
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
     from cdsa.methods.registry import info_of
+    from cdsa.workflows import advice
+    from cdsa.workflows.fill import check_share, fill_records, fill_with
+    from cdsa.workflows.select import Chosen, main_part
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -100,19 +100,19 @@ def fill(
         source = source if at is None else source.at(at)
     show.print_notes(source, show.err if json else show.out)
     if at is not None:
-        notes.tell_far_places(learnt_from, source.cube, show.note)
+        advice.tell_far_places(learnt_from, source.cube, show.note)
     if model is not None:
         trained = _load(model, training, source.cube)
         told = tuple(networks.say_elsewhere(trained, source.cube)) if check else ()
         choice = Chosen(trained, trained.method.label, None, told)
     else:
         choice = choosing.chosen(given, learnt_from, source.cube, training, check=check)
-        notes.tell_short_windows(main_part(choice.filler), show.note)
+        advice.tell_short_windows(main_part(choice.filler), show.note)
     for line in choice.told:
         (show.note if json else show.say)(line)
     with show.busy(f"filling with {choice.best}"):
         result = fill_with(choice.filler, source.cube, interval=interval)
-    notes.tell_below_zero(source.cube, result, show.note)
+    advice.tell_below_zero(source.cube, result, show.note)
     with show.busy("writing"):
         pages = {report: choosing.report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
@@ -148,14 +148,15 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
-    from cdsa import notes
-    from cdsa.choosing import forecast_errors
     from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
-    from cdsa.filling import check_share, forecast_records, forecast_with, split_known
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
     from cdsa.methods.registry import info_of
+    from cdsa.workflows import advice
+    from cdsa.workflows.fill import check_share
+    from cdsa.workflows.forecast import forecast_records, forecast_with, split_known
+    from cdsa.workflows.select import forecast_errors
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
@@ -174,7 +175,7 @@ def forecast(
     past, future = split_known(source.cube, in_advance)
     longer = source.ahead(steps, future.sizes["time"])
     show.print_notes(source, show.err if json else show.out)
-    notes.tell_known(past, future, in_advance, steps, show.note)
+    advice.tell_known(past, future, in_advance, steps, show.note)
     filler: Filler
     if model is not None:
         filler = _load(model, training, source.cube, steps)
@@ -186,9 +187,9 @@ def forecast(
             given = str(getattr(made, "label", given))
             filler = made.fit(past)
             errors = forecast_errors(filler, made, past, steps, show.note)
-        notes.tell_short_windows(filler, show.note)
+        advice.tell_short_windows(filler, show.note)
     if not errors:
-        show.note(notes.NO_EXAM)
+        show.note(advice.NO_EXAM)
     with show.busy(f"foreseeing with {given}"):
         result = forecast_with(filler, past, steps, future=future, interval=interval)
     with show.busy("writing"):
@@ -229,13 +230,13 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
-    from cdsa import notes
     from cdsa.cli import networks, progress, show, work
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
     from cdsa.methods.engine.persistence import finish_training, open_folder, save_filler
     from cdsa.methods.engine.predictor import pick_device
     from cdsa.methods.registry import info_of
+    from cdsa.workflows import advice
 
     name = method or (defaults.FORECAST if forecast else defaults.TRAIN)
     if not info_of(name).trains:
@@ -253,7 +254,7 @@ def train(
     with progress.training(training, active=True, folder=output) as run:
         made = make_trained(name, training, ahead=forecast or 0, run=run, known=in_advance)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
-    notes.tell_short_windows(filler, show.note)
+    advice.tell_short_windows(filler, show.note)
     save_filler(filler, output, command=work.command_line())
     stopped = filler.network is not None and not filler.network.place.over
     if not stopped:

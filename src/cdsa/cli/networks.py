@@ -18,7 +18,7 @@ from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
 from cdsa.io.source import Source
 from cdsa.methods.base import Learnt
-from cdsa.scoring import Score, hidden_cells, try_method
+from cdsa.workflows.score import Score, hidden_cells, try_method
 
 if TYPE_CHECKING:
     from cdsa.experiments.complexity import Cost

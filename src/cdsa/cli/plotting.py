@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdsa.methods.base import Filler
     from cdsa.methods.engine.estimator import NeuralFiller
     from cdsa.methods.engine.explain import Reasons
-    from cdsa.scoring import Score
+    from cdsa.workflows.score import Score
 
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
@@ -200,10 +200,10 @@ class _Wish:
         return figure
 
     def series(self) -> "Figure":
-        from cdsa.filling import fill_with
         from cdsa.pictures import draw_series
         from cdsa.pictures.figures import new_figure
-        from cdsa.scoring import hidden_cells
+        from cdsa.workflows.fill import fill_with
+        from cdsa.workflows.score import hidden_cells
 
         place = self.place or str(self.cube["location"].to_numpy()[0])
         kind = self._measurement()

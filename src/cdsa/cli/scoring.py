@@ -92,13 +92,13 @@ def demo(
     from dataclasses import replace
     from importlib.util import find_spec
 
-    from cdsa.choosing import Chosen
     from cdsa.cli import choosing, comparing, show
     from cdsa.core.atomic import make_folder, staged_text
     from cdsa.core.summary import inspect_cube
     from cdsa.datasets.nyc_weather import open_demo_source
-    from cdsa.filling import fill_records, fill_with
     from cdsa.io.source import save_all
+    from cdsa.workflows.fill import fill_records, fill_with
+    from cdsa.workflows.select import Chosen
 
     make_folder(folder)
     source = open_demo_source()

@@ -19,11 +19,11 @@ from cdsa.core.gaps import run_lengths
 from cdsa.core.records import Value
 from cdsa.core.summary import Inspection, missing_over_time
 from cdsa.core.text import number, several, share
-from cdsa.filling import OF_A_FILL
 from cdsa.io.files import format_of
 from cdsa.io.source import Source
 from cdsa.methods.registry import MethodInfo
-from cdsa.scoring import MIXED, Score, summarise
+from cdsa.workflows.fill import OF_A_FILL
+from cdsa.workflows.score import MIXED, Score, summarise
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)

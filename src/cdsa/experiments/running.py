@@ -27,11 +27,11 @@ from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.experiments.protocols import ALL, Filling, Foresight, without
 from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, roads_of, trial_of
-from cdsa.filling import forecasts_from
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.registry import make_method
-from cdsa.scoring import MIXED
 from cdsa.training.callbacks import Run
+from cdsa.workflows.forecast import forecasts_from
+from cdsa.workflows.score import MIXED
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from cdsa.core.gaps import CLASSES
 from cdsa.pictures.figures import COLOURS, plain, plainer
-from cdsa.scoring import Score
+from cdsa.workflows.score import Score
 
 MARKS = "os^Dv<>P"
 DASHES = ("-", "--", ":")

@@ -25,7 +25,7 @@ from cdsa.pictures.figures import new_figure
 from cdsa.reporting.parts import picture, section, table
 from cdsa.reporting.story import Story, worst_cells
 from cdsa.reporting.timeline import packed_series
-from cdsa.scoring import Score
+from cdsa.workflows.score import Score
 
 DIGITS = 4
 """Of a figure."""

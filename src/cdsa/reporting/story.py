@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.choosing import Chosen, main_part
 from cdsa.core.config import to_plain
 from cdsa.core.cube import angle_flags
 from cdsa.core.gaps import gap_starts, run_lengths
@@ -16,7 +15,8 @@ from cdsa.core.records import Value
 from cdsa.core.text import interval_of
 from cdsa.core.times import Clock
 from cdsa.io.source import Source
-from cdsa.scoring import Score
+from cdsa.workflows.score import Score
+from cdsa.workflows.select import Chosen, main_part
 
 WORST = 15
 

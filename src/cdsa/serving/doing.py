@@ -13,8 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
-from cdsa import notes
-from cdsa.choosing import Chosen, carry_out, forecast_errors, main_part, plan
 from cdsa.core import defaults
 from cdsa.core.atomic import staged_text
 from cdsa.core.config import override
@@ -22,25 +20,21 @@ from cdsa.core.cube import SOURCES
 from cdsa.core.masks import read_hide
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
-from cdsa.filling import (
-    check_share,
-    fill_records,
-    fill_with,
-    forecast_records,
-    forecast_with,
-    split_known,
-)
 from cdsa.io.options import ReadOptions
 from cdsa.io.sidecars import PLACES, Places, read_places
 from cdsa.io.source import Source, save_all
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.compose import explaining
 from cdsa.methods.registry import info_of, make_method
-from cdsa.scoring import compare
 from cdsa.serving.jobs import Job
 from cdsa.serving.limits import Limits
 from cdsa.serving.shelf import Held, Shelf, open_here, table_in
 from cdsa.training.callbacks import Report, Run
+from cdsa.workflows import advice
+from cdsa.workflows.fill import check_share, fill_records, fill_with
+from cdsa.workflows.forecast import forecast_records, forecast_with, split_known
+from cdsa.workflows.score import compare
+from cdsa.workflows.select import Chosen, carry_out, forecast_errors, main_part, plan
 
 ARRAYS = ("value", "lower", "upper")
 OTHERWISE_MINUTES = 5.0
@@ -210,19 +204,19 @@ def _fill(task: Task, ask: Fill, known: Source, teller: Teller) -> Outcome:
     if ask.at is not None:
         _refuse_more_cells(known.cube, task.limits, places=len(ask.at.names))
         source = known.at(ask.at)
-        notes.tell_far_places(known.cube, source.cube, teller.tell)
+        advice.tell_far_places(known.cube, source.cube, teller.tell)
     to_do = plan(ask.method, known.cube, source.cube, check=ask.check, tell=teller.tell)
     ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
     made = _method_for(ask, to_do.method, known.cube, task.limits, teller)
     if to_do.hidden is None:
         teller.at(f"learning: {to_do.method}")
     choice = carry_out(to_do, made, progress=lambda name: teller.at(f"trying {name}"))
-    notes.tell_short_windows(main_part(choice.filler), teller.tell)
+    advice.tell_short_windows(main_part(choice.filler), teller.tell)
     for line in choice.told:
         teller.tell(line)
     teller.at(f"filling with {choice.label}")
     result = fill_with(choice.filler, source.cube, interval=ask.interval)
-    notes.tell_below_zero(source.cube, result, teller.tell)
+    advice.tell_below_zero(source.cube, result, teller.tell)
     teller.at("writing")
     files = _left(task, source, result)
     files |= _report(task, source, result, choice, teller)
@@ -233,15 +227,15 @@ def _forecast(task: Task, ask: Forecast, source: Source, teller: Teller) -> Outc
     past, future = split_known(source.cube, ask.known)
     _refuse_more_cells(past, task.limits, steps=max(ask.steps, future.sizes["time"]))
     longer = source.ahead(ask.steps, future.sizes["time"])
-    notes.tell_known(past, future, ask.known, ask.steps, teller.tell)
+    advice.tell_known(past, future, ask.known, ask.steps, teller.tell)
     made = _method_for(ask, ask.method, past, task.limits, teller)
     teller.at(f"learning: {ask.method}")
     filler = made.fit(past)
     teller.at("measuring the error")
     errors = forecast_errors(filler, made, past, ask.steps, teller.tell)
-    notes.tell_short_windows(filler, teller.tell)
+    advice.tell_short_windows(filler, teller.tell)
     if not errors:
-        teller.tell(notes.NO_EXAM)
+        teller.tell(advice.NO_EXAM)
     teller.at(f"foreseeing with {ask.method}")
     result = forecast_with(filler, past, ask.steps, future=future, interval=ask.interval)
     teller.at("writing")

@@ -1,25 +1,173 @@
-"""What fills a table: the method that was named, or what 'auto' comes to.
-
-First a plan is made, which says what method is to learn and which cells are hidden to know its
-error; whoever asked makes that method as he likes, and the plan is carried out with it.
-"""
+"""Which method fills a cube: methods tried on the same hidden cells, the best one kept."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
+from cdsa.core.cube import has_places
+from cdsa.core.masks import Hide
+from cdsa.core.metrics import (
+    LEVELS,
+    Errors,
+)
 from cdsa.core.records import Value
 from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
-from cdsa.methods.base import Filler, Method
+from cdsa.methods.base import PLACES, Filler, IntervalFiller, Method
+from cdsa.methods.calibration import BoundedFiller, ends_from_others
 from cdsa.methods.compose import ByMeasurement, ByPlace
-from cdsa.methods.registry import info_of
-from cdsa.scoring import Choice, Score, candidates, choose, hidden_cells, in_words, score
+from cdsa.methods.registry import info_of, make_method
+from cdsa.workflows.score import (
+    Progress,
+    Score,
+    Trial,
+    _errors,
+    _name_of,
+    _own,
+    best_method,
+    hidden_cells,
+    score,
+    try_method,
+)
+
+CLEARLY, FEW_HIDDEN = 0.9, 200
+"""Another method is taken for a measurement if its error there is at most this share of that of the
+best one over all, on at least so many hidden cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Methods tried on the same hidden cells, and what the best of them has learnt."""
+
+    scores: tuple[Score, ...]
+    """In the order they were tried."""
+
+    best: str
+    filler: Filler
+    networks: Mapping[str, Filler]
+    """What networks learnt that were tried, by name."""
+
+    expected: Score
+    """How what was chosen did."""
+
+    parts: Mapping[str, str]
+    """Measurements that another method is better for, and its name."""
+
+
+def in_words(best: str, parts: Mapping[str, str]) -> str:
+    """A method, and those that some measurements have of their own: 'cdsa; mice for temp, dewp'."""
+    kinds = {name: [k for k, other in parts.items() if other == name] for name in parts.values()}
+    return "; ".join([best, *(f"{name} for {', '.join(own)}" for name, own in kinds.items())])
+
+
+def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
+    """The network, and the simpler methods that it has to be better than on this cube."""
+    series = cube.sizes["location"] * cube.sizes["measurement"]
+    fitting = [
+        name
+        for name in defaults.SIMPLER
+        if info_of(name).installed
+        and (has_places(cube) or info_of(name).needs != PLACES)
+        and series <= defaults.MOST_SERIES.get(name, series)
+    ]
+    return [network, *fitting]
+
+
+def choose(
+    methods: Sequence[str | Method],
+    cube: xr.DataArray,
+    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    *,
+    seed: int = 0,
+    parted: bool = False,
+    alike: bool = False,
+    progress: Progress = lambda what: None,
+) -> Choice:
+    """Try methods on the same hidden cells and keep the best; if it may be `parted`, another one
+    for measurements at which that is clearly better. For `alike` see `try_method`.
+
+    A network that was trained for the trial fills too: it never saw what was hidden, and training
+    it again takes minutes. A simpler method learns again from all there is, and gets intervals from
+    the trial.
+    """
+    hidden = hidden_cells(cube, hide, seed=seed)
+    alike = alike or _own(hide)
+    named = dict(make_method(method) for method in methods)
+    scores: list[Score] = []
+    networks: dict[str, Filler] = {}
+    for name, method in named.items():
+        progress(name)
+        trial = try_method(method, cube, hidden, seed=seed, alike=alike)
+        scores.append(replace(trial.score, method=name, hide=_name_of(hide)))
+        if best_method(scores) == name:  # of the others, neither fillers nor cubes are kept
+            best, kept = name, trial
+        if hasattr(trial.filler, "network"):
+            networks[name] = trial.filler
+    parts = better_for(scores, best) if parted else {}
+    fillers: dict[str, Filler] = {}
+    for name in dict.fromkeys([best, *parts.values()]):
+        if name in networks and getattr(networks[name], "network", None) is not None:
+            fillers[name] = networks[name]
+            continue
+        progress(name)
+        if name == best:
+            trial = kept
+        else:
+            trial = try_method(named[name], cube, hidden, seed=seed, alike=alike)
+        fillers[name], errors = _again(named[name], trial, cube)
+        place = next(n for n, scored in enumerate(scores) if scored.method == name)
+        scores[place] = replace(scores[place], errors=errors)
+    filler = fillers[best]
+    if parts:
+        filler = ByMeasurement(filler, {kind: fillers[name] for kind, name in parts.items()})
+    return Choice(tuple(scores), best, filler, networks, _joined(scores, best, parts), parts)
+
+
+def _again(method: Method, trial: Trial, cube: xr.DataArray) -> tuple[Filler, Errors]:
+    """What was tried, learnt again from all there is, with intervals; and its errors in the trial,
+    where intervals like these are scored too."""
+    again = method.fit(cube)
+    if isinstance(again, IntervalFiller):
+        return again, trial.score.errors
+    seen = again, trial.filled, cube, trial.visible
+    asked = cube.notnull() & trial.visible.isnull()
+    ends = ends_from_others(*seen, LEVELS)
+    errors = _errors(trial.filled, cube, asked, trial.visible, ends, alike=trial.alike)
+    return BoundedFiller.learn(*seen), errors
+
+
+def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
+    """Measurements with enough hidden cells for which another method than the best one over all is
+    clearly better, and its name."""
+    tables = {scored.method: scored.table("measurement") for scored in scores}
+    found: dict[str, str] = {}
+    for kind, row in tables[best].iterrows():
+        errors = {n: float(t.loc[kind, "mae"]) for n, t in tables.items() if kind in t.index}
+        name = min(errors, key=lambda one: errors[one])
+        if row["cells"] >= FEW_HIDDEN and errors[name] < CLEARLY * row["mae"]:
+            found[str(kind)] = name
+    return found
+
+
+def _joined(scores: Sequence[Score], best: str, parts: Mapping[str, str]) -> Score:
+    """The score of the best method, with the errors of others where they are taken instead."""
+    by = {scored.method: scored for scored in scores}
+    rows = []
+    for name in (best, *dict.fromkeys(parts.values())):
+        sums = by[name].errors.sums
+        kinds = sums.index.get_level_values("measurement")
+        own = [kind for kind, other in parts.items() if other == name]
+        rows.append(sums[~kinds.isin(list(parts))] if name == best else sums[kinds.isin(own)])
+    return replace(by[best], errors=Errors(pd.concat(rows)))
+
 
 logger = logging.getLogger("cdsa")
+
+
 Tell = Callable[[str], None]
 
 

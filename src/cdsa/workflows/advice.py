@@ -10,6 +10,8 @@ from cdsa.core.geo import great_circle
 from cdsa.core.text import several
 
 Tell = Callable[[str], object]
+
+
 NO_EXAM = "the table is too short to keep a part of it for an exam: no error can be told"
 
 

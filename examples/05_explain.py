@@ -10,8 +10,8 @@ import numpy as np
 
 import cdsa
 from cdsa.methods.neural.cdsa import Cdsa, training
-from cdsa.pictures import draw_attended, draw_time_measurement
-from cdsa.pictures.figures import new_figure, save_figure
+from cdsa.plots.attention import draw_attended, draw_time_measurement
+from cdsa.plots.figures import new_figure, save_figure
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
 filler = Cdsa(train=replace(training(), minutes=0.5)).fit(cube)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from cdsa.core.records import read_results
-from cdsa.pictures import draw_accuracy
-from cdsa.pictures.figures import new_figure, save_figure
+from cdsa.plots.figures import new_figure, save_figure
+from cdsa.plots.scores import draw_accuracy
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = {"BRITS, published": 11.56, "the paper's CDSA": 10.67, "CSDI": 9.60, "PriSTI": 9.03}

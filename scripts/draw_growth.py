@@ -6,9 +6,8 @@ python scripts/draw_growth.py
 from pathlib import Path
 
 from cdsa.core.records import read_results
-from cdsa.pictures import draw_growth
-from cdsa.pictures.figures import new_figure, save_figure
-from cdsa.pictures.growth import COSTS
+from cdsa.plots.figures import new_figure, save_figure
+from cdsa.plots.scores import COSTS, draw_growth
 
 ROOT = Path(__file__).parents[1]
 

@@ -80,7 +80,7 @@ def drawn(monkeypatch):
             seen[name] = (data, more)
             return ax
 
-        monkeypatch.setattr(f"cdsa.pictures.{name}", draw)
+        monkeypatch.setattr(f"cdsa.plots.{name}", draw)
 
     for name in ("draw_gaps", "draw_series", "draw_errors"):
         keep(name)

@@ -15,18 +15,17 @@ from matplotlib.image import imread
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
 from cdsa.methods.registry import make_method
-from cdsa.pictures import (
-    draw_accuracy,
-    draw_attended,
-    draw_axis_map,
-    draw_errors,
-    draw_gaps,
-    draw_growth,
-    draw_places,
-    draw_series,
-    draw_time_measurement,
+from cdsa.plots.attention import draw_attended, draw_axis_map, draw_time_measurement
+from cdsa.plots.data import draw_gaps, draw_places, draw_series
+from cdsa.plots.figures import (
+    BLUE,
+    COLOURS,
+    DOTS,
+    RED,
+    new_figure,
+    save_figure,
 )
-from cdsa.pictures.figures import BLUE, COLOURS, DOTS, RED, new_figure, save_figure
+from cdsa.plots.scores import draw_accuracy, draw_errors, draw_growth
 from cdsa.reporting.parts import picture
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
@@ -271,7 +270,7 @@ def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_p
 def test_letters_that_the_usual_font_lacks_are_taken_from_one_that_is_there(
     odd, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("cdsa.pictures.figures.OTHER_FONTS", ("No Such Font", "STIXGeneral"))
+    monkeypatch.setattr("cdsa.plots.figures.OTHER_FONTS", ("No Such Font", "STIXGeneral"))
     figure = draw_gaps(odd, axes()).figure
     save_figure(figure, tmp_path / "p.png")  # a warning of a missing letter would be an error
     families = {tuple(label.get_fontfamily()) for label in figure.axes[0].get_yticklabels()}

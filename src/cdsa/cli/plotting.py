@@ -107,7 +107,7 @@ def plot(
     _refuse_idle(kind, {name: value for name, value in given.items() if value}, names, training)
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a picture", "matplotlib", "plot")
-    from cdsa.pictures.figures import check_picture, save_figure
+    from cdsa.plots.figures import check_picture, save_figure
 
     check_picture(output, overwrite=overwrite)
     with show.busy(f"reading {file.name}"):
@@ -190,8 +190,8 @@ class _Wish:
     shown: slice
 
     def gaps(self) -> "Figure":
-        from cdsa.pictures import draw_gaps
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.data import draw_gaps
+        from cdsa.plots.figures import new_figure
 
         cube = _between(self.cube, self.shown)
         rows = min(40, max(cube.sizes["location"], 4))
@@ -200,8 +200,8 @@ class _Wish:
         return figure
 
     def series(self) -> "Figure":
-        from cdsa.pictures import draw_series
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.data import draw_series
+        from cdsa.plots.figures import new_figure
         from cdsa.workflows.fill import fill_with
         from cdsa.workflows.score import hidden_cells
 
@@ -251,8 +251,8 @@ class _Wish:
         return int(str(self.training.get("seed", 0)))
 
     def map(self) -> "Figure":
-        from cdsa.pictures import draw_places
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.data import draw_places
+        from cdsa.plots.figures import new_figure
 
         errors, unit = None, ""
         if self.methods:
@@ -264,8 +264,8 @@ class _Wish:
         return figure
 
     def errors(self) -> "Figure":
-        from cdsa.pictures import draw_errors
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.figures import new_figure
+        from cdsa.plots.scores import draw_errors
 
         figure = new_figure(6.5, 3.8)
         draw_errors(self._scores(self.methods or ("linear", "climatology")), figure.axes[0])
@@ -280,8 +280,8 @@ class _Wish:
         )
 
     def reasons(self) -> "Figure":
-        from cdsa.pictures import draw_attended, draw_time_measurement
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.attention import draw_attended, draw_time_measurement
+        from cdsa.plots.figures import new_figure
 
         told = self._explained()
         figure = new_figure(11, 3.6, columns=2, width_ratios=[1, 1.6])
@@ -290,8 +290,8 @@ class _Wish:
         return figure
 
     def attention(self) -> "Figure":
-        from cdsa.pictures import draw_axis_map
-        from cdsa.pictures.figures import new_figure
+        from cdsa.plots.attention import draw_axis_map
+        from cdsa.plots.figures import new_figure
 
         told = self._explained()
         figure = new_figure(4 * max(1, len(told.maps)), 4.4, columns=max(1, len(told.maps)))

@@ -20,8 +20,9 @@ from cdsa.core.metrics import LEVELS
 from cdsa.core.records import Value, now
 from cdsa.core.summary import Inspection, inspect_cube
 from cdsa.core.text import interval_of, number
-from cdsa.pictures import draw_errors, draw_gaps, draw_places
-from cdsa.pictures.figures import new_figure
+from cdsa.plots.data import draw_gaps, draw_places
+from cdsa.plots.figures import new_figure
+from cdsa.plots.scores import draw_errors
 from cdsa.reporting.parts import picture, section, table
 from cdsa.reporting.story import Story, worst_cells
 from cdsa.reporting.timeline import packed_series

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from cdsa.pictures.figures import legible
+from cdsa.plots.figures import legible
 
 DOTS = 110
 """Per inch, of pictures in a report."""

@@ -21,15 +21,31 @@ from cdsa.core.atomic import check_file, staged
 from cdsa.errors import OutputError
 
 BLACK, ORANGE, SKY, GREEN = "#222222", "#E69F00", "#56B4E9", "#009E73"
+
+
 YELLOW, BLUE, RED, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+
+
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, "#999999")
+
+
 GREY = "#888888"
+
+
 SHADES = "Blues"
+
+
 FORMATS = (".png", ".svg", ".pdf")
+
+
 SAME_NAMES: dict[Any, Any] = {"svg.hashsalt": "cdsa"}
 """Parts of an SVG are called the same each time."""
+
+
 DOTS = 150
 """Per inch, of a PNG."""
+
+
 OTHER_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "Malgun Gothic"),

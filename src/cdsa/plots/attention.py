@@ -9,14 +9,28 @@ from matplotlib.dates import DateFormatter, date2num
 from matplotlib.patches import Rectangle
 
 from cdsa.core.circular import base_names
-from cdsa.pictures.figures import BLUE, COLOURS, GREY, PINK, SHADES, plain, plainer, time_axis
+from cdsa.plots.figures import (
+    BLUE,
+    COLOURS,
+    GREY,
+    PINK,
+    SHADES,
+    plain,
+    plainer,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from cdsa.methods.engine.explain import Reasons
 
+
 MOST_LABELS = 24
+
+
 WIDE = 12
 """Steps to either side of the cell that are shown."""
+
+
 BOXES, LEAST = 6, 0.002
 """Moments that are boxed and joined by arrows, and the share below which none is."""
 

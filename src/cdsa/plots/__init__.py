@@ -4,13 +4,9 @@ They draw into axes that are given, and touch nothing else; `figures.py` makes a
 need the extra 'plot' (matplotlib).
 """
 
-from cdsa.pictures.accuracy import draw_accuracy
-from cdsa.pictures.attention import draw_attended, draw_axis_map, draw_time_measurement
-from cdsa.pictures.errors import draw_errors
-from cdsa.pictures.gaps import draw_gaps
-from cdsa.pictures.growth import draw_growth
-from cdsa.pictures.places import draw_places
-from cdsa.pictures.series import draw_series
+from cdsa.plots.attention import draw_attended, draw_axis_map, draw_time_measurement
+from cdsa.plots.data import draw_gaps, draw_places, draw_series
+from cdsa.plots.scores import draw_accuracy, draw_errors, draw_growth
 
 __all__ = [
     "draw_accuracy",

@@ -43,7 +43,8 @@ from cdsa.methods.calibration import (
     ends_of,
 )
 from cdsa.methods.registry import REGISTRY, make_method
-from cdsa.reporting import Story, render
+from cdsa.report.content import Story
+from cdsa.report.page import render
 from cdsa.serving.api import make_app
 from cdsa.training.callbacks import Run
 from cdsa.workflows.fill import fill

@@ -26,7 +26,7 @@ from cdsa.plots.figures import (
     save_figure,
 )
 from cdsa.plots.scores import draw_accuracy, draw_errors, draw_growth
-from cdsa.reporting.parts import picture
+from cdsa.report.page import picture
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
 from conftest import network

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.io.source import open_source
 from cdsa.methods.registry import make_method
-from cdsa.reporting import Story, render, write_report
-from cdsa.reporting.story import worst_cells
-from cdsa.reporting.timeline import packed_series, shown_series
+from cdsa.report.content import Story, worst_cells
+from cdsa.report.page import render, write_report
+from cdsa.report.series import packed_series, shown_series
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
 from conftest import network
@@ -141,7 +141,7 @@ def test_times_are_told_as_the_file_writes_them():
 def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
     sizes = [len(json.dumps(one)) for one in packed_series(story.result)["series"]]
     room = int(3.5 * max(sizes))
-    monkeypatch.setattr("cdsa.reporting.timeline.MOST_BYTES", room)
+    monkeypatch.setattr("cdsa.report.series.MOST_BYTES", room)
     shown = shown_series(story.result)
     assert len(shown) == 3 and packed_series(story.result)["left_out"] == 5
     filled = (story.result["source"] == "filled").sum("time").to_numpy()
@@ -168,13 +168,13 @@ def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
 
 def test_series_take_no_more_room_than_there_is(story, monkeypatch):
     for room in (3_500, 5_000, 9_000):
-        monkeypatch.setattr("cdsa.reporting.timeline.MOST_BYTES", room)
+        monkeypatch.setattr("cdsa.report.series.MOST_BYTES", room)
         taken = len(json.dumps(packed_series(story.result)["series"], separators=(",", ":")))
         assert room / 2 < taken <= room
 
 
 def test_intervals_are_called_by_the_level_that_was_asked_for(story, monkeypatch):
-    monkeypatch.setattr("cdsa.reporting.page.picture", lambda *told, **more: "")  # much quicker
+    monkeypatch.setattr("cdsa.report.page.picture", lambda *told, **more: "")  # much quicker
     assert '<span class="key band">90% interval</span>' in render(story)
     wide = replace(story, result=story.result.assign_attrs(interval=0.955))
     page = render(wide)

@@ -28,7 +28,8 @@ def chosen(
 
 def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
     """The report of a fill, as one page."""
-    from cdsa.reporting import render, story_of
+    from cdsa.report.content import story_of
+    from cdsa.report.page import render
 
     name = Path(source.name).name
     return render(story_of(source, result, choice, name=name, command=command_line()))

@@ -57,7 +57,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = LOOPBACK)
 def _show_page(app: FastAPI) -> None:
     """The files of the page, as they are."""
     page = files("cdsa") / "serving" / "page"
-    shared = files("cdsa") / "reporting"
+    shared = files("cdsa") / "report"
     found = {f"/page/{one.name}": one for one in page.iterdir() if one.name != "index.html"}
     found |= {f"/page/{name}": shared / name for name in SHARED}
     for route, one in (found | {"/": page / "index.html"}).items():

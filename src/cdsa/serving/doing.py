@@ -330,7 +330,8 @@ def _report(
     """The report of a fill, if it can be drawn; a fill is as good without."""
     if find_spec("matplotlib") is None:
         return {}
-    from cdsa.reporting import render, story_of
+    from cdsa.report.content import story_of
+    from cdsa.report.page import render
 
     story = story_of(source, result, choice, name=task.held.name, command=_command(task))
     path = task.folder / "report.html"

@@ -22,7 +22,7 @@ from cdsa.serving import doing
 from cdsa.serving.jobs import CancelledError, Job, unexpected
 from cdsa.serving.limits import Limits
 
-LOADED = [doing.__name__, "cdsa.methods.engine.estimator", "cdsa.reporting"]
+LOADED = [doing.__name__, "cdsa.methods.engine.estimator", "cdsa.report"]
 """What a job needs, loaded once for all of them where processes can be forked."""
 LOOK_SECONDS = 0.1
 """Between two looks whether a job is still wanted."""

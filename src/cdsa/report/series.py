@@ -12,7 +12,11 @@ from cdsa.core.times import Clock
 
 MOST_BYTES = 4_400_000
 """Of the series of a report; of more, those with most to look at are shown."""
+
+
 AS_IT_IS = Clock()
+
+
 NAMES = 200
 """Bytes of what stands beside the numbers of a series."""
 

@@ -4,15 +4,18 @@ It needs nothing but itself: pictures, data, styles and the script of the time l
 and a policy in its head forbids it to load anything else.
 """
 
+import base64
 import html
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from cdsa.core.atomic import staged_text
 from cdsa.core.cube import has_places, unit_of
@@ -21,17 +24,64 @@ from cdsa.core.records import Value, now
 from cdsa.core.summary import Inspection, inspect_cube
 from cdsa.core.text import interval_of, number
 from cdsa.plots.data import draw_gaps, draw_places
-from cdsa.plots.figures import new_figure
+from cdsa.plots.figures import legible, new_figure
 from cdsa.plots.scores import draw_errors
-from cdsa.reporting.parts import picture, section, table
-from cdsa.reporting.story import Story, worst_cells
-from cdsa.reporting.timeline import packed_series
+from cdsa.report.content import Story, worst_cells
+from cdsa.report.series import packed_series
 from cdsa.workflows.score import Score
+
+DOTS = 110
+"""Per inch, of pictures in a report."""
+
+
+def section(title: str, *parts: str) -> str:
+    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Sequence[int] | range = (),
+    escaped: bool = False,
+) -> str:
+    def line(cells: Sequence[str], tag: str, *, plain: bool) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if number in numbers else ''}>"
+            f"{cell if plain else html.escape(cell)}</{tag}>"
+            for number, cell in enumerate(cells)
+        )
+
+    body = "\n".join(f"<tr>{line(row, 'td', plain=escaped)}</tr>" for row in rows)
+    return (
+        f"<div class=wide><table><thead><tr>{line(head, 'th', plain=False)}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def picture(figure: Figure, words: str, *, narrow: bool = False) -> str:
+    file = io.BytesIO()
+    with legible(figure):
+        figure.savefig(
+            file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None}
+        )
+    data = base64.b64encode(file.getvalue()).decode()
+    kind = " class=narrow" if narrow else ""
+    told = html.escape(words, quote=True)
+    return (
+        f'<figure{kind}><img alt="{told}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{html.escape(words)}</figcaption></figure>"
+    )
+
 
 DIGITS = 4
 """Of a figure."""
+
+
 MEASURED = interval_of(max(LEVELS))
 """The interval that is measured on hidden cells."""
+
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -262,4 +312,4 @@ def _number(value: Value) -> str:
 
 
 def _resource(name: str) -> str:
-    return (files("cdsa") / "reporting" / name).read_text(encoding="utf-8")
+    return (files("cdsa") / "report" / name).read_text(encoding="utf-8")

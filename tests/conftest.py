@@ -71,7 +71,7 @@ def windy() -> xr.DataArray:
 @pytest.fixture(scope="module")
 def address():
     """Where a server runs that takes little."""
-    from cdsa.serving.limits import Limits
+    from cdsa.web.limits import Limits
     from server import running
 
     with running(Limits(megabytes=2, queue=3, tables=250)) as where:

@@ -45,8 +45,8 @@ from cdsa.methods.calibration import (
 from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.report.content import Story
 from cdsa.report.page import render
-from cdsa.serving.api import make_app
 from cdsa.training.callbacks import Run
+from cdsa.web.app import make_app
 from cdsa.workflows.fill import fill
 from cdsa.workflows.forecast import forecast_with
 from cdsa.workflows.score import score

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from cdsa.serving.api import make_app
-from cdsa.serving.limits import Limits
+from cdsa.web.app import make_app
+from cdsa.web.limits import Limits
 
 
 @contextmanager

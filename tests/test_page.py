@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.serving.limits import Limits
+from cdsa.web.limits import Limits
 from server import running, table
 
 pytestmark = pytest.mark.browser

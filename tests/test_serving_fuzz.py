@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cdsa.serving.limits import Limits
+from cdsa.web.limits import Limits
 from server import finished, running, sent, table, visitor
 
 CHECKS = [

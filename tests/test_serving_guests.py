@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cdsa.serving.jobs import Jobs
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import NotThereError, Shelf, TooMuchError
+from cdsa.web.jobs import Jobs
+from cdsa.web.limits import Limits
+from cdsa.web.store import NotThereError, Shelf, TooMuchError
 from server import finished, running, sent, table, visitor
 
 

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.serving.jobs import CancelledError, Jobs
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Shelf
+from cdsa.web.jobs import CancelledError, Jobs
+from cdsa.web.limits import Limits
+from cdsa.web.store import Shelf
 from server import finished, running, sent, table, until, visitor
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cdsa.serving.limits import Limits
+from cdsa.web.limits import Limits
 
 
 def serve(
@@ -45,8 +45,8 @@ def serve(
             raise MissingExtraError("the page", package, "web")
     import uvicorn
 
-    from cdsa.serving.api import make_app
-    from cdsa.serving.guard import LOOPBACK
+    from cdsa.web.app import make_app
+    from cdsa.web.security import LOOPBACK
 
     limits = Limits(
         megabytes=megabytes,

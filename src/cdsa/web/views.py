@@ -15,24 +15,26 @@ from cdsa.io.sidecars import Places
 from cdsa.io.source import Source
 from cdsa.io.table import Table
 from cdsa.methods.compose import part_of
-from cdsa.serving import answers
-from cdsa.serving.jobs import Job
-from cdsa.serving.shelf import Held, NotThereError
+from cdsa.web import schemas
+from cdsa.web.jobs import Job
+from cdsa.web.store import Held, NotThereError
 
 PARTS = 200
 """Of the time, in a picture of gaps."""
+
+
 LONGEST = 12
 """Gaps that are listed."""
 
 
-def table(held: Held, source: Source) -> answers.TableAnswer:
+def table(held: Held, source: Source) -> schemas.TableAnswer:
     """What was understood of a table."""
     cube, clock = source.cube, source.content.clock
     seen = inspect_cube(cube, most=LONGEST)
     placed = has_places(cube)
     missing = missing_over_time(cube, "location", 1)[:, 0]
     stations = [
-        answers.Station(
+        schemas.Station(
             name=str(name),
             lat=_plain(cube["lat"].to_numpy()[number]) if placed else None,
             lon=_plain(cube["lon"].to_numpy()[number]) if placed else None,
@@ -42,7 +44,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
     ]
     frame = source.content.frame if isinstance(source.content, Table) else None
     ends = clock.write(cube["time"].to_numpy()[[0, -1]])
-    return answers.TableAnswer(
+    return schemas.TableAnswer(
         id=held.id,
         name=held.name,
         size=held.size,
@@ -50,7 +52,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
         notes=list(source.notes),
         doubts=list(source.doubts),
         columns=[] if frame is None else [str(name) for name in frame.columns],
-        reading=answers.Reading.model_validate(held.reading),
+        reading=schemas.Reading.model_validate(held.reading),
         steps=seen.steps,
         step=seen.step,
         first=ends[0],
@@ -58,7 +60,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
         zone="" if clock.zone is None else str(clock.zone),
         stations=stations,
         measurements=[
-            answers.Measurement(
+            schemas.Measurement(
                 name=str(row.Index),
                 unit=str(row.unit),
                 angle=bool(row.angle),
@@ -70,7 +72,7 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
             for row in seen.measurements.itertuples()
         ],
         longest=[
-            answers.Gap(
+            schemas.Gap(
                 location=str(row.location),
                 measurement=str(row.measurement),
                 first=clock.write(np.array([row.first], dtype="datetime64[ns]"))[0],
@@ -82,21 +84,21 @@ def table(held: Held, source: Source) -> answers.TableAnswer:
     )
 
 
-def places(found: Places | None) -> list[answers.Place]:
+def places(found: Places | None) -> list[schemas.Place]:
     """Places without a sensor."""
     if found is None:
         return []
     where = zip(found.names, found.lat.tolist(), found.lon.tolist(), strict=True)
-    return [answers.Place(name=name, lat=lat, lon=lon) for name, lat, lon in where]
+    return [schemas.Place(name=name, lat=lat, lon=lon) for name, lat, lon in where]
 
 
-def gaps(source: Source, measurement: str | None) -> answers.Gaps:
+def gaps(source: Source, measurement: str | None) -> schemas.Gaps:
     """How much is missing of each station, over time."""
     cube = source.cube
     if measurement is not None:
         cube = cube.isel(measurement=[_number_of(cube, "measurement", measurement)])
     shares = missing_over_time(cube, "location", PARTS)
-    return answers.Gaps(
+    return schemas.Gaps(
         measurement=measurement,
         first=source.content.clock.write(cube["time"].to_numpy()[time_parts(cube, PARTS)[:-1]]),
         stations=[str(name) for name in cube["location"].to_numpy()],
@@ -104,7 +106,7 @@ def gaps(source: Source, measurement: str | None) -> answers.Gaps:
     )
 
 
-def series(source: Source, location: str, measurement: str) -> answers.Series:
+def series(source: Source, location: str, measurement: str) -> schemas.Series:
     """A series as it is in the table."""
     cube = source.cube
     values = cube.to_numpy()[
@@ -113,7 +115,7 @@ def series(source: Source, location: str, measurement: str) -> answers.Series:
     return _series(source, location, measurement, cube["time"].to_numpy(), values)
 
 
-def filled_series(job: Job, source: Source, location: str, measurement: str) -> answers.Series:
+def filled_series(job: Job, source: Source, location: str, measurement: str) -> schemas.Series:
     """A series as it was filled or carried forward."""
     cube = source.cube
     l, m = (  # noqa: E741
@@ -131,7 +133,7 @@ def filled_series(job: Job, source: Source, location: str, measurement: str) -> 
 
 def filled_cells(
     job: Job, source: Source, location: str | None, measurement: str | None, start: int, most: int
-) -> answers.CellsAnswer:
+) -> schemas.CellsAnswer:
     """The cells that a job filled or foresaw, in the order of time."""
     cube, arrays = source.cube, arrays_of(job)
     chosen = np.isin(arrays["source"], [SOURCES.index("filled"), SOURCES.index("forecast")])
@@ -147,10 +149,10 @@ def filled_cells(
     parts = {name: _numbers(arrays[name][t, l, m]) for name in ("value", "lower", "upper")
              if name in arrays}  # fmt: skip
     nothing = [None] * len(t)
-    return answers.CellsAnswer(
+    return schemas.CellsAnswer(
         total=len(every),
         cells=[
-            answers.CellAnswer(
+            schemas.CellAnswer(
                 time=stamps[n],
                 step=int(t[n]),
                 location=str(names[l[n]]),
@@ -166,7 +168,7 @@ def filled_cells(
 
 def reasons(
     job: Job, source: Source, moment: str | int, location: str, measurement: str, top: int
-) -> answers.ReasonsAnswer:
+) -> schemas.ReasonsAnswer:
     """Where a value that a job filled comes from; its moment is a stamp, or the number of a
     step."""
     filler: Any = job.filler and part_of(job.filler, location, measurement)
@@ -181,14 +183,14 @@ def reasons(
         raise NotThereError(f"the table has {len(times):,} steps, but found {moment:,}")
     at = clock.read(moment) if isinstance(moment, str) else times[moment]
     told = filler.explain(cube, at, location, measurement)
-    return answers.ReasonsAnswer(
+    return schemas.ReasonsAnswer(
         time=clock.write(np.array([at]))[0],
         location=location,
         measurement=measurement,
         value=_plain(told.value),
         axes=told.by_axis(),
         cells=[
-            answers.ReasonAnswer(
+            schemas.ReasonAnswer(
                 time=clock.write(np.array([reason.cell.time]))[0],
                 step=int(np.searchsorted(times, reason.cell.time)),
                 location=reason.cell.location,
@@ -220,15 +222,15 @@ def _series(
     measurement: str,
     times: NDArray[np.datetime64],
     values: NDArray[np.float64],
-) -> answers.Series:
+) -> schemas.Series:
     cube, clock = source.cube, source.content.clock
     m = _number_of(cube, "measurement", measurement)
-    return answers.Series(
+    return schemas.Series(
         location=location,
         measurement=measurement,
         unit=unit_of(cube)[measurement],
         turns=bool(angle_flags(cube)[m]),
-        times=answers.Times.model_validate(clock.steps(np.asarray(times))),
+        times=schemas.Times.model_validate(clock.steps(np.asarray(times))),
         values=_numbers(values),
     )
 

@@ -7,17 +7,21 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from cdsa.serving import answers, looks
-from cdsa.serving.doing import Ask, places_of, refuse
-from cdsa.serving.jobs import Job, Jobs, Kind
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Held, Shelf
-from cdsa.serving.worker import prepare, work_off
+from cdsa.web import schemas, views
+from cdsa.web.jobs import Job, Jobs, Kind
+from cdsa.web.limits import Limits
+from cdsa.web.store import Held, Shelf
+from cdsa.web.tasks import Ask, places_of, refuse
+from cdsa.web.worker import prepare, work_off
 
 READERS = 2
 """Tables that are read at the same time."""
+
+
 SWEEP_SECONDS = 30
 """Between two looks for what nobody asked for in a while."""
+
+
 FILES = ("filled", "detail", "report")
 """What can be fetched of a job."""
 
@@ -47,22 +51,22 @@ class Desk:
         async with self._readers:
             return await run_in_threadpool(work, *given)
 
-    async def understood(self, held: Held) -> answers.TableAnswer:
+    async def understood(self, held: Held) -> schemas.TableAnswer:
         """What a table is understood to be."""
-        told: answers.TableAnswer = await self.at_ease(
-            lambda: looks.table(held, self.shelf.source(held))
+        told: schemas.TableAnswer = await self.at_ease(
+            lambda: views.table(held, self.shelf.source(held))
         )
         return told
 
-    async def begun(self, table: str, kind: Kind, wanted: Ask) -> answers.JobAnswer:
+    async def begun(self, table: str, kind: Kind, wanted: Ask) -> schemas.JobAnswer:
         """A job about a table, put into the queue."""
         self.shelf.get(table)
         await run_in_threadpool(refuse, wanted, self.limits)
         return self.told(self.jobs.add(self.shelf.get(table), kind, wanted))
 
-    def told(self, job: Job) -> answers.JobAnswer:
+    def told(self, job: Job) -> schemas.JobAnswer:
         """How far a job is."""
-        return answers.JobAnswer(
+        return schemas.JobAnswer(
             id=job.id,
             table=job.held.id,
             kind=job.kind,
@@ -75,7 +79,7 @@ class Desk:
             error=job.error,
             records=[dict(record) for record in job.records],
             files=[name for name in FILES if name in job.files],
-            places=looks.places(places_of(job)),
+            places=views.places(places_of(job)),
             explains=job.filler is not None and job.state == "done",
         )
 

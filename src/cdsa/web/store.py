@@ -25,15 +25,23 @@ import pandas as pd
 from cdsa.errors import CdsaError, TableError
 from cdsa.io.source import Source, open_source, open_table
 from cdsa.io.table import Table
-from cdsa.serving.limits import Limits
+from cdsa.web.limits import Limits
 
 ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 """What may be sent; all of it is parsed as data."""
+
+
 MOST_NAME = 120
+
+
 UNPACKED = 8
 """How many times larger a packed table may become."""
+
+
 BYTES_OF_AN_ENTRY = 8
 """In memory, at the least."""
+
+
 COLUMNS_BESIDE = 100
 """Of a small table beside the data."""
 

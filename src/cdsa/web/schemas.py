@@ -7,8 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from cdsa.core import defaults
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
 Number = float | None
+
+
 MOST_TEXT = 200_000
+
+
 Lines = Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
 """A small table as the text of a CSV file, whose first line names the columns."""
 

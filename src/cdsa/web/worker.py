@@ -18,19 +18,29 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from cdsa.errors import CdsaError, ConfigError
-from cdsa.serving import doing
-from cdsa.serving.jobs import CancelledError, Job, unexpected
-from cdsa.serving.limits import Limits
+from cdsa.web import tasks
+from cdsa.web.jobs import CancelledError, Job, unexpected
+from cdsa.web.limits import Limits
 
-LOADED = [doing.__name__, "cdsa.methods.engine.estimator", "cdsa.report"]
+LOADED = [tasks.__name__, "cdsa.methods.engine.estimator", "cdsa.report"]
 """What a job needs, loaded once for all of them where processes can be forked."""
+
+
 LOOK_SECONDS = 0.1
 """Between two looks whether a job is still wanted."""
+
+
 GRACE_SECONDS = 5.0
 """That a process has to end by itself when its job is done."""
+
+
 KILLED = -9
 """How a process ends that the system killed, most likely for its memory."""
+
+
 TOO_MUCH = "this takes more memory than there is. Send a smaller table"
+
+
 logger = logging.getLogger("cdsa")
 
 
@@ -50,7 +60,7 @@ def prepare() -> BaseContext:
 def work_off(job: Job, limits: Limits, context: BaseContext) -> None:
     """Do a job in another process, and write down here how far that is and what came out."""
     here, there = context.Pipe(duplex=False)
-    task = doing.task_of(job, limits)
+    task = tasks.task_of(job, limits)
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
         target=_work, args=(there, task), daemon=True
     )
@@ -77,7 +87,7 @@ def work_off(job: Job, limits: Limits, context: BaseContext) -> None:
             shutil.rmtree(task.folder, ignore_errors=True)
 
 
-def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) -> doing.Outcome:
+def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) -> tasks.Outcome:
     """What came out, in the end; whatever is said on the way is written down."""
     end = time.monotonic() + 60 * limits.job_minutes
     while True:
@@ -104,7 +114,7 @@ def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) 
             case "failed":
                 raise ConfigError(told[0])
             case "done":
-                outcome: doing.Outcome = pickle.loads(told[0])
+                outcome: tasks.Outcome = pickle.loads(told[0])
                 return outcome
 
 
@@ -121,7 +131,7 @@ class _Teller:
         self.there.send(("told", line))
 
 
-def _work(there: Connection, task: doing.Task) -> None:
+def _work(there: Connection, task: tasks.Task) -> None:
     """The job itself, in its own process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its jobs
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -130,7 +140,7 @@ def _work(there: Connection, task: doing.Task) -> None:
         Path("/proc/self/oom_score_adj").write_text("900")
     last: tuple[str, str | bytes]
     try:
-        outcome = doing.do(task, _Teller(there))
+        outcome = tasks.do(task, _Teller(there))
         last = ("done", pickle.dumps(outcome))  # by value: torch would share it, and be gone
     except BrokenPipeError:  # nobody follows it any more
         return

@@ -14,19 +14,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """This machine, by its own names."""
+
+
 HARMLESS = ("GET", "HEAD", "OPTIONS")
+
+
 POLICY = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
+
+
 DOCS = POLICY + "; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
+
+
 REPORT = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; "
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 )
 """A report is a page of its own, with nothing of this server's rights."""
+
+
 LARGE = "/api/tables"
 """Where something large may be sent; all else is a few words."""
+
+
 A_FEW_WORDS = 1_000_000
 """Bytes of a request."""
 

@@ -15,11 +15,15 @@ from typing import Literal
 from cdsa.core.records import Value
 from cdsa.errors import CdsaError
 from cdsa.methods.base import Filler
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Held, NotThereError, Shelf, TooMuchError
+from cdsa.web.limits import Limits
+from cdsa.web.store import Held, NotThereError, Shelf, TooMuchError
 
 Kind = Literal["fill", "forecast", "score"]
+
+
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
 logger = logging.getLogger("cdsa")
 
 

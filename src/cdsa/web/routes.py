@@ -13,13 +13,17 @@ from starlette.concurrency import run_in_threadpool
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
 from cdsa.methods.registry import methods
-from cdsa.serving import answers, looks
-from cdsa.serving.desk import AtDesk
-from cdsa.serving.doing import Compare, Fill, Forecast, places_in, source_of
-from cdsa.serving.shelf import ENDS, NotThereError
+from cdsa.web import schemas, views
+from cdsa.web.services import AtDesk
+from cdsa.web.store import ENDS, NotThereError
+from cdsa.web.tasks import Compare, Fill, Forecast, places_in, source_of
 
 Name = Annotated[str, Query(min_length=1, max_length=200)]
+
+
 LARGEST = 10**9
+
+
 REFUSED = {
     400: "This is no JSON, or no request.",
     403: "A page of another origin, or a name that is not this server's.",
@@ -29,17 +33,32 @@ REFUSED = {
     422: "It cannot be done; the text says why.",
     429: "Too much at the same time.",
 }
+
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": answers.Problem, "description": words} for code, words in REFUSED.items()
+    code: {"model": schemas.Problem, "description": words} for code, words in REFUSED.items()
 }
+
+
 KINDS = {"html": "text/html", "csv": "text/csv"}
 """Of files, as browsers call them; others are just bytes."""
+
+
 BYTES = "application/octet-stream"
+
+
 EXAMPLE = "nyc_weather.csv.gz"
 
+
 server = APIRouter(prefix="/api", tags=["server"], responses=PROBLEMS)
+
+
 tables = APIRouter(prefix="/api/tables", tags=["tables"], responses=PROBLEMS)
+
+
 jobs = APIRouter(prefix="/api", tags=["jobs"], responses=PROBLEMS)
+
+
 results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=PROBLEMS)
 
 
@@ -47,10 +66,10 @@ results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=PROBLE
 
 
 @server.get("/health")
-async def health(desk: AtDesk) -> answers.Health:
+async def health(desk: AtDesk) -> schemas.Health:
     """Whether the server is up, and what it allows."""
     limits = desk.limits
-    return answers.Health(
+    return schemas.Health(
         version=version("cdsa"),
         tables=desk.shelf.count,
         megabytes=limits.megabytes,
@@ -61,10 +80,10 @@ async def health(desk: AtDesk) -> answers.Health:
 
 
 @server.get("/methods")
-async def all_methods() -> list[answers.MethodAnswer]:
+async def all_methods() -> list[schemas.MethodAnswer]:
     """The methods there are, as `cdsa methods` tells of them."""
     return [
-        answers.MethodAnswer(
+        schemas.MethodAnswer(
             name=info.name,
             title=info.summary,
             task=[word for word in ("fill", "forecast") if word in info.task],
@@ -90,11 +109,11 @@ async def send(
     request: Request,
     name: Name,
     reading: Annotated[str | None, Query(max_length=20_000)] = None,
-) -> answers.TableAnswer:
+) -> schemas.TableAnswer:
     """Send a table, a CSV or Parquet file as the body of the request; `name` is the file's,
     `reading` says how it is to be read, as JSON. What was understood of it comes back."""
     try:
-        how = answers.Reading.model_validate_json(reading or "{}")
+        how = schemas.Reading.model_validate_json(reading or "{}")
     except ValidationError as bad:
         raise RequestValidationError(bad.errors()) from bad
     if request.headers.get("content-type", "").startswith("multipart/"):
@@ -112,7 +131,7 @@ async def send(
 
 
 @tables.post("/example", status_code=201)
-async def example(desk: AtDesk) -> answers.TableAnswer:
+async def example(desk: AtDesk) -> schemas.TableAnswer:
     """The example: a year of weather at the three airports of New York."""
     with as_file(files("cdsa") / "data" / EXAMPLE) as path:
         held = desk.shelf.keep(EXAMPLE, path)
@@ -121,13 +140,13 @@ async def example(desk: AtDesk) -> answers.TableAnswer:
 
 
 @tables.get("/{table}")
-async def understood(desk: AtDesk, table: str) -> answers.TableAnswer:
+async def understood(desk: AtDesk, table: str) -> schemas.TableAnswer:
     """What was understood of a table."""
     return await desk.understood(desk.shelf.get(table))
 
 
 @tables.put("/{table}/reading")
-async def read_again(desk: AtDesk, table: str, how: answers.Reading) -> answers.TableAnswer:
+async def read_again(desk: AtDesk, table: str, how: schemas.Reading) -> schemas.TableAnswer:
     """Correct how a table is read, and forget the jobs about it; if it cannot be read so, nothing
     changes."""
     held = desk.shelf.get(table)
@@ -144,21 +163,21 @@ async def forget(desk: AtDesk, table: str) -> None:
 
 
 @tables.get("/{table}/gaps")
-async def gaps(desk: AtDesk, table: str, measurement: Name | None = None) -> answers.Gaps:
+async def gaps(desk: AtDesk, table: str, measurement: Name | None = None) -> schemas.Gaps:
     """When each station is missing."""
     held = desk.shelf.get(table)
-    told: answers.Gaps = await desk.at_ease(
-        lambda: looks.gaps(desk.shelf.source(held), measurement)
+    told: schemas.Gaps = await desk.at_ease(
+        lambda: views.gaps(desk.shelf.source(held), measurement)
     )
     return told
 
 
 @tables.get("/{table}/series")
-async def series(desk: AtDesk, table: str, location: Name, measurement: Name) -> answers.Series:
+async def series(desk: AtDesk, table: str, location: Name, measurement: Name) -> schemas.Series:
     """One series of a table."""
     held = desk.shelf.get(table)
-    told: answers.Series = await desk.at_ease(
-        lambda: looks.series(desk.shelf.source(held), location, measurement)
+    told: schemas.Series = await desk.at_ease(
+        lambda: views.series(desk.shelf.source(held), location, measurement)
     )
     return told
 
@@ -167,34 +186,34 @@ async def series(desk: AtDesk, table: str, location: Name, measurement: Name) ->
 
 
 @jobs.post("/tables/{table}/fill", status_code=202)
-async def fill(desk: AtDesk, table: str, ask: answers.AskFill) -> answers.JobAnswer:
+async def fill(desk: AtDesk, table: str, ask: schemas.AskFill) -> schemas.JobAnswer:
     """Fill the gaps of a table: a job that is worked off when its turn comes."""
     at = None if ask.at is None else await run_in_threadpool(places_in, ask.at)
     return await desk.begun(table, "fill", Fill(**(ask.model_dump() | {"at": at})))
 
 
 @jobs.post("/tables/{table}/forecast", status_code=202)
-async def forecast(desk: AtDesk, table: str, ask: answers.AskForecast) -> answers.JobAnswer:
+async def forecast(desk: AtDesk, table: str, ask: schemas.AskForecast) -> schemas.JobAnswer:
     """Carry a table forward: a job as well."""
     wanted = Forecast(**(ask.model_dump() | {"known": tuple(ask.known)}))
     return await desk.begun(table, "forecast", wanted)
 
 
 @jobs.post("/tables/{table}/score", status_code=202)
-async def score(desk: AtDesk, table: str, ask: answers.AskScore) -> answers.JobAnswer:
+async def score(desk: AtDesk, table: str, ask: schemas.AskScore) -> schemas.JobAnswer:
     """Compare methods on cells that are hidden from them; the records are the job's."""
     wanted = Compare(**(ask.model_dump() | {"methods": tuple(ask.methods)}))
     return await desk.begun(table, "score", wanted)
 
 
 @jobs.get("/jobs/{job}")
-async def how_far(desk: AtDesk, job: str) -> answers.JobAnswer:
+async def how_far(desk: AtDesk, job: str) -> schemas.JobAnswer:
     """How far a job is, and what came out."""
     return desk.told(desk.jobs.get(job))
 
 
 @jobs.delete("/jobs/{job}")
-async def cancel(desk: AtDesk, job: str) -> answers.JobAnswer:
+async def cancel(desk: AtDesk, job: str) -> schemas.JobAnswer:
     """Cancel a job, whether it waits or runs."""
     found = desk.jobs.get(job)
     desk.jobs.cancel(found)
@@ -207,11 +226,11 @@ async def cancel(desk: AtDesk, job: str) -> answers.JobAnswer:
 @results.get("/series")
 async def filled_series(
     desk: AtDesk, job: str, location: Name, measurement: Name
-) -> answers.Series:
+) -> schemas.Series:
     """One series as it was filled, with intervals."""
     found = desk.jobs.get(job)
-    told: answers.Series = await desk.at_ease(
-        lambda: looks.filled_series(found, source_of(found, desk.shelf), location, measurement)
+    told: schemas.Series = await desk.at_ease(
+        lambda: views.filled_series(found, source_of(found, desk.shelf), location, measurement)
     )
     return told
 
@@ -224,11 +243,11 @@ async def filled_cells(
     measurement: Name | None = None,
     start: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> answers.CellsAnswer:
+) -> schemas.CellsAnswer:
     """The cells that were filled, some at a time."""
     found = desk.jobs.get(job)
-    told: answers.CellsAnswer = await desk.at_ease(
-        lambda: looks.filled_cells(
+    told: schemas.CellsAnswer = await desk.at_ease(
+        lambda: views.filled_cells(
             found, source_of(found, desk.shelf), location, measurement, start, most
         )
     )
@@ -244,15 +263,15 @@ async def reasons(
     time: Name | None = None,
     step: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
     top: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> answers.ReasonsAnswer:
+) -> schemas.ReasonsAnswer:
     """Which measured cells a filled value comes from, as `cdsa explain`. When it is, is said by
     `time`, as the table writes it, or by `step`, the number that it has in a series."""
     found = desk.jobs.get(job)
     moment = time if step is None else step
     if moment is None:
         raise NotThereError("say when: by time or by step")
-    told: answers.ReasonsAnswer = await desk.at_ease(
-        lambda: looks.reasons(
+    told: schemas.ReasonsAnswer = await desk.at_ease(
+        lambda: views.reasons(
             found, source_of(found, desk.shelf), moment, location, measurement, top
         )
     )

@@ -26,10 +26,10 @@ from cdsa.io.source import Source, save_all
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.compose import explaining
 from cdsa.methods.registry import info_of, make_method
-from cdsa.serving.jobs import Job
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import Held, Shelf, open_here, table_in
 from cdsa.training.callbacks import Report, Run
+from cdsa.web.jobs import Job
+from cdsa.web.limits import Limits
+from cdsa.web.store import Held, Shelf, open_here, table_in
 from cdsa.workflows import advice
 from cdsa.workflows.fill import check_share, fill_records, fill_with
 from cdsa.workflows.forecast import forecast_records, forecast_with, split_known
@@ -37,8 +37,12 @@ from cdsa.workflows.score import compare
 from cdsa.workflows.select import Chosen, carry_out, forecast_errors, main_part, plan
 
 ARRAYS = ("value", "lower", "upper")
+
+
 OTHERWISE_MINUTES = 5.0
 """That a network trains for which does not choose by itself."""
+
+
 logger = logging.getLogger("cdsa")
 
 

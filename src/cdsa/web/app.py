@@ -13,13 +13,15 @@ from fastapi_offline import FastAPIOffline
 from starlette.requests import ClientDisconnect
 
 from cdsa.errors import CdsaError
-from cdsa.serving import routes
-from cdsa.serving.desk import Desk
-from cdsa.serving.guard import LOOPBACK, Guard
-from cdsa.serving.limits import Limits
-from cdsa.serving.shelf import NotThereError, TooLargeError, TooMuchError
+from cdsa.web import routes
+from cdsa.web.limits import Limits
+from cdsa.web.security import LOOPBACK, Guard
+from cdsa.web.services import Desk
+from cdsa.web.store import NotThereError, TooLargeError, TooMuchError
 
 MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+
+
 SHARED = ("chart.js", "style.css")
 """What the page has in common with a report."""
 
@@ -56,7 +58,7 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = LOOPBACK)
 
 def _show_page(app: FastAPI) -> None:
     """The files of the page, as they are."""
-    page = files("cdsa") / "serving" / "page"
+    page = files("cdsa") / "web" / "static"
     shared = files("cdsa") / "report"
     found = {f"/page/{one.name}": one for one in page.iterdir() if one.name != "index.html"}
     found |= {f"/page/{name}": shared / name for name in SHARED}

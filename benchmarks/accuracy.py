@@ -27,13 +27,13 @@ from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.core.splits import stretches
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.experiments.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
 from cdsa.methods.baselines.idw import Idw
 from cdsa.methods.neural.cdsa import Cdsa, training
 from cdsa.methods.registry import make_method
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.kriging_layer import Kriging
+from cdsa.paper.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
 from cdsa.workflows.score import score
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)

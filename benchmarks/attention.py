@@ -23,9 +23,9 @@ from pathlib import Path
 import torch
 
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.experiments.complexity import WIDTHS, costs, count
 from cdsa.methods.neural.cdsa_paper import GENERAL, CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, Sizes
+from cdsa.paper.complexity import WIDTHS, costs, count
 
 AUTHORS = CdsaConfig()
 CONFIGS = {"authors": AUTHORS, "table": WIDTHS}

@@ -36,10 +36,10 @@ from cdsa.core.cube import make_cube
 from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.experiments.protocols import kdd2015_pm25
 from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
+from cdsa.paper.protocols import kdd2015_pm25
 from cdsa.training.loss import loss_of
 from cdsa.training.parallel import in_parts
 from cdsa.workflows.fill import fill_with

@@ -34,7 +34,7 @@ def our_pm25() -> str:
 def our_rates(data: str, metric: str, rivals: list[str], table: str) -> str:
     """The default network beside others at several missing rates, on the same hidden cells; of
     several budgets the one measured last."""
-    from cdsa.experiments.paper import paper_tables
+    from cdsa.paper.published import paper_tables
 
     records = measured(data)
     ours = records[records["method"] == "cdsa"]

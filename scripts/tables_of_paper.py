@@ -95,16 +95,16 @@ def manners() -> str:
 
 def pm25() -> str:
     """KDD-2015 PM2.5: ours beside the paper's, both sets of cells, both ways of learning."""
-    from cdsa.experiments.paper import paper_tables
-    from cdsa.experiments.recipes import TABLES as PAPER_TABLES
-    from cdsa.experiments.tables import (
+    from cdsa.paper.compare import (
         blocks_of,
         figure_text,
         ours_text,
         row_text,
         rows_of,
         time_text,
-    )  # fmt: skip
+    )
+    from cdsa.paper.published import paper_tables
+    from cdsa.paper.tables import TABLES as PAPER_TABLES
 
     records = read_results(ROOT / "results" / "paper.jsonl")
     own = [r for r in records if r["data"] == "kdd2015-pm25" and not r["quick"]]

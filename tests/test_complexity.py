@@ -5,10 +5,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.experiments.complexity import PAPER_SIZES, WIDTHS, costs, count
-from cdsa.experiments.recipes import COMPLEXITY_SIZES
 from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, Sizes
+from cdsa.paper.complexity import PAPER_SIZES, WIDTHS, costs, count
+from cdsa.paper.tables import COMPLEXITY_SIZES
 
 COSTS = {cost.manner: cost for cost in costs()}
 

@@ -15,10 +15,10 @@ from cdsa.core.config import to_plain
 from cdsa.core.masks import KINDS
 from cdsa.core.records import read_results
 from cdsa.datasets import MODULES
-from cdsa.experiments.pages import html_page, markdown_page
-from cdsa.experiments.recipes import TABLES as PAPER_TABLES
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
+from cdsa.paper.render import html_page, markdown_page
+from cdsa.paper.tables import TABLES as PAPER_TABLES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(

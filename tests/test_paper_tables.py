@@ -2,10 +2,7 @@
 
 import pytest
 
-from cdsa.experiments.pages import html_page, markdown_page
-from cdsa.experiments.paper import paper_tables
-from cdsa.experiments.recipes import TABLES
-from cdsa.experiments.tables import (
+from cdsa.paper.compare import (
     Figure,
     best_of,
     blocks_of,
@@ -15,6 +12,9 @@ from cdsa.experiments.tables import (
     rows_of,
     time_text,
 )
+from cdsa.paper.published import paper_tables
+from cdsa.paper.render import html_page, markdown_page
+from cdsa.paper.tables import TABLES
 
 
 def record(method="linear", **more):

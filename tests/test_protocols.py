@@ -8,10 +8,10 @@ import xarray as xr
 from cdsa.core.config import override
 from cdsa.core.cube import DIRECTION, describe
 from cdsa.errors import ConfigError
-from cdsa.experiments import protocols
-from cdsa.experiments.protocols import Filling, Foresight
-from cdsa.experiments.running import errors_of
 from cdsa.methods.registry import make_method
+from cdsa.paper import protocols
+from cdsa.paper.protocols import Filling, Foresight
+from cdsa.paper.runner import errors_of
 from cdsa.workflows.forecast import forecasts_from
 from conftest import network
 

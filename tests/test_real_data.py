@@ -8,9 +8,9 @@ import pytest
 
 from cdsa.datasets import MODULES, open_dataset
 from cdsa.errors import ConfigError
-from cdsa.experiments.protocols import kdd2015_pm25
-from cdsa.experiments.running import errors_of
 from cdsa.methods.registry import make_method
+from cdsa.paper.protocols import kdd2015_pm25
+from cdsa.paper.runner import errors_of
 
 FOLDER = os.environ.get("CDSA_DATA")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="CDSA_DATA is not set")

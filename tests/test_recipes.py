@@ -2,10 +2,10 @@
 
 import pytest
 
-from cdsa.experiments import running
-from cdsa.experiments.recipes import TABLES, cells_of
-from cdsa.experiments.running import key_of
 from cdsa.methods.registry import REGISTRY
+from cdsa.paper import runner
+from cdsa.paper.runner import key_of
+from cdsa.paper.tables import TABLES, cells_of
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -64,7 +64,7 @@ def test_rivals_learn_by_their_own_settings_from_every_window_for_all_their_minu
     found = set()
     for cell in cells_of(table, rates=[0.5] if len(table.rates) > 1 else None, seeds=[0]):
         if cell.method in wanted:
-            made = running.made_for(cell, ahead)
+            made = runner.made_for(cell, ahead)
             found.add(cell.method)
             made = made.settled() if cell.method == "dcrnn" else made
             assert (made.train.batch, made.train.rate) == wanted[cell.method], cell.label

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.core.records import append_results, read_results
 from cdsa.errors import CdsaError
-from cdsa.experiments import running
-from cdsa.experiments.recipes import TABLES, Cell, cells_of
-from cdsa.experiments.running import Lab, missing_cells, run_cells
 from cdsa.methods.engine.validation import choose_exam
+from cdsa.paper import runner
+from cdsa.paper.runner import Lab, missing_cells, run_cells
+from cdsa.paper.tables import TABLES, Cell, cells_of
 from publishers import write_cube, write_pm25, write_traffic
 
 FLAT = {
@@ -150,8 +150,8 @@ def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, t
     seen = []
     chosen = {"methods": ["cdsa-paper-forecast"], "quick": True, "minutes": 0.01}
     cell = next(c for c in cells_of(TABLES["metr-la"], **chosen) if c.protocol == "70/10/20")
-    trial = running.trial_of(cell, running.open_dataset("metr-la", data))
-    running.learnt(cell, trial, running.Run(start=seen.append), tmp_path / "under-way")
+    trial = runner.trial_of(cell, runner.open_dataset("metr-la", data))
+    runner.learnt(cell, trial, runner.Run(start=seen.append), tmp_path / "under-way")
     (method,) = seen
     both = xr.concat([trial.train, trial.validation], "time")
     steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
@@ -162,12 +162,12 @@ def test_what_looks_along_a_graph_gets_the_roads_and_its_records_say_so(data):
     words = ["--quick", "--minutes", "0.01", "--protocols", "80/20"]
     records = reproduce("metr-la", data, "--methods", "dcrnn,fc-lstm", *words)
     assert {(r["method"], r["graph"]) for r in records} == {("dcrnn", "roads"), ("fc-lstm", None)}
-    opened = running.open_dataset("metr-la", data)
+    opened = runner.open_dataset("metr-la", data)
     a, b, _ = (str(name) for name in opened.cube["location"].to_numpy())
-    roads = running.roads_of(opened)
+    roads = runner.roads_of(opened)
     assert [(source, target) for source, target, _ in roads] == [(a, b), (b, a)]
     (cell, *_) = cells_of(TABLES["metr-la"], methods=["gaan"])
-    made = running.made_for(cell, 12, roads)
+    made = runner.made_for(cell, 12, roads)
     assert made.edges == roads and 0 < roads[1][2] < roads[0][2] < 1  # the way back is longer
 
 
@@ -225,11 +225,11 @@ def test_what_was_measured_on_other_data_is_measured_again(data, tmp_path):
 def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, tmp_path):
     watched, told = lab(tmp_path, data), []
     (cell, other) = cells("mean")
-    folder = running._folder(cell, watched)
+    folder = runner._folder(cell, watched)
     folder.mkdir(parents=True)
     order = []
     with (folder / "turn").open("ab") as turn:
-        assert running.take_turn(turn)
+        assert runner.take_turn(turn)
 
         def saw(cell):
             told.append(cell)
@@ -260,7 +260,7 @@ def test_a_cell_of_which_a_part_is_written_down_is_not_finished(data, tmp_path):
     list(run_cells("kdd2015", cells("mean"), watched))
     lines = watched.results.read_text().splitlines()
     watched.results.write_text("\n".join(lines[:3]) + "\n")
-    assert [running.Bench(watched).known(cell) is None for cell in cells("mean")] == [False, True]
+    assert [runner.Bench(watched).known(cell) is None for cell in cells("mean")] == [False, True]
     assert missing_cells(cells("mean"), watched) == cells("mean")[1:]
 
 
@@ -285,13 +285,13 @@ def test_one_failing_data_set_does_not_hide_what_was_measured(data):
 def test_a_training_that_was_stopped_is_gone_on_with_and_cleared_away(data, tmp_path):
     watched = lab(tmp_path, data)
     (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    folder = running._folder(cell, watched)
-    opened = running.open_dataset("kdd2015-pm25", data)
-    stopped = running.Run(stop=lambda: True)  # after the first step
-    first = running.learnt(cell, running.trial_of(cell, opened), stopped, folder)
+    folder = runner._folder(cell, watched)
+    opened = runner.open_dataset("kdd2015-pm25", data)
+    stopped = runner.Run(stop=lambda: True)  # after the first step
+    first = runner.learnt(cell, runner.trial_of(cell, opened), stopped, folder)
     assert first.network.place.step == 1 and (folder / "training.safetensors").exists()
     steps = []
-    going = lab(tmp_path, data, run=running.Run(watch=lambda report: steps.append(report.step)))
+    going = lab(tmp_path, data, run=runner.Run(watch=lambda report: steps.append(report.step)))
     list(run_cells("kdd2015", [cell], going))
     assert steps[0] == 2
     assert not folder.exists() and not folder.parent.exists()
@@ -299,13 +299,13 @@ def test_a_training_that_was_stopped_is_gone_on_with_and_cleared_away(data, tmp_
 
 def test_a_training_of_other_data_is_not_gone_on_with(data, tmp_path):
     (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    trial = running.trial_of(cell, running.open_dataset("kdd2015-pm25", data))
+    trial = runner.trial_of(cell, runner.open_dataset("kdd2015-pm25", data))
     other = replace(trial, train=trial.train + 1)
-    stopped = running.Run(stop=lambda: True)
-    running.learnt(cell, other, stopped, tmp_path / "under-way")
+    stopped = runner.Run(stop=lambda: True)
+    runner.learnt(cell, other, stopped, tmp_path / "under-way")
     steps = []
-    run_ = running.Run(watch=lambda report: steps.append(report.step))
-    running.learnt(cell, trial, run_, tmp_path / "under-way")
+    run_ = runner.Run(watch=lambda report: steps.append(report.step))
+    runner.learnt(cell, trial, run_, tmp_path / "under-way")
     assert steps[0] == 1
 
 
@@ -343,7 +343,7 @@ def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path)
     after = read_results(results)
     assert after[: len(before)] == before
     assert len(told) == len(after) == 3 * 2 * 4
-    assert len({(*(r[key] for key in running.KEYS), r["horizon"]) for r in after}) == len(after)
+    assert len({(*(r[key] for key in runner.KEYS), r["horizon"]) for r in after}) == len(after)
 
 
 @pytest.mark.slow

@@ -57,8 +57,8 @@ def complexity(
 ) -> None:
     """What the four manners of attention cost: operations and variables, beside the paper's."""
     from cdsa.cli import networks, show
-    from cdsa.experiments.complexity import costs
     from cdsa.nn.types import Sizes
+    from cdsa.paper.complexity import costs
 
     found = costs(Sizes(steps, stations, measurements))
     if json:

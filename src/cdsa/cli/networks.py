@@ -21,8 +21,8 @@ from cdsa.methods.base import Learnt
 from cdsa.workflows.score import Score, hidden_cells, try_method
 
 if TYPE_CHECKING:
-    from cdsa.experiments.complexity import Cost
     from cdsa.methods.engine.estimator import NeuralFiller
+    from cdsa.paper.complexity import Cost
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:

@@ -12,7 +12,7 @@ from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
 
 if TYPE_CHECKING:
     from cdsa.core.records import Value
-    from cdsa.experiments.recipes import Cell
+    from cdsa.paper.tables import Cell
 
 MOST_SEEDS = 1000
 
@@ -73,7 +73,7 @@ def reproduce(
     """Measure a table of the paper on the real data; what is written down is not run again."""
     from cdsa.cli import show
     from cdsa.cli import tables as printed
-    from cdsa.experiments.recipes import cells_of, table_of
+    from cdsa.paper.tables import cells_of, table_of
 
     cells = list(
         cells_of(
@@ -108,7 +108,7 @@ def tables(
 ) -> None:
     """All measured tables beside the paper's, as Markdown and HTML."""
     from cdsa.cli import show
-    from cdsa.experiments.pages import write_pages
+    from cdsa.paper.render import write_pages
 
     for path in write_pages(results, output, overwrite=overwrite):
         show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
@@ -121,7 +121,7 @@ def _measure(
     from cdsa.cli import progress, show, work
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
-    from cdsa.experiments.running import Lab, missing_cells, run_cells
+    from cdsa.paper.runner import Lab, missing_cells, run_cells
     from cdsa.training.callbacks import Run
 
     data_folders(folder)  # says so if there is none

@@ -11,8 +11,7 @@ from cdsa.core.records import Value
 from cdsa.core.text import several, share
 from cdsa.datasets import Opened
 from cdsa.datasets.spec import DataSet, Form
-from cdsa.experiments.recipes import table_of
-from cdsa.experiments.tables import (
+from cdsa.paper.compare import (
     Block,
     Figure,
     Row,
@@ -26,6 +25,7 @@ from cdsa.experiments.tables import (
     time_text,
     title_of,
 )
+from cdsa.paper.tables import table_of
 
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:

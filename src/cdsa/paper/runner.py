@@ -25,10 +25,18 @@ from cdsa.core.records import (
 )
 from cdsa.datasets import Opened, open_dataset
 from cdsa.errors import CdsaError, ConfigError
-from cdsa.experiments.protocols import ALL, Filling, Foresight, without
-from cdsa.experiments.recipes import AS_PUBLISHED, HORIZONS, MEAN, PROFILE, Cell, roads_of, trial_of
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.registry import make_method
+from cdsa.paper.protocols import ALL, Filling, Foresight, without
+from cdsa.paper.tables import (
+    AS_PUBLISHED,
+    HORIZONS,
+    MEAN,
+    PROFILE,
+    Cell,
+    roads_of,
+    trial_of,
+)
 from cdsa.training.callbacks import Run
 from cdsa.workflows.forecast import forecasts_from
 from cdsa.workflows.score import MIXED
@@ -36,13 +44,22 @@ from cdsa.workflows.score import MIXED
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
 
+
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
 """What makes two cells the same; the table they stand in does not."""
+
+
 QUICK_ORIGINS = 24
 """Of so many moments to forecast from, a quick run takes one."""
+
+
 TURN = "turn"
 """The file that a run holds while it measures a cell."""
+
+
 Key = tuple[Value, ...]
+
+
 Records = list[dict[str, Value]]
 
 
@@ -326,8 +343,8 @@ def _filled(
 
 def _profile(cell: Cell) -> dict[str, Value]:
     """What a manner costs."""
-    from cdsa.experiments.complexity import PAPER_SIZES, cost_of
     from cdsa.nn.types import MANNERS
+    from cdsa.paper.complexity import PAPER_SIZES, cost_of
 
     start = time.perf_counter()
     (manner,) = (one for one in MANNERS if one == (cell.method.partition(":")[2] or "decomposed"))

@@ -8,9 +8,7 @@ from pathlib import Path
 from cdsa.core.atomic import staged_text
 from cdsa.core.records import Record, read_results
 from cdsa.errors import ConfigError
-from cdsa.experiments.paper import PaperTable, paper_tables
-from cdsa.experiments.recipes import TABLES, Table
-from cdsa.experiments.tables import (
+from cdsa.paper.compare import (
     UNITS,
     Block,
     Figure,
@@ -27,8 +25,12 @@ from cdsa.experiments.tables import (
     title_of,
     variables_text,
 )
+from cdsa.paper.published import PaperTable, paper_tables
+from cdsa.paper.tables import TABLES, Table
 
 TITLE = "The paper's tables, measured"
+
+
 INTRODUCTION = (
     "Every figure was measured by `cdsa reproduce TABLE` and stands in `{results}` with its "
     "command, commit, seed, settings and machine. In a cell: ours; below it the paper's number and "
@@ -38,6 +40,8 @@ INTRODUCTION = (
     "data are not the paper's own, the numbers can be compared with each other but not with the "
     "paper's; what was measured on is said under each table."
 )
+
+
 NEEDED = (
     "table", "method", "data", "protocol", "rate", "seed", "cells", "horizon", "loss", "minutes",
     "quick", "settings", "measured_on", "commit", "machine",

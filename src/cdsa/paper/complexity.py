@@ -6,10 +6,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.experiments.paper import paper_tables
-from cdsa.experiments.recipes import NETWORK
 from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, AxisConfig, Manner, Sizes
+from cdsa.paper.published import paper_tables
+from cdsa.paper.tables import NETWORK
 
 PAPER_SIZES = Sizes(36, 36, 1)
 """Windows whose product fits the paper's joint figure."""

@@ -16,8 +16,9 @@ from cdsa.datasets import Opened
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
 from cdsa.errors import ConfigError, unknown
-from cdsa.experiments import protocols as trials_by
-from cdsa.experiments.protocols import (
+from cdsa.methods.registry import info_of, make_method
+from cdsa.paper import protocols as trials_by
+from cdsa.paper.protocols import (
     ALL,
     DIVISIONS,
     SAMPLES,
@@ -25,30 +26,48 @@ from cdsa.experiments.protocols import (
     Filling,
     Foresight,
 )
-from cdsa.methods.registry import info_of, make_method
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
 
+
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
 QUICK_RATES = (0.2, 0.5, 0.9)
+
+
 HORIZONS = {"15": 3, "30": 6, "60": 12}
 """Minutes ahead -> steps ahead."""
+
+
 MEAN = "mean"
 """The horizon over all steps ahead."""
+
 
 AS_PUBLISHED = "as published"
 """What a record says of its data if they are the paper's own."""
 
+
 NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
+
+
 OURS = "cdsa"
+
+
 OTHER_MANNERS = ("independent", "joint", "shared")
 """Beside the decomposed one, which a network has if none is named."""
 
+
 LOSSES = ("rmse", "mse", "mae", "rmse+mae")
+
+
 MINUTES, QUICK_MINUTES = 10.0, 0.04
+
+
 PROFILE = "profile"
 """The protocol of counting operations, which needs no data."""
+
 
 COMPLEXITY_SIZES = "36x36x1"
 
@@ -116,13 +135,23 @@ _MONTHS = (
     "that are not tested on; test months: March, June, September and December; all: the hidden "
     "cells of every month. A straight line learns nothing, so both ways give the same"
 )
+
+
 _AHEAD = (
     "an hour ahead from the hour before; 80/20: the first 80% of the time are learnt from, as in "
     "the paper; 70/10/20: DCRNN's 70% to learn from and 10% to validate on"
 )
+
+
 _PIECES = "cells hidden at random; errors in standard deviations; pieces of 48 hours"
+
+
 _BURSTS = "cells hidden in bursts; five trials, unless said otherwise"
+
+
 _FILL = ("mean", "linear", "knn")
+
+
 _RIVALS = {
     "nyc": ("ar", "kriging", "kriging:linear", "mtsi", "brits", "dcrnn"),
     "kdd2015": ("mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
@@ -130,8 +159,14 @@ _RIVALS = {
     "metr-la": ("fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"),
 }
 """What the paper compares with, beside simple methods."""
+
+
 _ABLATION = (*(f"{NETWORK}:{manner}" for manner in OTHER_MANNERS), NETWORK)
+
+
 _KDD2015 = ("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum")
+
+
 TABLES = {
     table.name: table
     for table in (
@@ -212,6 +247,8 @@ TABLES = {
         ),
     )
 }
+
+
 SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("kdd2015", ""): ("steps=36",),
     ("kdd2018", ""): ("steps=48", "stride=12", "train.loss=rmse"),
@@ -223,6 +260,8 @@ SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Windows and training losses by data set and manner, of networks without a preset for the data:
 the absolute error where that is scored, and the paper's where squares are."""
+
+
 OUR_SETTINGS: dict[str, tuple[str, ...]] = {
     "kdd2015": (),
     "kdd2018": ("train.loss=mse",),
@@ -230,6 +269,8 @@ OUR_SETTINGS: dict[str, tuple[str, ...]] = {
     "metr-la": ("steps=12",),
 }
 """The same for the default network, which chooses the rest by the data."""
+
+
 RIVAL_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("kdd2015", ""): ("steps=36", "stride=1", "train.patience=0"),
     ("kdd2018", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),

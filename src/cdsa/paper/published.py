@@ -36,7 +36,7 @@ class PaperTable:
 @cache
 def paper_tables() -> dict[str, PaperTable]:
     """All tables of the paper by name."""
-    text = (files("cdsa") / "experiments" / "paper.json").read_text(encoding="utf-8")
+    text = (files("cdsa") / "paper" / "paper.json").read_text(encoding="utf-8")
     return {name: _table(told) for name, told in json.loads(text)["tables"].items()}
 
 

@@ -18,13 +18,29 @@ from cdsa.datasets.spec import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 
 Sample = Literal["in-sample", "out-of-sample"]
+
+
 Division = Literal["80/20", "70/10/20"]
+
+
 SAMPLES: tuple[Sample, ...] = get_args(Sample)
+
+
 DIVISIONS: tuple[Division, ...] = get_args(Division)
+
+
 ALL, TEST_MONTHS = "all", "test-months"
+
+
 KDD2015_TEST = (3, 6, 9, 12)
+
+
 PIECE = 48
+
+
 PAST = AHEAD = 12
+
+
 NATURAL, HIDDEN = 1, 2  # what a generator is for, beside the seed
 
 

@@ -6,16 +6,29 @@ from itertools import product
 from statistics import fmean, stdev
 
 from cdsa.core.records import Record, Value
-from cdsa.experiments.paper import PaperTable, paper_tables
-from cdsa.experiments.protocols import ALL, TEST_MONTHS
-from cdsa.experiments.recipes import AS_PUBLISHED, FORECASTER, HORIZONS, MEAN, PROFILE, Table
+from cdsa.paper.protocols import ALL, TEST_MONTHS
+from cdsa.paper.published import PaperTable, paper_tables
+from cdsa.paper.tables import (
+    AS_PUBLISHED,
+    FORECASTER,
+    HORIZONS,
+    MEAN,
+    PROFILE,
+    Table,
+)
 
 METRICS = {
     "mae": "MAE", "rmse": "RMSE", "mse": "MSE", "mre": "MRE", "mape": "MAPE",
     "operations": "operations (10^9)", "variables": "variables (10^5)",
 }  # fmt: skip
+
+
 SHARES = ("mre", "mape")
+
+
 UNITS = {"operations": 1e9, "variables": 1e5}
+
+
 WORDS = {
     "mean": "of the station",
     "linear": "straight line",

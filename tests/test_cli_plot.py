@@ -127,7 +127,7 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
 
 def test_the_seed_of_scores_is_the_one_that_was_given(files, drawn, tmp_path, monkeypatch):
     seeds = []
-    told = "cdsa.cli.comparing.score_with_progress"
+    told = "cdsa.cli.score.score_with_progress"
     monkeypatch.setattr(told, lambda names, cube, hide, repeats, seed, *more: seeds.append(seed))
     words = ["plot", "errors", str(files[0]), "-o", str(tmp_path / "p.png"), "--methods", "cdsa"]
     assert CliRunner().invoke(app, [*words, "--seed", "7"]).exit_code == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdsa.cli.reading import OPTIONS
+from cdsa.cli.read_options import OPTIONS
 from cdsa.core.config import to_plain
 from cdsa.core.masks import KINDS
 from cdsa.core.records import read_results

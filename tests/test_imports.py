@@ -11,33 +11,31 @@ SRC = Path(__file__).parents[1] / "src" / "cdsa"
 LAYERS = [
     {"errors"},
     {"core"},
-    {"nn", "io", "sources"},
-    {"models"},
-    {"training", "datasets", "windows"},
-    {"train"},
-    {"method", "methods"},
-    {"scoring"},
-    {"choosing", "notes"},
-    {"filling"},
+    {"nn", "io"},
+    {"training", "datasets"},
+    {"methods"},
     {"workflows"},
-    {"pictures", "plots"},
-    {"reporting", "report"},
-    {"experiments", "serving", "web", "paper"},
+    {"plots"},
+    {"report"},
+    {"web", "paper"},
     {"cli"},
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-NOT_HERE = {name: {"torch"} for name in LEVEL} | {
-    "nn": {"xarray", "pandas"},
-    "models": {"xarray", "pandas"},
-    "windows": {"pandas"},
-    "train": {"pandas"},
-    "training": {"pandas"},
-    "method": set(),
-    "methods": set(),
-    "paper": set(),
-    "experiments": set(),
-}
+METHODS = [
+    {"base"},
+    {"registry"},
+    {"wrapper"},
+    {"calibration", "compose"},
+    {"baselines", "engine"},
+    {"neural"},
+]
+"""The inner order of `methods/`."""
+METHODS_LEVEL = {name: level for level, names in enumerate(METHODS) for name in names}
+TORCH = ("nn/", "training/", "methods/engine/", "methods/neural/", "paper/complexity.py")
+"""Where torch may be imported."""
+WITHOUT = {"nn": {"xarray", "pandas"}, "training": {"pandas"}}
+"""What a package may not import."""
 MODULES = [p for p in sorted(SRC.rglob("*.py")) if p != SRC / "__init__.py"]
 
 
@@ -54,13 +52,24 @@ def imported(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
 def test_imports_go_downhill(path: Path) -> None:
-    here = path.relative_to(SRC).parts[0].removesuffix(".py")
+    here, *inner = path.relative_to(SRC).with_suffix("").parts
     names = imported(path)
-    ours = {name[1] for name in names if name[0] == "cdsa" and name[1] != here}
-    uphill = {part for part in ours if LEVEL[part] >= LEVEL[here]}
-    strangers = {name[0] for name in names} & NOT_HERE.get(here, set())
+    ours = [name[1:] for name in names if name[0] == "cdsa" and len(name) > 1]
+    uphill = {name[0] for name in ours if name[0] != here and LEVEL[name[0]] >= LEVEL[here]}
     assert not uphill, f"{here} may not import {sorted(uphill)}: not below it"
-    assert not strangers, f"{here} may not import {sorted(strangers)}"
+    if here == "methods" and inner != ["__init__"]:
+        inside = {name[1] for name in ours if name[0] == "methods"} - {inner[0]}
+        uphill = {n for n in inside if METHODS_LEVEL[n] >= METHODS_LEVEL[inner[0]]}
+        assert not uphill, f"methods/{inner[0]} may not import {sorted(uphill)}: not below it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_torch_and_tables_stay_in_their_layers(path: Path) -> None:
+    name = path.relative_to(SRC).as_posix()
+    banned = set(WITHOUT.get(name.split("/")[0], ()))
+    banned |= set() if name.startswith(TORCH) else {"torch"}
+    strangers = {first for first, *_ in imported(path)} & banned
+    assert not strangers, f"{name} may not import {sorted(strangers)}"
 
 
 def loaded_by(code: str) -> set[str]:

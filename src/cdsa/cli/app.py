@@ -3,13 +3,13 @@
 import typer
 
 from cdsa.cli.data import data
-from cdsa.cli.explaining import explain
-from cdsa.cli.filling import fill, forecast, train
-from cdsa.cli.looking import complexity, info, methods
+from cdsa.cli.explain import explain
+from cdsa.cli.fill import fill, forecast, train
+from cdsa.cli.info import complexity, info, methods
 from cdsa.cli.paper import reproduce, tables
-from cdsa.cli.plotting import plot
-from cdsa.cli.scoring import demo, score
-from cdsa.cli.serving import serve
+from cdsa.cli.plot import plot
+from cdsa.cli.score import demo, score
+from cdsa.cli.serve import serve
 
 app = typer.Typer(
     help="Fill the holes of a sensor network's table, or carry it forward, with honest errors.",

@@ -21,32 +21,32 @@ data = typer.Typer(
 @data.command("list")
 def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
     """All data sets, and which are there."""
-    from cdsa.cli import show, tables
+    from cdsa.cli import console, console_tables
     from cdsa.datasets import datasets
 
     records = [_record(one, folder) for one in datasets()]
     if json:
-        show.print_json(records)
+        console.print_json(records)
     else:
-        tables.print_datasets(records)
+        console_tables.print_datasets(records)
 
 
 @data.command()
 def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
     """Where a data set comes from, its licence, what it must come to, and what is there of it."""
-    from cdsa.cli import show, tables
+    from cdsa.cli import console, console_tables
     from cdsa.datasets import dataset, open_dataset
 
     one = dataset(name)
     record = _record(one, folder)
     if json:
-        show.print_json([record])
+        console.print_json([record])
         return
-    tables.print_dataset(one, _forms(one, folder))
+    console_tables.print_dataset(one, _forms(one, folder))
     if record["form"]:
-        with show.busy(f"reading {name}"):
+        with console.busy(f"reading {name}"):
             opened = open_dataset(name, folder)
-        tables.print_opened(opened)
+        console_tables.print_opened(opened)
 
 
 @data.command()
@@ -59,7 +59,7 @@ def get(
     ] = None,
 ) -> None:
     """Download a data set where a public address exists; else say what to get where."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.datasets import dataset
     from cdsa.datasets.fetch import cache_folder, download
 
@@ -68,14 +68,14 @@ def get(
     there = [form for form in _forms(one, folder) if form in _whole(one)] if looked else []
     place = (folder or cache_folder()) / name
     if there:
-        show.out.print(f"{name} is there already: cdsa data info {name}")
+        console.out.print(f"{name} is there already: cdsa data info {name}")
     elif one.addresses:
-        for path in download(one, place, lambda address: show.note(f"downloading {address}")):
-            show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+        for path in download(one, place, lambda address: console.note(f"downloading {address}")):
+            console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
     else:
-        show.out.print(f"{name} has no public address to download it from.")
-        show.out.print(f"by hand: {one.by_hand}")
-        show.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
+        console.out.print(f"{name} has no public address to download it from.")
+        console.out.print(f"by hand: {one.by_hand}")
+        console.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
         raise typer.Exit(1)
 
 
@@ -95,7 +95,7 @@ def show_one(
     """Read a data set, show what is in it, and write it as a cube if wanted."""
     from dataclasses import replace
 
-    from cdsa.cli import show, tables
+    from cdsa.cli import console, console_tables
     from cdsa.core.summary import inspect_cube
     from cdsa.datasets import open_dataset
     from cdsa.io.files import format_of
@@ -104,16 +104,16 @@ def show_one(
 
     if output is not None:
         check_outputs([output], overwrite=overwrite)
-    with show.busy(f"reading {name}"):
+    with console.busy(f"reading {name}"):
         opened = open_dataset(name, folder, form=form)
         source = replace(open_source(opened.cube), name=name)
-    tables.print_opened(opened)
-    show.print_inspection(source, inspect_cube(opened.cube))
+    console_tables.print_opened(opened)
+    console.print_inspection(source, inspect_cube(opened.cube))
     if output is not None:
         save_cube(opened.cube, output, overwrite=overwrite)
-        show.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+        console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
         if format_of(output) not in ("netcdf", "zarr"):
-            show.note("a table has no room for units and directions; NetCDF and Zarr have")
+            console.note("a table has no room for units and directions; NetCDF and Zarr have")
 
 
 def _forms(one: "DataSet", folder: Path | None) -> list[str]:

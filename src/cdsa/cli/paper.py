@@ -71,8 +71,8 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Measure a table of the paper on the real data; what is written down is not run again."""
-    from cdsa.cli import show
-    from cdsa.cli import tables as printed
+    from cdsa.cli import console
+    from cdsa.cli import console_tables as printed
     from cdsa.paper.tables import cells_of, table_of
 
     cells = list(
@@ -89,10 +89,10 @@ def reproduce(
     )
     records, failure = _measure(table, cells, results, folder, again=again)
     if json:
-        show.print_json(records)
+        console.print_json(records)
     elif records:
         printed.print_table(table, records)
-        show.out.print(f"\nto make pages of all records: cdsa tables --results {results}")
+        console.out.print(f"\nto make pages of all records: cdsa tables --results {results}")
     if failure is not None:
         raise failure
 
@@ -107,18 +107,18 @@ def tables(
     overwrite: Overwrite = False,
 ) -> None:
     """All measured tables beside the paper's, as Markdown and HTML."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.paper.render import write_pages
 
     for path in write_pages(results, output, overwrite=overwrite):
-        show.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+        console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
 
 
 def _measure(
     table: str, cells: "list[Cell]", results: Path, folder: Path | None, *, again: bool
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
-    from cdsa.cli import progress, show, work
+    from cdsa.cli import console, progress, train_options
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
     from cdsa.paper.runner import Lab, missing_cells, run_cells
@@ -135,12 +135,12 @@ def _measure(
 
         def told(cell: "Cell") -> None:
             bar.name(cell.method)
-            show.note(f"{next(count)} of {len(missing)}: {cell.label}")
+            console.note(f"{next(count)} of {len(missing)}: {cell.label}")
 
         lab = Lab(
             results=results,
             data=folder,
-            origin=provenance(work.command_line()),
+            origin=provenance(train_options.command_line()),
             run=Run(watch=bar.watch),
             told=told,
             again=again,
@@ -161,7 +161,7 @@ def _measure(
 
 def _announce(cells: "list[Cell]", wanted: int) -> None:
     """Say what is going to be done, and how long networks will train."""
-    from cdsa.cli import show
+    from cdsa.cli import console
 
     known = wanted - len(cells)
     minutes = round(sum(cell.minutes or 0 for cell in cells))
@@ -172,7 +172,7 @@ def _announce(cells: "list[Cell]", wanted: int) -> None:
         else ""
     )
     there = f"; {known} are known already" if known else ""
-    show.note(f"{several(len(cells), 'cell')} of the table to measure{training}{there}")
+    console.note(f"{several(len(cells), 'cell')} of the table to measure{training}{there}")
 
 
 def _words(text: str | None) -> list[str] | None:

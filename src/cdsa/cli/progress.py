@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from cdsa.cli import show
-from cdsa.cli.training import Training
+from cdsa.cli import console
+from cdsa.cli.train_options import Training
 from cdsa.training.callbacks import Report, Run, Watch
 
 
@@ -35,7 +35,7 @@ def say_training(method: object) -> None:
     spans = [f"{told.minutes:g} minutes (--minutes)"] if told.minutes else []
     spans += [f"{told.passes:,} passes (--epochs)"] if told.passes < math.inf else []
     size = getattr(method, "size", "")
-    show.note(f"training {method.label} for {' or '.join(spans)}{size}")
+    console.note(f"training {method.label} for {' or '.join(spans)}{size}")
 
 
 @runtime_checkable
@@ -60,8 +60,8 @@ class Bar:
             TextColumn("{task.fields[told]}"),
             TimeElapsedColumn(),
         )
-        quiet = not show.err.is_terminal
-        self.progress = Progress(*columns, console=show.err, transient=True, disable=quiet)
+        quiet = not console.err.is_terminal
+        self.progress = Progress(*columns, console=console.err, transient=True, disable=quiet)
         self.outer: TaskID | None = None
         self.inner: TaskID | None = None
         self.named = False
@@ -135,7 +135,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         nonlocal wished
         wished = True
         signal.signal(signal.SIGINT, before)
-        show.note("stopping after this step; press Ctrl-C again to stop at once")
+        console.note("stopping after this step; press Ctrl-C again to stop at once")
 
     before = signal.signal(signal.SIGINT, wish)
     try:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from cdsa.cli import show
+from cdsa.cli import console
 from cdsa.core import defaults
 from cdsa.core.cube import unit_of
 from cdsa.core.records import Value
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
     """The four manners side by side, the paper's figures beside ours."""
     paper = costs[0].paper_flops is not None
-    show.out.print(
+    console.out.print(
         f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -46,7 +46,7 @@ def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
             row.append(f"{ours / unit:,.2f}")
             row += [f"{theirs / unit:.2f}"] if theirs is not None else []
         table.add_row(*row)
-    show.out.print(table)
+    console.out.print(table)
     by: dict[str, Cost] = {cost.manner: cost for cost in costs}
     for what, one, other in (
         ("flops", "joint", "decomposed"),
@@ -57,7 +57,7 @@ def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
         if paper:
             theirs = getattr(by[one], f"paper_{what}") / getattr(by[other], f"paper_{what}")
             told += f" (the paper: {theirs:.1f})"
-        show.out.print(told)
+        console.out.print(told)
 
 
 def print_trained(
@@ -67,17 +67,17 @@ def print_trained(
     if records:
         first = records[0]
         steps = several(int(first["steps"] or 0), "step")
-        show.out.print(
+        console.out.print(
             f"{first['method']}: {first['variables']:,} variables, {steps} in "
             f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
         )
         if first["measurement"] is not None:
             _print_errors(records, "error on cells kept from training")
-    show.out.print(f"wrote [bold]{escape(str(folder))}[/]", soft_wrap=True)
+    console.out.print(f"wrote [bold]{escape(str(folder))}[/]", soft_wrap=True)
     if stopped:
-        show.out.print("stopped before the end: give the same command again to go on")
+        console.out.print("stopped before the end: give the same command again to go on")
     command = "forecast FILE --steps N" if filler.method.horizon else "fill FILE"
-    show.out.print(
+    console.out.print(
         f"to use it: cdsa {command} --model {escape(str(folder))} -o OUT", soft_wrap=True
     )
 
@@ -143,7 +143,7 @@ def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
             f"{record['cells']:,}",
             number(float(error)) if error is not None else "-",
         )
-    show.out.print(table)
+    console.out.print(table)
 
 
 def print_forecast(
@@ -155,11 +155,11 @@ def print_forecast(
     network: bool,
 ) -> None:
     """What was foreseen, what error to expect, and where it was written."""
-    stamp = show.Stamps(source)
+    stamp = console.Stamps(source)
     times = source.cube["time"].to_numpy()
     steps = ahead.stop - ahead.start
     span = f"{stamp(times[ahead.start])} to {stamp(times[ahead.stop - 1])}{stamp.zone}"
-    show.out.print(f"{several(steps, 'step')} ahead: {span}")
+    console.out.print(f"{several(steps, 'step')} ahead: {span}")
     units = unit_of(source.cube)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
@@ -175,13 +175,13 @@ def print_forecast(
             f"{record['unfillable']:,}",
             number(float(error)) if error is not None else "-",
         )
-    show.out.print(table)
+    console.out.print(table)
     if any(record["expected_mae"] is not None for record in records):
         where = (
             "on steps kept from the network's training, which told it when to stop"
             if network
             else f"of foreseeing the last {several(steps, 'step')} there are"
         )
-        show.out.print(f"expected error: mean absolute error {where}")
+        console.out.print(f"expected error: mean absolute error {where}")
     for path in outputs:
-        show.out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
+        console.out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)

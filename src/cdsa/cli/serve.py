@@ -37,7 +37,7 @@ def serve(
     import socket
     from importlib.util import find_spec
 
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.errors import ConfigError, MissingExtraError
 
     for package in ("fastapi", "fastapi_offline", "uvicorn"):
@@ -64,10 +64,10 @@ def serve(
         ) from bad
     hosts = (*LOOPBACK, *(name or ()))
     if host not in LOOPBACK:
-        show.note("everyone who reaches this machine can use the page; there are no passwords")
+        console.note("everyone who reaches this machine can use the page; there are no passwords")
         hosts += (host, socket.gethostname())
     where = f"[{host}]" if ":" in host else host
-    show.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
+    console.say(f"http://{where}:{bound.getsockname()[1]}/   (ends with Ctrl-C)")
     app = make_app(limits, hosts=tuple(dict.fromkeys(one.lower() for one in hosts)))
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3

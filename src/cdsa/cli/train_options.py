@@ -1,4 +1,4 @@
-"""The options of training a network, the same for every command that may train one."""
+"""The options of training a network, the same for every command that trains one."""
 
 import dataclasses
 from functools import partial
@@ -11,8 +11,20 @@ from cdsa.errors import ConfigError
 if TYPE_CHECKING:
     from cdsa.methods.base import Method
     from cdsa.training.callbacks import Run
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cdsa.core.records import Value, plain
+
+if TYPE_CHECKING:
+    from cdsa.methods.engine.estimator import NeuralFiller
+
 
 PANEL = "Training a network"
+
+
 Training = dict[str, object]
 """The options that were given, by their names."""
 
@@ -50,6 +62,8 @@ OPTIONS: Options = {
         _option("--tensorboard", help="Also log to this folder.", metavar="DIR"),
     ),
 }
+
+
 SEED: Options = {
     "seed": (
         int | None,
@@ -64,6 +78,8 @@ def _settled(given: Training) -> Training:
 
 trains_by_seed = takes("training", OPTIONS, {}, _settled)
 """Gives a command every option of training; it has a seed of its own."""
+
+
 trains = takes("training", OPTIONS | SEED, {}, _settled)
 """Gives a command every option of training; it receives those that were given as `training`."""
 
@@ -127,3 +143,36 @@ def make_trained(
     run = run or Run()
     device = str(training.get("device", run.device))
     return dataclasses.replace(method, run=dataclasses.replace(run, device=device))
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return shlex.join(["cdsa", *sys.argv[1:]])
+
+
+def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Path) -> None:
+    """Refuse a network that was trained with other measurements known in advance."""
+    if set(filler.method.known) != set(known):
+        then = ", ".join(filler.method.known) or "nothing"
+        raise ConfigError(
+            f"the network in {folder} was trained with {then} known in advance. Say so alike with "
+            "--known, or train one with cdsa train --forecast N --known ..."
+        )
+
+
+def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
+    """Flat records of a training, one per measurement."""
+    network = filler.network
+    if network is None:
+        return []
+    place = network.place
+    common: dict[str, Value] = {
+        "method": filler.method.label,
+        "variables": sum(part.numel() for part in network.model.parameters()),
+        "steps": place.step,
+        "best_step": place.best_step,
+        "seconds": round(place.seconds, 1),
+        "validation": plain(place.best) if place.best is not None else None,
+    }
+    nothing: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
+    return [error | common for error in filler.errors or nothing]

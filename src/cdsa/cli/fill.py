@@ -1,4 +1,4 @@
-"""Commands that make something: fill, forecast, train."""
+"""cdsa fill, forecast and train."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +16,8 @@ from cdsa.cli.options import (
     Overwrite,
     read_names,
 )
-from cdsa.cli.reading import Reading, reads_a_file
-from cdsa.cli.training import Training, make_trained, trains
+from cdsa.cli.read_options import Reading, reads_a_file
+from cdsa.cli.train_options import Training, make_trained, trains
 from cdsa.core import defaults
 
 if TYPE_CHECKING:
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
     from cdsa.methods.base import Filler
     from cdsa.methods.engine.estimator import NeuralFiller
+import xarray as xr
+
+from cdsa.cli import console
+from cdsa.cli.progress import training
+from cdsa.cli.train_options import command_line
+from cdsa.errors import ConfigError, MissingExtraError
+from cdsa.io.source import Source
+from cdsa.methods.registry import info_of
+from cdsa.workflows.select import Chosen, carry_out, plan
 
 
 @reads_a_file
@@ -73,7 +82,7 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa.cli import choosing, networks, show
+    from cdsa.cli import console, console_networks, fill
     from cdsa.core.atomic import staged_text
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source, save_all
@@ -85,7 +94,7 @@ def fill(
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
-    choosing.refuse_report(report, overwrite=overwrite)
+    fill.refuse_report(report, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.METHOD)
     check_share(interval)
     if model is None:
@@ -94,35 +103,35 @@ def fill(
             make_trained(wanted, training)
         if "fill" not in info_of(wanted).task:
             raise ConfigError(f"'{given}' forecasts and does not fill. Use it with cdsa forecast")
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
         learnt_from = source.cube
         source = source if at is None else source.at(at)
-    show.print_notes(source, show.err if json else show.out)
+    console.print_notes(source, console.err if json else console.out)
     if at is not None:
-        advice.tell_far_places(learnt_from, source.cube, show.note)
+        advice.tell_far_places(learnt_from, source.cube, console.note)
     if model is not None:
         trained = _load(model, training, source.cube)
-        told = tuple(networks.say_elsewhere(trained, source.cube)) if check else ()
+        told = tuple(console_networks.say_elsewhere(trained, source.cube)) if check else ()
         choice = Chosen(trained, trained.method.label, None, told)
     else:
-        choice = choosing.chosen(given, learnt_from, source.cube, training, check=check)
-        advice.tell_short_windows(main_part(choice.filler), show.note)
+        choice = fill.chosen(given, learnt_from, source.cube, training, check=check)
+        advice.tell_short_windows(main_part(choice.filler), console.note)
     for line in choice.told:
-        (show.note if json else show.say)(line)
-    with show.busy(f"filling with {choice.best}"):
+        (console.note if json else console.say)(line)
+    with console.busy(f"filling with {choice.best}"):
         result = fill_with(choice.filler, source.cube, interval=interval)
-    advice.tell_below_zero(source.cube, result, show.note)
-    with show.busy("writing"):
-        pages = {report: choosing.report_of(source, result, choice)} if report is not None else {}
+    advice.tell_below_zero(source.cube, result, console.note)
+    with console.busy("writing"):
+        pages = {report: fill.report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
         staged_text(pages, overwrite=overwrite)
         outputs += list(pages)
     records = fill_records(result, choice)
     if json:
-        show.print_json(records)
+        console.print_json(records)
     else:
-        show.print_filled(
+        console.print_filled(
             source, result, records, choice.expected, outputs, choice.elsewhere, choice.label
         )
 
@@ -148,7 +157,7 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Carry a table forward: the same table with the steps after its end."""
-    from cdsa.cli import networks, progress, show, work
+    from cdsa.cli import console, console_networks, progress, train_options
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
@@ -170,37 +179,37 @@ def forecast(
     in_advance = read_names(known)
     if model is None:
         make_trained(given, training, ahead=steps, known=in_advance)
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     past, future = split_known(source.cube, in_advance)
     longer = source.ahead(steps, future.sizes["time"])
-    show.print_notes(source, show.err if json else show.out)
-    advice.tell_known(past, future, in_advance, steps, show.note)
+    console.print_notes(source, console.err if json else console.out)
+    advice.tell_known(past, future, in_advance, steps, console.note)
     filler: Filler
     if model is not None:
         filler = _load(model, training, source.cube, steps)
-        work.refuse_other_known(filler, in_advance, model)
+        train_options.refuse_other_known(filler, in_advance, model)
         given, errors = filler.method.label, list(filler.errors)
     else:
         with progress.training(training, active=info_of(given).trains) as run:
             made = make_trained(given, training, ahead=steps, run=run, known=in_advance)
             given = str(getattr(made, "label", given))
             filler = made.fit(past)
-            errors = forecast_errors(filler, made, past, steps, show.note)
-        advice.tell_short_windows(filler, show.note)
+            errors = forecast_errors(filler, made, past, steps, console.note)
+        advice.tell_short_windows(filler, console.note)
     if not errors:
-        show.note(advice.NO_EXAM)
-    with show.busy(f"foreseeing with {given}"):
+        console.note(advice.NO_EXAM)
+    with console.busy(f"foreseeing with {given}"):
         result = forecast_with(filler, past, steps, future=future, interval=interval)
-    with show.busy("writing"):
+    with console.busy("writing"):
         save_all(longer, result, output, detail=detail, overwrite=overwrite)
     records = forecast_records(result, given, steps, errors)
     if json:
-        show.print_json(records)
+        console.print_json(records)
     else:
         ahead = slice(past.sizes["time"], past.sizes["time"] + steps)
         trained = info_of(given).trains
-        networks.print_forecast(longer, ahead, records, outputs, network=trained)
+        console_networks.print_forecast(longer, ahead, records, outputs, network=trained)
 
 
 @reads_a_file
@@ -230,7 +239,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network and keep it. Ctrl-C keeps the best so far; the same command goes on."""
-    from cdsa.cli import networks, progress, show, work
+    from cdsa.cli import console, console_networks, progress, train_options
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
     from cdsa.methods.engine.persistence import finish_training, open_folder, save_filler
@@ -246,24 +255,24 @@ def train(
         raise ConfigError("--known is for forecasters. Say how many steps with --forecast")
     make_trained(name, training, ahead=forecast or 0, known=in_advance)  # refuses before any work
     pick_device(str(training.get("device", "auto")))
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    show.print_notes(source, show.err if json else show.out)
+    console.print_notes(source, console.err if json else console.out)
     if open_folder(output, overwrite=overwrite):
-        show.note(f"going on with the training in {output}")
+        console.note(f"going on with the training in {output}")
     with progress.training(training, active=True, folder=output) as run:
         made = make_trained(name, training, ahead=forecast or 0, run=run, known=in_advance)
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
-    advice.tell_short_windows(filler, show.note)
-    save_filler(filler, output, command=work.command_line())
+    advice.tell_short_windows(filler, console.note)
+    save_filler(filler, output, command=train_options.command_line())
     stopped = filler.network is not None and not filler.network.place.over
     if not stopped:
         finish_training(output)
-    records = work.training_records(filler)
+    records = train_options.training_records(filler)
     if json:
-        show.print_json(records)
+        console.print_json(records)
     else:
-        networks.print_trained(filler, output, records, stopped=stopped)
+        console_networks.print_trained(filler, output, records, stopped=stopped)
 
 
 def _one_of(method: str | None, model: Path | None, training: Training, default: str) -> str:
@@ -282,11 +291,11 @@ def _one_of(method: str | None, model: Path | None, training: Training, default:
 
 def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0) -> "NeuralFiller":
     """A trained network that fits the cube, and can foresee so many steps."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.errors import ConfigError
     from cdsa.methods.engine.persistence import load_filler
 
-    with show.busy(f"loading {folder}"):
+    with console.busy(f"loading {folder}"):
         filler = load_filler(folder, device=str(training.get("device", "auto")))
     fits_any = filler.network is not None and filler.network.fits_any
     filler.axes.refuse(cube, stations=not fits_any)
@@ -302,3 +311,39 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
             f"the network in {folder} was trained to forecast. Use it with cdsa forecast --model"
         )
     return filler
+
+
+def chosen(
+    name: str, learnt_from: xr.DataArray, cube: xr.DataArray, options: Training, *, check: bool
+) -> Chosen:
+    """What the method of this name has learnt, and the error to expect."""
+    made_plan = plan(name, learnt_from, cube, check=check, tell=console.note)
+    network = info_of(made_plan.method).trains
+    with training(options, active=network) as run:
+        made = make_trained(made_plan.method, options if network else {}, run=run)
+        with console.busy(f"filling with {made_plan.method}", quiet=network):
+            return carry_out(made_plan, made)
+
+
+def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
+    """The report of a fill, as one page."""
+    from cdsa.report.content import story_of
+    from cdsa.report.page import render
+
+    name = Path(source.name).name
+    return render(story_of(source, result, choice, name=name, command=command_line()))
+
+
+def refuse_report(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a report that could not be written, before any work is done for it."""
+    from importlib.util import find_spec
+
+    from cdsa.core.atomic import check_file
+
+    if path is None:
+        return
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"a report is a page: --report report.html, but found '{path}'")
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("a report with pictures", "matplotlib", "plot")
+    check_file(path, overwrite=overwrite)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
-from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
-from cdsa.cli.training import Training, trains
+from cdsa.cli.read_options import Reading, reads_a_file_for_a_cell
+from cdsa.cli.train_options import Training, trains
 from cdsa.core import defaults
 from cdsa.errors import ConfigError, MissingExtraError
 
@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     from cdsa.methods.engine.explain import Reasons
     from cdsa.workflows.score import Score
 
+
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
+
+
 OF_A_CELL = ("--model", "--time", "--location", "--measurement")
+
+
 KINDS = {
     "gaps": ("--from", "--to"),
     "series": (
@@ -90,7 +97,7 @@ def plot(
     """Draw a picture of a table: its gaps, its stations, what was filled, and why."""
     from importlib.util import find_spec
 
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.io.source import open_source
 
     given = {
@@ -110,7 +117,7 @@ def plot(
     from cdsa.plots.figures import check_picture, save_figure
 
     check_picture(output, overwrite=overwrite)
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     clock = source.content.clock
     picture = _Wish(
@@ -133,7 +140,7 @@ def plot(
         "attention": picture.attention,
     }
     save_figure(draw[kind](), output, overwrite=overwrite)
-    show.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+    console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
 
 
 def _refuse_idle(
@@ -226,8 +233,8 @@ class _Wish:
 
     def _filler(self, visible: "xr.DataArray") -> "Filler | NeuralFiller":
         """The network that was given, or the method when it has learnt from what it may see."""
-        from cdsa.cli import progress, show
-        from cdsa.cli.training import make_trained
+        from cdsa.cli import console, progress
+        from cdsa.cli.train_options import make_trained
         from cdsa.methods.engine.persistence import load_filler
         from cdsa.methods.registry import info_of
 
@@ -236,7 +243,7 @@ class _Wish:
             if filler.foresees:
                 raise ConfigError(f"the network in {self.model} forecasts and does not fill")
             if self.hide is not None:
-                show.note("the network may have learnt from values that are hidden here")
+                console.note("the network may have learnt from values that are hidden here")
             return filler
         name = self.methods[0] if self.methods else "linear"
         if "fill" not in info_of(name).task:
@@ -272,10 +279,10 @@ class _Wish:
         return figure
 
     def _scores(self, methods: tuple[str, ...]) -> "list[Score]":
-        from cdsa.cli import comparing
+        from cdsa.cli import score
 
         hide = self.hide or defaults.HIDE
-        return comparing.score_with_progress(
+        return score.score_with_progress(
             methods, self.cube, hide, 1, self._seed(), None, self.training
         )
 

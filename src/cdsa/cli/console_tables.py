@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cdsa.cli.show import out
+from cdsa.cli.console import out
 from cdsa.core.records import Value
 from cdsa.core.text import several, share
 from cdsa.datasets import Opened

@@ -26,9 +26,17 @@ from cdsa.workflows.fill import OF_A_FILL
 from cdsa.workflows.score import MIXED, Score, summarise
 
 out = Console(highlight=False, emoji=False)
+
+
 err = Console(stderr=True, highlight=False, emoji=False)
+
+
 SHADES = "·░▒▓█"
+
+
 MOST_ROWS = 16
+
+
 MOST_METHODS = 6
 
 

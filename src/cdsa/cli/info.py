@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.reading import Reading, reads_a_file
+from cdsa.cli.read_options import Reading, reads_a_file
 
 Size = Annotated[int, typer.Option(min=1)]
 
@@ -15,29 +15,29 @@ Size = Annotated[int, typer.Option(min=1)]
 @reads_a_file
 def info(file: File, *, reading: Reading, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.core.summary import inspect_cube
     from cdsa.io.source import open_source
 
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
         found = inspect_cube(source.cube)
     if json:
-        show.print_notes(source, show.err)
-        show.print_json(
+        console.print_notes(source, console.err)
+        console.print_json(
             [record | {"layout": source.layout.split(":")[0]} for record in found.records()]
         )
     else:
-        show.print_inspection(source, found)
+        console.print_inspection(source, found)
 
 
 def methods(*, json: Json = False) -> None:
     """All methods there are, and what they need."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.methods.registry import methods as all_methods
 
     if json:
-        show.print_json(
+        console.print_json(
             [
                 {name: getattr(m, name) for name in ("name", "task", "needs", "extra", "paper")}
                 | {"summary": m.summary, "installed": m.installed, "trains": m.trains}
@@ -45,7 +45,7 @@ def methods(*, json: Json = False) -> None:
             ]
         )
     else:
-        show.print_methods(all_methods())
+        console.print_methods(all_methods())
 
 
 def complexity(
@@ -56,12 +56,12 @@ def complexity(
     json: Json = False,
 ) -> None:
     """What the four manners of attention cost: operations and variables, beside the paper's."""
-    from cdsa.cli import networks, show
+    from cdsa.cli import console, console_networks
     from cdsa.nn.types import Sizes
     from cdsa.paper.complexity import costs
 
     found = costs(Sizes(steps, stations, measurements))
     if json:
-        show.print_json([asdict(cost) for cost in found])
+        console.print_json([asdict(cost) for cost in found])
     else:
-        networks.print_costs(found, (steps, stations, measurements))
+        console_networks.print_costs(found, (steps, stations, measurements))

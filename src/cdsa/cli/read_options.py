@@ -15,6 +15,7 @@ _option = partial(option, PANEL)
 Reading = dict[str, object]
 """The given options, by the names that `cdsa.open_source` takes."""
 
+
 OPTIONS: Options = {
     "layout": (
         str | None,
@@ -83,6 +84,8 @@ OPTIONS: Options = {
     "decimal": (str | None, _option("--decimal", help="CSV: decimal mark.", metavar="CHAR")),
     "encoding": (str, _option("--encoding", help="CSV: character encoding.", metavar="NAME")),
 }
+
+
 DEFAULTS: dict[str, object] = {
     "coordinates": True,
     "refill": False,
@@ -113,6 +116,8 @@ def _settled(given: Reading) -> Reading:
 
 reads_a_file = takes("reading", OPTIONS, DEFAULTS, _settled)
 """Gives a command every reading option; it receives those that were given as `reading`."""
+
+
 _OF_A_CELL = {
     name: (str | None, _option(f"--{name}-column", help=f"Column of {what}.", metavar="COLUMN"))
     for name, what in (
@@ -121,6 +126,8 @@ _OF_A_CELL = {
         ("measurement", "the measurement's name, in a long table"),
     )
 }
+
+
 reads_a_file_for_a_cell = takes("reading", OPTIONS | _OF_A_CELL, DEFAULTS, _settled)
 """The same for a command whose --time, --location and --measurement name a cell."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.reading import Reading, reads_a_file_for_a_cell
+from cdsa.cli.read_options import Reading, reads_a_file_for_a_cell
 from cdsa.core.text import number
 
 if TYPE_CHECKING:
@@ -37,24 +37,24 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say which measured cells a filled value comes from, and how much from each."""
-    from cdsa.cli import show
+    from cdsa.cli import console
     from cdsa.core.cube import unit_of
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
     from cdsa.methods.engine.persistence import load_filler
 
-    with show.busy(f"reading {file.name}"):
+    with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-    show.print_notes(source, show.err if json else show.out)
+    console.print_notes(source, console.err if json else console.out)
     names = [str(name) for name in source.cube["measurement"].to_numpy()]
     if kind is None and len(names) > 1:
         raise ConfigError(f"name one of the measurements with --measurement: {', '.join(names)}")
-    with show.busy(f"loading {model}"):
+    with console.busy(f"loading {model}"):
         filler = load_filler(model)
     clock = source.content.clock
     reasons = filler.explain(source.cube, clock.read(moment), place, kind or names[0])
     if json:
-        show.print_json(_records(reasons, top, clock))
+        console.print_json(_records(reasons, top, clock))
         return
     _print(reasons, top, unit_of(source.cube)[reasons.cell.measurement], clock)
 
@@ -92,19 +92,19 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from cdsa.cli import show
+    from cdsa.cli import console
 
     cell, told = reasons.cell, reasons.top(top)
     when = escape(_stamp(cell, clock))
-    show.out.print(
+    console.out.print(
         f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], {when}: "
         f"filled with [bold]{number(reasons.value, 4)}[/] {escape(unit)}"
     )
     if not told:
-        show.say("nothing was measured around it: this is what is usual")
+        console.say("nothing was measured around it: this is what is usual")
         return
     split = ", ".join(f"{name} {share:.0%}" for name, share in reasons.by_axis().items())
-    show.say(f"comes from: {split}")
+    console.say(f"comes from: {split}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("share", "time", "station", "measurement", "value"):
         table.add_column(name, justify="right" if name in ("share", "value") else "left")
@@ -116,7 +116,7 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
             escape(reason.cell.measurement),
             number(reason.value, 4),
         )
-    show.out.print(table)
+    console.out.print(table)
     rest = 1 - sum(reason.share for reason in told)
     if rest > 0.005:
-        show.say(f"the rest, {rest:.1%}, comes from other cells (--top for more)")
+        console.say(f"the rest, {rest:.1%}, comes from other cells (--top for more)")

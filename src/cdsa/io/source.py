@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from cdsa.errors import TableError
 from cdsa.io.arrays import Arrays
 from cdsa.io.cf import to_arrays
 from cdsa.io.columns import LOCATION, MEASUREMENT, TIME, named
-from cdsa.io.files import Format, Read, format_of, read_file, refuse_twice
+from cdsa.io.files import CsvStyle, Format, Read, format_of, read_file, refuse_twice
 from cdsa.io.options import ReadOptions, make_options
 from cdsa.io.parse_arrays import read_arrays
 from cdsa.io.parse_table import read_table
@@ -34,7 +35,12 @@ class Source:
     content: Table | Arrays
     cube: xr.DataArray
     name: str
-    read: Read
+    style: CsvStyle | None = None
+    """How its CSV file is written; None for other formats."""
+
+    schema: Any = None
+    """The Arrow schema of its Parquet file."""
+
     columns: dict[str, object] = field(default_factory=dict)
     """Names of a frame's columns as they were, where they were not text."""
 
@@ -147,9 +153,9 @@ class Source:
         if isinstance(own, Arrays):
             frame = to_panel(result)
         else:
-            text = self.read.style is not None
+            text = self.style is not None
             frame = self._as_given(own.filled(result["value"], typed=text and form == "parquet"))
-        write_frame(frame, path, form, self.read.style, self.read.schema)
+        write_frame(frame, path, form, self.style, self.schema)
 
 
 def save_all(
@@ -165,7 +171,7 @@ def save_all(
     with staged_tables(targets, overwrite=overwrite) as parts:
         source.write(result, parts[0], format_of(output))
         if detail is not None:
-            style = source.read.style and replace(source.read.style, header=())
+            style = source.style and replace(source.style, header=())
             write_frame(source.detail(result), parts[1], format_of(detail), style)
 
 
@@ -215,7 +221,8 @@ def open_source(data: object, **options: object) -> Source:
         cube = with_places(cube, settled.locations, settled)
     for doubt in content.doubts:
         logger.warning("%s: %s", name, doubt)
-    return Source(content, cube, name, read, columns, index, None if index else rows)
+    rows = None if index else rows
+    return Source(content, cube, name, read.style, read.schema, columns, index, rows)
 
 
 def open_table(data: pd.DataFrame | str | Path, *, most_columns: int | None = None) -> pd.DataFrame:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 _HOME = {
     "open_dataset": "cdsa.datasets",
     "fill": "cdsa.workflows.fill",
-    "forecast": "cdsa.workflows.fill",
+    "forecast": "cdsa.workflows.forecast",
     "methods": "cdsa.methods.registry",
     "score": "cdsa.workflows.score",
     "open_cube": "cdsa.io.source",
     "open_source": "cdsa.io.source",
     "open_demo": "cdsa.datasets.nyc_weather",
 }
+_MODULES = {"errors": "cdsa.errors", "masks": "cdsa.core.masks"}
 __all__ = [
     "fill",
     "forecast",
@@ -37,8 +38,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Public names are imported when they are used, so that importing cdsa costs nothing."""
-    if name in ("errors", "masks"):
-        return import_module(f"cdsa.{name}")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

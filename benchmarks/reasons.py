@@ -35,8 +35,8 @@ def moved(filler: NeuralFiller, reasons: Reasons, gone: np.ndarray) -> float:
     cell = reasons.cell._asdict()
     off = float(filler.fill(part).sel(cell)) - float(filler.fill(reasons.values).sel(cell))
     angle = (
-        bool(part["angle"].sel(measurement=reasons.cell.measurement))
-        if "angle" in part.coords
+        bool(part["is_direction"].sel(measurement=reasons.cell.measurement))
+        if "is_direction" in part.coords
         else False
     )
     return abs((off + 180) % 360 - 180) if angle else abs(off)

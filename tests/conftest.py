@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import settings
 
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tests run side by side; torch is loaded after this
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -65,7 +65,7 @@ def windy() -> xr.DataArray:
     values = cube.to_numpy().copy()
     values[:, :, 1] = np.where(np.isnan(values[:, :, 1]), np.nan, degrees)
     turned = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_dir"])
-    return describe(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+    return assign_metadata(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
 
 
 @pytest.fixture(scope="module")

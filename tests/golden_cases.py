@@ -30,7 +30,7 @@ from typer import rich_utils
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.core.records import provenance
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.calibration import (
@@ -92,7 +92,7 @@ def waves(steps: int, stations: int = 6, seed: int = 0) -> xr.DataArray:
         lat=40 + np.arange(stations) / 10,
         lon=116 + np.arange(stations) * 7 % 5 / 10,
     )
-    return describe(cube, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+    return assign_metadata(cube, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
 
 
 @cache

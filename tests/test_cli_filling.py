@@ -9,7 +9,7 @@ import xarray as xr
 
 import cdsa as library
 from cdsa.cli.app import app
-from cdsa.core.cube import append_places
+from cdsa.core.cube import append_locations
 from cdsa.errors import CdsaError
 from conftest import network
 from test_cli import run, runner
@@ -287,7 +287,7 @@ def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
 
 
 def test_places_without_a_value_are_told_by_what_is_good_at_places():
-    cube = append_places(network(steps=100, stations=6), ["X"], [40.22], [116.22])
+    cube = append_locations(network(steps=100, stations=6), ["X"], [40.22], [116.22])
     result = library.fill(cube, minutes=0.01)
     kinds = result.attrs["method"]
     assert kinds == "cdsa" or kinds.endswith("at places")  # nothing that knows no places

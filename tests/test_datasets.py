@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.cube import is_direction, units_of
 from cdsa.datasets import MODULES, dataset, datasets, open_dataset
 from cdsa.datasets.fetch import cache_folder, data_folders
 from cdsa.datasets.nyc_traffic import mean_counts
@@ -98,7 +98,7 @@ def test_pm25_is_what_was_measured_and_knows_what_was_removed_on_purpose(tmp_pat
     assert opened.cube["location"].to_numpy().tolist() == ["001001", "001002", "001003"]
     assert opened.cube["lat"].to_numpy().tolist() == [40.0, 40.1, 40.2]
     assert str(opened.cube["time"].to_numpy()[0])[:13] == "2015-02-01T01"
-    assert unit_of(opened.cube) == {"pm25": "ug/m3"}
+    assert units_of(opened.cube) == {"pm25": "ug/m3"}
 
 
 def test_a_data_set_of_another_size_is_read_and_told_about(tmp_path):
@@ -142,7 +142,7 @@ def test_urban_air_has_the_districts_of_beijing_on_the_hours_of_the_paper(tmp_pa
     np.testing.assert_array_equal(temperature.to_numpy()[:2, :, 0], [[21.5, 19], [np.nan, np.nan]])
     np.testing.assert_array_equal(humidity.to_numpy()[:2, 0, 0], [45, 50])
     np.testing.assert_allclose(temperature["lat"], [40.1, 39.5])
-    assert humidity["at_most"].item() == 100
+    assert humidity["valid_max"].item() == 100
 
 
 def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
@@ -193,7 +193,7 @@ def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
     assert cell(14, "shunyi", "weather") == 3
     assert cell(15, "shunyi", "weather") == 15
     assert cell(15, "fengtaihuayuan", "weather") == 17  # a word that is not in the list
-    assert angle_flags(opened.cube).tolist() == [n == 9 for n in range(12)]
+    assert is_direction(opened.cube).tolist() == [n == 9 for n in range(12)]
 
 
 def test_kdd2018_takes_coordinates_from_the_list_of_stations(tmp_path):

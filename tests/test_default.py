@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from cdsa.core.cube import append_places
+from cdsa.core.cube import append_locations
 from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
 from cdsa.methods.engine import estimator, fit
@@ -69,7 +69,7 @@ def test_the_order_of_stations_does_not_change_values(filler):
 
 def test_a_station_far_away_changes_hardly_anything(filler):
     cube = many(36)
-    more = append_places(cube, ["moon"], [-80.0], [0.0])
+    more = append_locations(cube, ["moon"], [-80.0], [0.0])
     more[:, -1] = np.random.default_rng(1).normal(15, 5, size=(80, 2))
     change = np.abs(filler.fill(more).isel(location=slice(0, -1)) - filler.fill(cube))
     assert (change.max(("time", "location")) / spread(cube)).max() < FAR
@@ -147,7 +147,7 @@ def test_intervals_are_wider_at_times_that_were_not_learnt_from(filler):
 
 def test_the_interval_of_a_direction_runs_clockwise(windy):
     result = fill_with(small().fit(windy), windy)
-    wind = result.sel(measurement=windy["measurement"][windy["angle"].values])
+    wind = result.sel(measurement=windy["measurement"][windy["is_direction"].values])
     assert (wind["lower"] >= 0).all() and (wind["upper"] <= 360).all()
     around = (wind["upper"] - wind["lower"]) % 360
     inside = (wind["value"] - wind["lower"]) % 360 <= around + 1e-6
@@ -210,7 +210,7 @@ def test_it_is_saved_and_loaded_with_frame_and_calibration(filler, tmp_path):
 
 
 def test_virtual_sensors_are_filled_with_intervals(filler):
-    cube = append_places(many(36), ["between"], [41.05], [117.05])  # of stations 10 and 11
+    cube = append_locations(many(36), ["between"], [41.05], [117.05])  # of stations 10 and 11
     filled = filler.fill(cube).isel(location=-1)
     assert filled.notnull().all() and filled.std("time").min() > 0.1
     result = fill_with(filler, cube).isel(location=-1)
@@ -218,7 +218,7 @@ def test_virtual_sensors_are_filled_with_intervals(filler):
 
 
 def test_a_place_at_the_end_of_the_world_spoils_no_other(filler):
-    cube = append_places(many(36), ["lat and lon swapped"], [0.0], [0.0])
+    cube = append_locations(many(36), ["lat and lon swapped"], [0.0], [0.0])
     told, without = fill_with(filler, cube), fill_with(filler, many(36))
     assert told["lower"].notnull().all()
     np.testing.assert_allclose(
@@ -259,7 +259,7 @@ def test_too_many_stations_are_refused():
 
 def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch):
     names, lat = [f"P{n}" for n in range(7)], [40.55 + n / 10 for n in range(7)]
-    cube = append_places(many(20), names, lat, [116.0] * 7)
+    cube = append_locations(many(20), names, lat, [116.0] * 7)
     whole = fill_with(filler, cube)
     monkeypatch.setattr(estimator, "PLACES_AT_ONCE", 3)
     some = fill_with(filler, cube)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.core.cube import append_places, make_cube
+from cdsa.core.cube import append_locations, make_cube
 from cdsa.errors import CubeError
 from cdsa.methods.neural.cdsa import GeographicConfig
 from cdsa.workflows.fill import fill_with
@@ -67,9 +67,9 @@ def test_a_station_that_moved_is_another_one():
 
 def test_places_to_be_added_need_names_and_neighbours_with_coordinates():
     with pytest.raises(CubeError, match="a station 'S1' already"):
-        append_places(network(), ["S1"], [1.0], [1.0])
+        append_locations(network(), ["S1"], [1.0], [1.0])
     with pytest.raises(CubeError, match="have none"):
-        append_places(network(places=False), ["new"], [1.0], [1.0])
+        append_locations(network(places=False), ["new"], [1.0], [1.0])
 
 
 def test_a_station_that_was_silent_in_training_and_reports_later_is_a_new_one():

@@ -23,7 +23,7 @@ def test_its_impossible_wind_is_gone_and_its_natural_gaps_are_kept():
 
 def test_its_wind_direction_is_an_angle():
     cube = cdsa.open_demo()
-    assert cube["measurement"].values[cube["angle"].values].tolist() == ["wind_dir"]
+    assert cube["measurement"].values[cube["is_direction"].values].tolist() == ["wind_dir"]
 
 
 def test_it_is_small():

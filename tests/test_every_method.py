@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.core.cube import describe, has_places
+from cdsa.core.cube import assign_metadata, has_coordinates
 from cdsa.errors import ConfigError
 from cdsa.methods.base import GRAPH, PLACES, Filler, Method
 from cdsa.methods.registry import REGISTRY, make_method
@@ -62,7 +62,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     cube = SHAPES[shape]()
-    if REGISTRY[name].needs in (PLACES, GRAPH) and not has_places(cube):
+    if REGISTRY[name].needs in (PLACES, GRAPH) and not has_coordinates(cube):
         with pytest.raises(ConfigError, match="no coordinates"):
             filled(name, cube)
         return
@@ -80,7 +80,7 @@ def test_foresees_whatever_the_shape_or_says_why_it_cannot(name, shape):
     if "forecast" not in info.task:
         with pytest.raises(ConfigError, match="cannot forecast"):
             cdsa.forecast(cube, 3, method)
-    elif info.needs == GRAPH and not has_places(cube):
+    elif info.needs == GRAPH and not has_coordinates(cube):
         with pytest.raises(ConfigError, match="no coordinates"):
             cdsa.forecast(cube, 3, method)
     else:
@@ -156,7 +156,7 @@ def test_directions_are_filled_on_the_circle(name, windy):
 
 
 def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
-    cube = describe(small(), bounds={"pm25": (9.0, 11.0)})
+    cube = assign_metadata(small(), bounds={"pm25": (9.0, 11.0)})
     result = filled(name, cube)
     gaps = cube.isnull().sel(measurement="pm25")
     pm25 = result.sel(measurement="pm25")

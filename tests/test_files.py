@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.core.cube import describe
+from cdsa.core.cube import assign_metadata
 from cdsa.errors import OutputError, TableError
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
@@ -157,7 +157,7 @@ def test_csv_written_as_parquet_has_numbers_and_dates(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_arrays_follow_cf(suffix, tmp_path):
-    cube = describe(one_measurement(), units={"pm25": "ug m-3"})
+    cube = assign_metadata(one_measurement(), units={"pm25": "ug m-3"})
     out = tmp_path / f"out{suffix}"
     source = open_source(panel(cube), units={"pm25": "ug m-3"})
     source.save(cdsa.fill(source.cube, "linear"), out)

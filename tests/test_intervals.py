@@ -95,7 +95,7 @@ def test_intervals_are_as_wide_as_their_factor_says():
 
 def test_ends_keep_to_physical_bounds_and_are_open_where_nothing_was_guessed():
     cube = network(steps=2, stations=1, measurements=1, missing=0.0)
-    cube = cube.assign_coords(at_least=("measurement", [0.0]), at_most=("measurement", [11.0]))
+    cube = cube.assign_coords(valid_min=("measurement", [0.0]), valid_max=("measurement", [11.0]))
     found = Calibration(np.ones((len(SHARES), 1, NEVER + 1)), ("pm25",), (False,))
     guess = cube.copy()
     guess[1] = np.nan

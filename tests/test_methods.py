@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.simple import Climatology, Last, Linear, Mean
 from cdsa.methods.baselines.sklearn_imputers import Knn
@@ -108,6 +108,6 @@ def test_a_direction_just_before_north_is_rounded_to_north():
     low, high = np.mgrid[181:360, 1:180].reshape(2, -1).astype(float)
     values = np.stack([low, np.full_like(low, np.nan), high])[..., None]
     names = [f"S{n}" for n in range(len(low))]
-    cube = describe(make_cube(values, times, names, ["wind"]), angles=["wind"])
+    cube = assign_metadata(make_cube(values, times, names, ["wind"]), angles=["wind"])
     filled = make_method("linear")[1].fit(cube).fill(cube)
     assert (filled >= 0).all() and (filled < 360).all()

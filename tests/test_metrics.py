@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from cdsa.core.cube import describe
+from cdsa.core.cube import assign_metadata
 from cdsa.core.metrics import LEVELS, in_proportion, measure
 from conftest import network
 
@@ -64,7 +64,7 @@ def test_one_measurement_is_counted_in_its_own_unit(truth, rng):
 
 
 def test_an_angle_errs_by_the_shorter_way(truth):
-    wind = describe(truth, angles=["temp"])
+    wind = assign_metadata(truth, angles=["temp"])
     wind[..., 1] = 359.0
     guess = wind.copy(deep=True)
     guess[..., 1] = 2.0
@@ -132,7 +132,9 @@ def test_coverage_and_width_are_those_of_the_widest_interval(truth):
 
 
 def test_the_interval_of_a_direction_may_cross_north():
-    cube = describe(network(steps=4, stations=1, measurements=1, missing=0.0), angles=["pm25"])
+    cube = assign_metadata(
+        network(steps=4, stations=1, measurements=1, missing=0.0), angles=["pm25"]
+    )
     cube[:] = np.array([355.0, 5.0, 25.0, 335.0]).reshape(4, 1, 1)
     low, high = (cube.copy(data=np.full(cube.shape, end)) for end in (340.0, 20.0))
     told = measure(cube, cube, cube.notnull(), cube, {0.9: (low, high)}).overall()

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 import cdsa
-from cdsa.core.cube import append_times, describe
+from cdsa.core.cube import append_times, assign_metadata
 from cdsa.errors import ConfigError, OutputError
 from cdsa.methods.engine import fit
 from cdsa.methods.engine.fit import fingerprint
@@ -120,7 +120,7 @@ def test_a_folder_without_a_network_is_told(tmp_path):
         (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "knows nothing of X"),
         (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*nothing of co"),
         (lambda c: c.isel(time=slice(None, None, 2)), "steps of 1 h, but here they are 2 h"),
-        (lambda c: describe(c, angles=["temp"]), "'temp' was no direction"),
+        (lambda c: assign_metadata(c, angles=["temp"]), "'temp' was no direction"),
     ],
 )
 def test_a_network_that_does_not_fit_the_data_is_refused_with_a_reason(cube, filler, change, told):
@@ -129,9 +129,9 @@ def test_a_network_that_does_not_fit_the_data_is_refused_with_a_reason(cube, fil
 
 
 def test_other_units_are_refused(cube):
-    axes = small().fit(describe(cube, units={"temp": "degC"})).axes
+    axes = small().fit(assign_metadata(cube, units={"temp": "degC"})).axes
     with pytest.raises(ConfigError, match="'temp' in degC, but here it is in degF"):
-        axes.refuse(describe(cube, units={"temp": "degF"}))
+        axes.refuse(assign_metadata(cube, units={"temp": "degF"}))
     axes.refuse(cube)  # a unit that is not told may be the same
 
 

@@ -138,7 +138,7 @@ def test_cells_filled_before_are_remarked_on_and_can_be_filled_anew(tmp_path):
 def test_a_direction_written_to_netcdf_is_one_when_read_again(tmp_path):
     source = open_source(panel(wd=[350.0, NAN, 10.0, 20.0, 30.0, 40.0]), angles="wd")
     source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.nc")
-    assert cdsa.open_cube(tmp_path / "out.nc")["angle"].item() is True
+    assert cdsa.open_cube(tmp_path / "out.nc")["is_direction"].item() is True
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ ODD_NAMES = [r"$\q$", "in $ to $", "北京", r"50\$"]
 def odd(cube):
     kinds = ["price in $ or $", "b"]
     named = cube.assign_coords(location=ODD_NAMES, measurement=kinds)
-    return named.assign_coords(unit=("measurement", ["$/m$", "K"]))
+    return named.assign_coords(units=("measurement", ["$/m$", "K"]))
 
 
 def written(figure, path):
@@ -317,7 +317,7 @@ def test_a_series_of_one_gap_has_a_band_too():
 
 def test_an_interval_of_directions_may_go_over_north():
     cube = network(steps=30, stations=1, measurements=1, missing=0.0) % 360
-    cube = cube.assign_coords(angle=("measurement", [True]))
+    cube = cube.assign_coords(is_direction=("measurement", [True]))
     cube[10, 0, 0] = np.nan
     result = fill(cube, "linear")
     low, high = xr.full_like(cube, np.nan), xr.full_like(cube, np.nan)

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from cdsa.core.config import override
-from cdsa.core.cube import DIRECTION, describe
+from cdsa.core.cube import DIRECTION, assign_metadata
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
 from cdsa.paper import protocols
@@ -27,7 +27,7 @@ def windy(steps=24 * 12) -> xr.DataArray:
     values = cube.to_numpy().copy()
     values[..., 1] = np.where(np.isnan(values[..., 1]), np.nan, degrees)
     named = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_direction"])
-    return describe(named, units={"pm25": "ug/m3"}, angles=["wind_direction"])
+    return assign_metadata(named, units={"pm25": "ug/m3"}, angles=["wind_direction"])
 
 
 def removed(cube):
@@ -183,11 +183,11 @@ def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
         protocols.kdd2018(cube, 0.5, 0),
         protocols.kdd2018(cube, 0.5, 0, directions=True),
     )
-    assert "angle" not in plain.train.coords
-    assert turned.train["angle"].to_numpy().tolist() == [False, True]
+    assert "is_direction" not in plain.train.coords
+    assert turned.train["is_direction"].to_numpy().tolist() == [False, True]
     assert turned.asked["all"].equals(plain.asked["all"])
     assert turned.truth.identical(plain.truth)
-    assert DIRECTION not in plain.truth["unit"].to_numpy()
+    assert DIRECTION not in plain.truth["units"].to_numpy()
 
     class Opposite:
         """Answers every gap with the truth, directions with a full turn less a degree."""

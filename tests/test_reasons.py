@@ -117,7 +117,7 @@ def test_the_order_of_stations_does_not_matter(cube):
 
 
 def test_a_direction_is_one_measurement(cube):
-    degrees = (cube * 40 % 360).assign_coords(angle=("measurement", [True, False, False]))
+    degrees = (cube * 40 % 360).assign_coords(is_direction=("measurement", [True, False, False]))
     filler = trained("cdsa", degrees)
     for number in range(0, 30, 3):
         cell = a_gap(degrees, number)

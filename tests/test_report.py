@@ -114,7 +114,7 @@ def test_without_intervals_the_longest_gaps_are_named():
 
 def test_a_direction_over_north_is_not_the_widest():
     cube = network(steps=60, stations=2, measurements=1, missing=0.0) % 360
-    cube = cube.assign_coords(angle=("measurement", [True]))
+    cube = cube.assign_coords(is_direction=("measurement", [True]))
     cube[10, 0, 0] = cube[30, 1, 0] = np.nan
     result = fill(cube, "linear")
     low, high = (xr.full_like(cube, np.nan) for _ in range(2))

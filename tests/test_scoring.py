@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.cube import unit_of
+from cdsa.core.cube import units_of
 from cdsa.core.masks import Bursts, Given
 from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
@@ -169,7 +169,7 @@ def parts_of(errors, cells=300):
         hidden = xr.ones_like(cube, dtype=bool)
         told = cube + np.array(list(by))
         sums = measure(told, cube, hidden, cube.where(~hidden))
-        found.append(replace(BLANK, method=method, errors=sums, units=unit_of(cube)))
+        found.append(replace(BLANK, method=method, errors=sums, units=units_of(cube)))
     return found
 
 

@@ -215,7 +215,7 @@ def test_only_wanted_measurements_are_taken(cube):
 def test_units_of_a_long_table_are_kept(cube):
     frame = long(cube)
     frame["unit"] = frame["measurement"].map({"pm25": "ug/m3", "temp": "degC"})
-    assert cdsa.open_cube(frame)["unit"].values.tolist() == ["ug/m3", "degC"]
+    assert cdsa.open_cube(frame)["units"].values.tolist() == ["ug/m3", "degC"]
 
 
 def test_station_numbers_become_names_and_come_back_as_numbers(cube):

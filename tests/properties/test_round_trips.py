@@ -61,7 +61,8 @@ def test_denormalise_undoes_normalise(cube, per_location):
 
 @given(cubes(values=st.floats(0, 359.999)))
 def test_an_angle_taken_apart_is_put_together_again(cube):
-    wind = cube.assign_coords(angle=("measurement", np.ones(cube.sizes["measurement"], dtype=bool)))
+    flags = np.ones(cube.sizes["measurement"], dtype=bool)
+    wind = cube.assign_coords(is_direction=("measurement", flags))
     back = from_components(to_components(wind), wind)
     away = np.abs((back - wind + 180) % 360 - 180)
     assert float(away.fillna(0).max()) < 1e-6

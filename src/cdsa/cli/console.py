@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from cdsa.core.cube import unit_of
+from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.records import Value
 from cdsa.core.summary import Inspection, missing_over_time
@@ -247,7 +247,7 @@ def print_filled(
 
 
 def _units(result: xr.Dataset) -> list[str]:
-    return list(unit_of(result["value"]).values())
+    return list(units_of(result["value"]).values())
 
 
 def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:

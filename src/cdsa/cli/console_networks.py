@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cdsa.cli import console
 from cdsa.core import defaults
-from cdsa.core.cube import unit_of
+from cdsa.core.cube import units_of
 from cdsa.core.records import Value
 from cdsa.core.text import number, several
 from cdsa.errors import ConfigError
@@ -95,7 +95,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
         errors = {str(r["measurement"]): r["mae"] for r in scored.records() if not r["overall"]}
         told.append(
             f"at {several(int(strange.sum()), 'station')} that the network was not trained "
-            f"on: error {_listed(errors, unit_of(cube))} on "
+            f"on: error {_listed(errors, units_of(cube))} on "
             f"{several(scored.hidden, 'measured cell')} hidden from it"
         )
     silent = network.placed(cube).never_measured(cube)
@@ -103,7 +103,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     if silent.any() and any(error is not None for error in errors.values()):
         told.append(
             f"at {several(int(silent.sum()), 'place')} without a sensor: error "
-            f"{_listed(errors, unit_of(cube))} when stations it was trained on were hidden whole"
+            f"{_listed(errors, units_of(cube))} when stations it was trained on were hidden whole"
         )
     return told
 
@@ -160,7 +160,7 @@ def print_forecast(
     steps = ahead.stop - ahead.start
     span = f"{stamp(times[ahead.start])} to {stamp(times[ahead.stop - 1])}{stamp.zone}"
     console.out.print(f"{several(steps, 'step')} ahead: {span}")
-    units = unit_of(source.cube)
+    units = units_of(source.cube)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
     table.add_column("unit" if any(units.values()) else "")

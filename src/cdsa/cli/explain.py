@@ -38,7 +38,7 @@ def explain(
 ) -> None:
     """Say which measured cells a filled value comes from, and how much from each."""
     from cdsa.cli import console
-    from cdsa.core.cube import unit_of
+    from cdsa.core.cube import units_of
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source
     from cdsa.methods.engine.persistence import load_filler
@@ -56,7 +56,7 @@ def explain(
     if json:
         console.print_json(_records(reasons, top, clock))
         return
-    _print(reasons, top, unit_of(source.cube)[reasons.cell.measurement], clock)
+    _print(reasons, top, units_of(source.cube)[reasons.cell.measurement], clock)
 
 
 def _records(reasons: "Reasons", top: int, clock: "Clock") -> "list[dict[str, Value]]":

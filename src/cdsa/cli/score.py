@@ -20,7 +20,7 @@ import xarray as xr
 from cdsa.cli import console
 from cdsa.cli.progress import Bar, logged, say_training
 from cdsa.cli.train_options import make_trained
-from cdsa.core.cube import has_places
+from cdsa.core.cube import has_coordinates
 from cdsa.core.metrics import KEYS
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import GRAPH, PLACES, Method
@@ -157,7 +157,9 @@ def usable_methods(cube: xr.DataArray) -> list[str]:
         for info in all_methods()
         if info.installed and (not info.trains or info.name == defaults.NETWORK)
     ]
-    nowhere = [name for name in names if info_of(name).needs == PLACES and not has_places(cube)]
+    nowhere = [
+        name for name in names if info_of(name).needs == PLACES and not has_coordinates(cube)
+    ]
     if nowhere:
         console.note(f"left out, because there are no coordinates: {', '.join(nowhere)}")
     few = [name for name in names if info_of(name).stations > cube.sizes["location"]]

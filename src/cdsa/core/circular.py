@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import (
-    angle_flags,
+    is_direction,
 )
 
 
@@ -35,7 +35,7 @@ def base_names(names: Iterable[str]) -> NDArray[np.str_]:
 
 def to_components(cube: xr.DataArray) -> xr.DataArray:
     """The cube with every angle replaced by its sine (east) and cosine (north)."""
-    angles = angle_flags(cube)
+    angles = is_direction(cube)
     beside = [
         name
         for name, c in cube.coords.items()
@@ -58,7 +58,7 @@ def to_components(cube: xr.DataArray) -> xr.DataArray:
 def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
     """Undo `to_components`, in the order and with the labels of `like`."""
     columns = []
-    for name, angle in zip(like["measurement"].to_numpy(), angle_flags(like), strict=True):
+    for name, angle in zip(like["measurement"].to_numpy(), is_direction(like), strict=True):
         if angle:
             east = plain.sel(measurement=f"{name}{EAST}").to_numpy()
             north = plain.sel(measurement=f"{name}{NORTH}").to_numpy()

@@ -1,9 +1,9 @@
-"""The cube: what everything users give us becomes, and everything they get back is.
+"""The cube: the one data structure that everything users give is converted to and returned as.
 
-One `xr.DataArray` with axes (time, location, measurement), `NaN` where nothing was measured.
-Beside `location` stand `lat` and `lon`; beside `measurement` stand `unit`, `angle` (a direction in
-degrees, where 359 and 1 are neighbours) and the physical bounds `at_least` and `at_most`. All of
-these are optional but the three axes.
+A cube is an `xr.DataArray` with dimensions (time, location, measurement), a regular time grid and
+`NaN` for missing values. Optional coordinates: `lat` and `lon` along `location`; `units`,
+`is_direction` (a direction in degrees, where 359 and 1 are neighbours) and the physical limits
+`valid_min` and `valid_max` along `measurement`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,40 +16,30 @@ from numpy.typing import NDArray
 from cdsa.core.times import is_regular, next_times
 from cdsa.errors import CubeError, unknown
 
-AXES = ("time", "location", "measurement")
+DIMS = ("time", "location", "measurement")
 
-
-ONE = "station"
+DEFAULT_STATION = "station"
 """Name of the only station of a source that names none."""
 
-
 SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
-"""Where a value comes from; the position of a word is its flag in a file. A forecast leaves gaps
-before it 'missing', as they were."""
+"""Origin of a value; the position of a word is its flag in a file. A forecast leaves earlier gaps
+'missing'."""
 
+COORDINATE_RANGE = {"lat": (-90, 90), "lon": (-180, 360)}  # degrees
 
-DEGREES = {"lat": (-90, 90), "lon": (-180, 360)}
-"""Between which coordinates lie."""
-
-
-LARGEST = 1e100  # squares and sums of larger values leave the range of a float
-
+MAX_ABS = 1e100  # squares and sums of larger values overflow a float
 
 DIRECTION = "degrees of direction"
-
-
 DIRECTION_UNITS = frozenset(
-    {
-        "degrees of direction",
-        "degree of direction",
-        "degree_direction",
-        "degrees_direction",
-        "deg_dir",
-    }
+    {DIRECTION, "degree of direction", "degree_direction", "degrees_direction", "deg_dir"}
 )
 
-
-Bounds = Mapping[str, tuple[float, float]]
+RENAMED_COORDS = {
+    "unit": "units",
+    "angle": "is_direction",
+    "at_least": "valid_min",
+    "at_most": "valid_max",
+}
 
 
 def make_cube(
@@ -60,9 +50,9 @@ def make_cube(
     *,
     lat: Sequence[float] | None = None,
     lon: Sequence[float] | None = None,
-    unit: Sequence[str] | None = None,
+    units: Sequence[str] | None = None,
 ) -> xr.DataArray:
-    """A checked cube from plain arrays."""
+    """Build a checked cube from plain arrays."""
     coords: dict[str, object] = {
         "time": ("time", np.asarray(time, dtype="datetime64[ns]")),
         "location": ("location", np.asarray(location, dtype=object).astype(str)),
@@ -71,32 +61,32 @@ def make_cube(
     if lat is not None and lon is not None:
         coords["lat"] = ("location", np.asarray(lat, dtype=float))
         coords["lon"] = ("location", np.asarray(lon, dtype=float))
-    if unit is not None:
-        coords["unit"] = ("measurement", np.asarray(unit, dtype=object).astype(str))
-    cube = xr.DataArray(values, dims=AXES, coords=coords, name="value")
+    if units is not None:
+        coords["units"] = ("measurement", np.asarray(units, dtype=object).astype(str))
+    cube = xr.DataArray(values, dims=DIMS, coords=coords, name="value")
     check_cube(cube)
     return cube
 
 
 def check_cube(cube: xr.DataArray) -> None:
-    """Say in plain words what keeps this from being a cube."""
+    """Raise a `CubeError` if this is not a valid cube."""
     if not isinstance(cube, xr.DataArray):
         raise CubeError(
-            f"a cube is an xarray.DataArray, but found a {type(cube).__name__}. "
+            f"a cube is an xarray.DataArray, but this is a {type(cube).__name__}. "
             "Make one with cdsa.open_cube(...)"
         )
-    if cube.dims != AXES:
+    if cube.dims != DIMS:
         raise CubeError(
-            f"a cube has the axes {AXES} in this order, but found {cube.dims}. "
+            f"a cube has the dimensions {DIMS} in this order, but found {cube.dims}. "
             "Rename and reorder: cube.rename(...).transpose('time', 'location', 'measurement')"
         )
-    for axis in AXES:
-        if cube.sizes[axis] == 0:
-            raise CubeError(f"a cube needs at least one {axis}, but found none")
-        if axis not in cube.coords:
+    for dim in DIMS:
+        if cube.sizes[dim] == 0:
+            raise CubeError(f"a cube needs at least one {dim}, but found none")
+        if dim not in cube.coords:
             raise CubeError(
-                f"every {axis} needs a label, but the axis has no coordinate. "
-                f"Add it: cube.assign_coords({axis}=...)"
+                f"every {dim} needs a label, but the dimension has no coordinate. "
+                f"Add it: cube.assign_coords({dim}=...)"
             )
     if not np.issubdtype(cube.dtype, np.floating):
         raise CubeError(
@@ -104,202 +94,217 @@ def check_cube(cube: xr.DataArray) -> None:
             "Convert: cube.astype(float)"
         )
     _check_time(cube)
-    for axis in ("location", "measurement"):
-        labels = cube.indexes[axis]
-        if not all(isinstance(label, str) for label in labels):
-            odd = next(label for label in labels if not isinstance(label, str))
-            raise CubeError(
-                f"the name of a {axis} is text, but found {odd!r}. Convert: "
-                f"cube.assign_coords({axis}=cube.{axis}.astype(str))"
-            )
+    for dim in ("location", "measurement"):
+        labels = cube.indexes[dim]
+        for label in labels:
+            if not isinstance(label, str):
+                raise CubeError(
+                    f"the name of a {dim} must be text, but found {label!r}. Convert: "
+                    f"cube.assign_coords({dim}=cube.{dim}.astype(str))"
+                )
         if not labels.is_unique:
-            twice = labels[labels.duplicated()][0]
-            raise CubeError(f"each {axis} stands once in a cube, but '{twice}' is there twice")
+            duplicate = labels[labels.duplicated()][0]
+            raise CubeError(f"every {dim} must be unique, but '{duplicate}' occurs twice")
+    for old, new in RENAMED_COORDS.items():
+        if old in cube.coords and cube[old].dims == ("measurement",):
+            raise CubeError(
+                f"the coordinate '{old}' is called '{new}' now; rename it: "
+                f"cube.rename({old}='{new}')"
+            )
     _check_values(cube)
-    _check_places(cube)
+    _check_coordinates(cube)
 
 
 def _check_time(cube: xr.DataArray) -> None:
     if not np.issubdtype(cube["time"].dtype, np.datetime64):
         raise CubeError(
-            f"time must be dates (datetime64), but found {cube['time'].dtype}. "
+            f"time must be datetime64, but found {cube['time'].dtype}. "
             "Convert: cube.assign_coords(time=pandas.to_datetime(cube.time))"
         )
     times = cube["time"].to_numpy()
-    falls = np.diff(times) <= np.timedelta64(0)
-    if falls.any():
-        step = int(np.argmax(falls)) + 1
+    not_after = np.diff(times) <= np.timedelta64(0)
+    if not_after.any():
+        step = int(np.argmax(not_after)) + 1
         raise CubeError(
-            f"time must rise at every step, but step {step} ({pd.Timestamp(times[step])}) does not "
-            f"come after step {step - 1} ({pd.Timestamp(times[step - 1])}). "
-            "Sort or de-duplicate: cube.sortby('time')"
+            f"time must increase at every step, but step {step} ({pd.Timestamp(times[step])}) does "
+            f"not come after step {step - 1} ({pd.Timestamp(times[step - 1])}). Sort it and drop "
+            "duplicates: cube.sortby('time').drop_duplicates('time')"
         )
     if not is_regular(times):
         spans, counts = np.unique(np.diff(times), return_counts=True)
-        usual = spans[np.argmax(counts)]
-        step = int(np.argmax(np.diff(times) != usual)) + 1
+        typical = spans[np.argmax(counts)]
+        step = int(np.argmax(np.diff(times) != typical)) + 1
         raise CubeError(
-            f"time must be a regular grid, but step {step} ({pd.Timestamp(times[step])}) comes "
-            f"{pd.Timedelta(times[step] - times[step - 1])} after the one before, not "
-            f"{pd.Timedelta(usual)}. Let cdsa.open_cube(cube) put it on a grid"
+            f"time must be a regular grid, but step {step} ({pd.Timestamp(times[step])}) is "
+            f"{pd.Timedelta(times[step] - times[step - 1])} after the previous one, not "
+            f"{pd.Timedelta(typical)}. Put it on a grid with cdsa.open_cube(cube)"
         )
 
 
 def _check_values(cube: xr.DataArray) -> None:
     values = cube.to_numpy()
-    limit = values.dtype.type(min(LARGEST, float(np.finfo(values.dtype).max)))
+    limit = values.dtype.type(min(MAX_ABS, float(np.finfo(values.dtype).max)))
     with np.errstate(invalid="ignore"):
-        bad = np.abs(values) > limit  # infinities too; NaN is not larger than anything
-    if bad.any():
-        cell = tuple(int(i) for i in np.argwhere(bad)[0])
+        too_large = np.abs(values) > limit  # also infinities; comparisons with NaN are False
+    if too_large.any():
+        cell = tuple(int(i) for i in np.argwhere(too_large)[0])
         value = values[cell]
-        what = "finite" if np.isinf(value) else f"smaller than {LARGEST:g} in size"
+        condition = "finite" if np.isinf(value) else f"smaller than {MAX_ABS:g} in magnitude"
         raise CubeError(
-            f"values must be {what}, but found {value:g} at {name_cell(cube, cell)}. If it stands "
-            f"for a missing value, say so with --missing {value:g}, or correct it"
+            f"values must be {condition}, but found {value:g} at {format_cell(cube, cell)}. If it "
+            f"is a code for missing values, give --missing {value:g}; otherwise correct it"
         )
 
 
-def _check_places(cube: xr.DataArray) -> None:
-    has = [name for name in ("lat", "lon") if name in cube.coords]
-    if len(has) == 1:
+def _check_coordinates(cube: xr.DataArray) -> None:
+    names = [name for name in COORDINATE_RANGE if name in cube.coords]
+    if len(names) == 1:
         raise CubeError(
-            f"coordinates come in pairs, but there is only '{has[0]}'; add the other one"
+            f"coordinates come in pairs, but there is only '{names[0]}'; add the other one"
         )
-    for name, (low, high) in DEGREES.items() if has else ():
+    for name in names:
+        low, high = COORDINATE_RANGE[name]
         if cube[name].dims != ("location",):
-            raise CubeError(f"'{name}' stands beside location, but found axes {cube[name].dims}")
-        for place, value in zip(cube["location"].to_numpy(), cube[name].to_numpy(), strict=True):
+            raise CubeError(
+                f"'{name}' must have the dimension location, but it has {cube[name].dims}"
+            )
+        for location, value in zip(cube["location"].to_numpy(), cube[name].to_numpy(), strict=True):
             if not low <= value <= high:
-                found = "has none" if np.isnan(value) else f"has {value:g}"
+                problem = "has none" if np.isnan(value) else f"has {value:g}"
                 raise CubeError(
-                    f"{name} must be degrees from {low} to {high} for every location, but "
-                    f"'{place}' {found}. Correct it, give coordinates with --locations FILE, or "
-                    "leave all coordinates out with --no-coordinates"
+                    f"{name} must be from {low} to {high} degrees for every location, but "
+                    f"'{location}' {problem}. Correct it, give coordinates with --locations FILE, "
+                    "or ignore all coordinates with --no-coordinates"
                 )
 
 
-def append_times(cube: xr.DataArray, steps: int) -> xr.DataArray:
-    """The cube with so many empty steps behind its end: what a forecast fills."""
-    if steps < 1:
-        raise CubeError(f"at least one step must be added, but found {steps}")
+def append_times(cube: xr.DataArray, n_steps: int) -> xr.DataArray:
+    """The cube with empty steps appended, which a forecast fills."""
+    if n_steps < 1:
+        raise CubeError(f"at least one step must be appended, but found {n_steps}")
     times = cube["time"].to_numpy()
     if len(times) < 2:
         raise CubeError(
-            "the time step cannot be told from one time stamp, so there is nothing to go on with. "
-            "Give at least two"
+            "the time step cannot be inferred from one timestamp, so no steps can be appended. "
+            "Give at least two timestamps"
         )
-    return cube.reindex(time=np.concatenate([times, next_times(times, steps)]))
+    return cube.reindex(time=np.concatenate([times, next_times(times, n_steps)]))
 
 
-def append_places(
+def append_locations(
     cube: xr.DataArray,
     names: Sequence[str],
     lat: NDArray[np.floating] | Sequence[float],
     lon: NDArray[np.floating] | Sequence[float],
 ) -> xr.DataArray:
-    """The cube with empty stations at these coordinates behind its own."""
-    if not has_places(cube):
+    """The cube with empty locations appended at these coordinates."""
+    if not has_coordinates(cube):
         raise CubeError(
-            "places can be added where the stations have coordinates, but here they have none. "
+            "sites can be added only if the stations have coordinates, but these have none. "
             "Give them in columns lat and lon, or in a table of stations (--locations)"
         )
-    twice = [name for name in names if name in cube["location"].to_numpy()]
-    if twice:
-        raise CubeError(
-            f"a place to be added has a name of its own, but there is a station '{twice[0]}' "
-            "already. Give it another name"
-        )
-    steps, _, measurements = cube.shape
-    nothing = np.full((steps, len(names), measurements), np.nan, dtype=cube.dtype)
+    for name in names:
+        if name in cube["location"].to_numpy():
+            raise CubeError(
+                f"a new site needs a new name, but there is already a station '{name}'. Rename it"
+            )
+    n_steps, _, n_measurements = cube.shape
+    empty = np.full((n_steps, len(names), n_measurements), np.nan, dtype=cube.dtype)
     coords = {name: c for name, c in cube.coords.items() if "location" not in c.dims}
-    along = {
-        name: ("location", np.concatenate([cube[name].to_numpy(), more]))
-        for name, more in (("location", list(names)), ("lat", lat), ("lon", lon))
+    extended = {
+        name: ("location", np.concatenate([cube[name].to_numpy(), values]))
+        for name, values in (("location", list(names)), ("lat", lat), ("lon", lon))
     }
-    data = np.concatenate([cube.to_numpy(), nothing], axis=1)
-    longer = xr.DataArray(data, dims=cube.dims, coords=coords | along, attrs=cube.attrs)
+    data = np.concatenate([cube.to_numpy(), empty], axis=1)
+    longer = xr.DataArray(data, dims=cube.dims, coords=coords | extended, attrs=cube.attrs)
     check_cube(longer)
     return longer
 
 
-def name_cell(cube: xr.DataArray, cell: tuple[int, ...]) -> str:
-    """A cell in words: '2013-01-01 06:00:00, EWR, temp'."""
+def format_cell(cube: xr.DataArray, cell: tuple[int, ...]) -> str:
+    """The labels of a cell, such as '2013-01-01 06:00:00, EWR, temp'."""
     time, location, measurement = (
-        cube[axis].to_numpy()[i] for axis, i in zip(AXES, cell, strict=True)
+        cube[dim].to_numpy()[i] for dim, i in zip(DIMS, cell, strict=True)
     )
     return f"{pd.Timestamp(time)}, {location}, {measurement}"
 
 
-def describe(
+def assign_metadata(
     cube: xr.DataArray,
     *,
     units: Mapping[str, str] | None = None,
     angles: Sequence[str] = (),
-    bounds: Bounds | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
 ) -> xr.DataArray:
-    """The cube with units, angles and physical bounds noted beside its measurements."""
+    """The cube with units, direction flags and valid ranges as coordinates of `measurement`."""
+    units, bounds = units or {}, bounds or {}
     names = [str(name) for name in cube["measurement"].to_numpy()]
-    for kind, given in (("unit", units or {}), ("angle", angles), ("bounds", bounds or {})):
-        for name in given:
+    for option, measurements in (("unit", units), ("angle", angles), ("bounds", bounds)):
+        for name in measurements:
             if name not in names:
-                raise CubeError(f"--{kind}: {unknown('measurement', name, names)}")
-    old = unit_of(cube)
-    unit = {name: (units or {}).get(name, old[name]) for name in names}
-    known = dict(zip(names, angle_flags(cube), strict=True))
-    angle = [known[n] or n in angles or unit[n].lower() in DIRECTION_UNITS for n in names]
-    unit = {n: u or (DIRECTION if a else "") for (n, u), a in zip(unit.items(), angle, strict=True)}
-    low, high = bounds_of(cube)
-    for name, (lowest, highest) in (bounds or {}).items():
-        if not lowest <= highest:
-            raise CubeError(f"bounds of '{name}' must rise, but found {lowest:g}:{highest:g}")
-        low[names.index(name)], high[names.index(name)] = lowest, highest
+                raise CubeError(f"--{option}: {unknown('measurement', name, names)}")
+    new_units = units_of(cube) | dict(units)
+    directions = is_direction(cube)
+    low, high = valid_range(cube)
+    for m, name in enumerate(names):
+        directions[m] |= name in angles or new_units[name].lower() in DIRECTION_UNITS
+        if directions[m] and not new_units[name]:
+            new_units[name] = DIRECTION
+        if name in bounds:
+            low[m], high[m] = bounds[name]
+            if not low[m] <= high[m]:
+                raise CubeError(
+                    f"the lower bound of '{name}' must not exceed the upper one, but found "
+                    f"{low[m]:g}:{high[m]:g}"
+                )
     return cube.assign_coords(
-        unit=("measurement", np.array([unit[n] for n in names])),
-        angle=("measurement", np.array(angle)),
-        at_least=("measurement", low),
-        at_most=("measurement", high),
+        units=("measurement", np.array([new_units[name] for name in names])),
+        is_direction=("measurement", directions),
+        valid_min=("measurement", low),
+        valid_max=("measurement", high),
     )
 
 
-def unit_of(cube: xr.DataArray) -> dict[str, str]:
-    """The unit of each measurement, empty where none is known."""
+def units_of(cube: xr.DataArray) -> dict[str, str]:
+    """The units of each measurement, empty where unknown."""
     names = [str(name) for name in cube["measurement"].to_numpy()]
-    units = cube["unit"].to_numpy() if "unit" in cube.coords else [""] * len(names)
+    units = cube["units"].to_numpy() if "units" in cube.coords else [""] * len(names)
     return {name: str(unit) for name, unit in zip(names, units, strict=True)}
 
 
-def angle_flags(cube: xr.DataArray) -> NDArray[np.bool_]:
+def is_direction(cube: xr.DataArray) -> NDArray[np.bool_]:
     """True for each measurement that is a direction in degrees."""
-    if "angle" in cube.coords:
-        return cube["angle"].to_numpy().astype(bool)
-    return np.array([unit.lower() in DIRECTION_UNITS for unit in unit_of(cube).values()])
+    if "is_direction" in cube.coords:
+        return cube["is_direction"].to_numpy().astype(bool)
+    return np.array([unit.lower() in DIRECTION_UNITS for unit in units_of(cube).values()])
 
 
-def bounds_of(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lowest and highest physical value of each measurement, infinite where none is set."""
-    count = cube.sizes["measurement"]
-    low = (
-        cube["at_least"].to_numpy().copy() if "at_least" in cube.coords else np.full(count, -np.inf)
-    )
-    high = cube["at_most"].to_numpy().copy() if "at_most" in cube.coords else np.full(count, np.inf)
-    return low, high
+def valid_range(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The physical minimum and maximum of each measurement, infinite where none is set."""
+    limits = []
+    for name, unlimited in (("valid_min", -np.inf), ("valid_max", np.inf)):
+        if name in cube.coords:
+            limits.append(cube[name].to_numpy().copy())
+        else:
+            limits.append(np.full(cube.sizes["measurement"], unlimited))
+    return limits[0], limits[1]
 
 
-def has_places(cube: xr.DataArray) -> bool:
-    """Whether the locations have coordinates."""
+def has_coordinates(cube: xr.DataArray) -> bool:
+    """Whether the locations have latitude and longitude."""
     return "lat" in cube.coords and "lon" in cube.coords
 
 
 def fillable(cube: xr.DataArray) -> NDArray[np.bool_]:
-    """True for each measurement that was measured at all; of the others nothing can be learnt."""
+    """True for each measurement with at least one observation; the others cannot be filled."""
     return cube.notnull().any(("time", "location")).to_numpy()
 
 
-def significant(values: NDArray[np.floating], digits: int) -> NDArray[np.float64]:
-    """Values rounded to so many significant digits."""
+def round_significant(values: NDArray[np.floating], digits: int) -> NDArray[np.float64]:
+    """Values rounded to a number of significant digits."""
     wide = values.astype(np.float64)
-    size = np.floor(np.log10(np.where(np.abs(wide) > 0, np.abs(wide), 1.0)))
-    power = 10.0 ** np.clip(digits - 1 - np.where(np.isnan(size), 0, size), 0, 22)  # exact
+    magnitude = np.floor(np.log10(np.where(np.abs(wide) > 0, np.abs(wide), 1.0)))
+    decimals = digits - 1 - np.where(np.isnan(magnitude), 0, magnitude)
+    power = 10.0 ** np.clip(decimals, 0, 22)  # larger powers of ten are not exact
     rounded: NDArray[np.float64] = np.round(wide * power) / power
     return rounded

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import fillable, has_places
+from cdsa.core.cube import fillable, has_coordinates
 from cdsa.core.gaps import gap_lengths, gap_starts, run_lengths
 from cdsa.errors import ConfigError, unknown
 
@@ -290,7 +290,7 @@ class Blocks(Amount):
 def _neighbours(cube: xr.DataArray, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A station and those nearest to it; any stations without coordinates."""
     stations = cube.sizes["location"]
-    if not has_places(cube):
+    if not has_coordinates(cube):
         return rng.permutation(stations)[:count]
     lat, lon = np.deg2rad(cube["lat"].to_numpy()), np.deg2rad(cube["lon"].to_numpy())
     point = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import angle_difference
-from cdsa.core.cube import angle_flags
+from cdsa.core.cube import is_direction
 from cdsa.core.gaps import CLASSES, gap_class, how_far, run_lengths
 from cdsa.errors import ConfigError, unknown
 
@@ -171,7 +171,7 @@ def measure(
     of twice the pinball loss, a nineteenth each, over the sum of |truth|. Directions have none.
     Cells count once, or as much as their `weight` (t, l, m).
     """
-    angles = angle_flags(truth)
+    angles = is_direction(truth)
     real = truth.to_numpy().astype(np.float64)
     guessed = guess.transpose(*truth.dims).to_numpy().astype(np.float64)
     cells = np.nonzero(asked.to_numpy() & np.isfinite(guessed) & np.isfinite(real))
@@ -248,7 +248,7 @@ def spreads(cube: xr.DataArray) -> NDArray[np.float64]:
     changes, which so counts in its own unit."""
     values = cube.to_numpy().astype(np.float64)
     spread = np.ones(values.shape[2])
-    for m, angle in enumerate(angle_flags(cube)):
+    for m, angle in enumerate(is_direction(cube)):
         known = values[:, :, m][np.isfinite(values[:, :, m])]
         if len(known) == 0 or known.min() == known.max():
             continue

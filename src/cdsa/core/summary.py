@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import angle_flags, fillable, has_places, unit_of
+from cdsa.core.cube import fillable, has_coordinates, is_direction, units_of
 from cdsa.core.gaps import gap_starts, run_lengths
 from cdsa.core.records import Value
 from cdsa.core.times import describe_step, infer_step
@@ -26,7 +26,7 @@ class Inspection:
     """Whether the locations have coordinates."""
 
     measurements: pd.DataFrame
-    """Per measurement: unit, angle, cells, missing, share, gaps, longest gap."""
+    """Per measurement: unit, is_direction, cells, missing, share, gaps, longest gap."""
 
     longest: pd.DataFrame
     """The longest gaps: location, measurement, first and last missing step, steps. Series that
@@ -43,7 +43,7 @@ class Inspection:
             "coordinates": self.placed,
         }
         return [
-            {"measurement": row.Index, "unit": row.unit, "angle": bool(row.angle)}
+            {"measurement": row.Index, "unit": row.unit, "is_direction": bool(row.is_direction)}
             | {name: int(getattr(row, name)) for name in ("cells", "missing", "gaps", "longest")}
             | {"share_missing": round(float(row.share), 6)}
             | common
@@ -60,8 +60,8 @@ def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
     cells = missing.shape[0] * missing.shape[1]
     measurements = pd.DataFrame(
         {
-            "unit": list(unit_of(cube).values()),
-            "angle": angle_flags(cube),
+            "unit": list(units_of(cube).values()),
+            "is_direction": is_direction(cube),
             "cells": cells,
             "missing": missing.sum(axis=(0, 1)),
             "share": missing.mean(axis=(0, 1)),
@@ -76,7 +76,7 @@ def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
         first=pd.Timestamp(times[0]),
         last=pd.Timestamp(times[-1]),
         locations=tuple(str(name) for name in cube["location"].to_numpy()),
-        placed=has_places(cube),
+        placed=has_coordinates(cube),
         measurements=measurements,
         longest=_longest(cube, np.where(opens & ~missing.all(axis=0), runs, 0), most),
     )

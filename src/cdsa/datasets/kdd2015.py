@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.datasets.readers import read_npz
 from cdsa.datasets.spec import (
     Address,
@@ -50,10 +50,10 @@ def load_pm25(files: Files) -> Loaded:
         ["pm25"],
         lat=known["latitude"].tolist(),
         lon=known["longitude"].tolist(),
-        unit=["ug/m3"],
+        units=["ug/m3"],
     )
     removed = (ground.notna() & left.isna()).to_numpy()[:, :, None]
-    described = describe(cube, bounds={"pm25": (0.0, np.inf)})
+    described = assign_metadata(cube, bounds={"pm25": (0.0, np.inf)})
     return Loaded(described, {REMOVED: described.copy(data=removed)})
 
 
@@ -152,7 +152,7 @@ def _load_standin(name: str) -> Callable[[Files], Loaded]:
 
 
 def _described(cube: xr.DataArray, name: str) -> xr.DataArray:
-    return describe(cube, units={name: UNITS[name]}, bounds={name: BOUNDS[name]})
+    return assign_metadata(cube, units={name: UNITS[name]}, bounds={name: BOUNDS[name]})
 
 
 def _data_set(short: str, name: str, missing: float, derived: str) -> DataSet:

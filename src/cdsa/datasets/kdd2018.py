@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import DIRECTION, describe, make_cube
+from cdsa.core.cube import DIRECTION, assign_metadata, make_cube
 from cdsa.datasets.readers import on_grid, read_npz
 from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
 from cdsa.errors import TableError
@@ -149,7 +149,7 @@ def _described(cube: xr.DataArray) -> xr.DataArray:
         for name in (*AIR, "humidity", "wind_speed")
         if name in names
     }
-    return describe(cube, units={name: UNITS[name] for name in names}, bounds=above)
+    return assign_metadata(cube, units={name: UNITS[name] for name in names}, bounds=above)
 
 
 KDD2018 = DataSet(

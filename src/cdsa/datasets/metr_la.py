@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.datasets.readers import on_grid, read_npz
 from cdsa.datasets.spec import (
     Address,
@@ -82,7 +82,7 @@ def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
 
 def _described(cube: xr.DataArray) -> xr.DataArray:
     named = cube.assign_coords(measurement=["speed"])
-    known = describe(named, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+    known = assign_metadata(named, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
     return known.where(known != 0)
 
 

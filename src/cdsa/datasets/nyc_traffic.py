@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import describe, make_cube
+from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph
 from cdsa.datasets.readers import read_npz
 from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
@@ -45,7 +45,7 @@ def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
         lat=places["lat"].tolist() if places is not None else None,
         lon=places["lon"].tolist() if places is not None else None,
     )
-    return describe(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
+    return assign_metadata(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
 
 
 def _load_counts(files: Files) -> Loaded:
@@ -58,7 +58,7 @@ def _load_counts(files: Files) -> Loaded:
 
 def _load_standin(files: Files) -> Loaded:
     cube = read_npz(files[STANDIN][0]).assign_coords(measurement=["speed"])
-    known = describe(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+    known = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
     return with_graph(known, files)
 
 

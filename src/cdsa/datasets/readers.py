@@ -8,14 +8,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import make_cube, significant
+from cdsa.core.cube import make_cube, round_significant
 from cdsa.errors import TableError
 
 
 def _as_written(values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Values as they were before they became short floats: 1.3, not 1.2999999523162842."""
     if values.dtype == np.float32:
-        return significant(values, 7)
+        return round_significant(values, 7)
     return values.astype(np.float64)
 
 

@@ -8,7 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import on_circle
-from cdsa.core.cube import describe
+from cdsa.core.cube import assign_metadata
 from cdsa.io.options import ReadOptions
 
 
@@ -45,7 +45,7 @@ def described(
 ) -> xr.DataArray:
     """The cube with what its source says about its measurements, and the user, who has the last
     word."""
-    return describe(
+    return assign_metadata(
         cube,
         units={**units, **dict(options.units)},
         angles=[*angles, *options.angles],

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import numpy as np
 import xarray as xr
 
-from cdsa.core.cube import SOURCES, angle_flags, unit_of
+from cdsa.core.cube import SOURCES, is_direction, units_of
 from cdsa.io.columns import LAT, LON, named
 
 CONVENTIONS = "CF-1.8"
@@ -83,12 +83,12 @@ def to_arrays(result: xr.Dataset) -> xr.Dataset:
     allowed = {n: re.sub(r"/|^\.+$", "_", str(n)) for n in cube["measurement"].to_numpy()}
     variables = {name: free_name(plain, used) for name, plain in allowed.items()}
     names = beside_names(list(variables.values()), keep, result)
-    angles = dict(zip(variables, angle_flags(cube), strict=True))
+    angles = dict(zip(variables, is_direction(cube), strict=True))
     for name, variable in variables.items():
         for kind, part in parts_of(result, variable).items():
             own = part.sel(measurement=name).transpose("location", "time")
             data[names[variable, kind]] = (own.dims, own.to_numpy(), part.attrs)
-        unit = unit_of(cube)[name]
+        unit = units_of(cube)[name]
         told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
         data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
         link(data, variable, names)

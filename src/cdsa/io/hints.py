@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import has_places
+from cdsa.core.cube import has_coordinates
 from cdsa.core.times import infer_step, short_step
 
 CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
@@ -56,7 +56,7 @@ def out_of_step(cube: xr.DataArray) -> Iterator[str]:
 
 def likely_places(cube: xr.DataArray) -> Iterator[str]:
     """Remarks on measurements that never change at a station, as only coordinates do not."""
-    if has_places(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
+    if has_coordinates(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
         return
     for number, name in enumerate(cube["measurement"].to_numpy()):
         values = cube.to_numpy()[:, :, number]
@@ -84,5 +84,5 @@ def likely_angles(cube: xr.DataArray) -> Iterator[str]:
         known = values[np.isfinite(values) & ~np.isin(values, CODES)]
         named = DIRECTIONS.search(str(name).lower())
         likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
-        if likely and not cube["angle"].to_numpy()[number]:
+        if likely and not cube["is_direction"].to_numpy()[number]:
             yield f"{name} looks like a direction in degrees; if it is one, give --angle {name}"

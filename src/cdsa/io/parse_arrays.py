@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import AXES, ONE, angle_flags, check_cube, make_cube
+from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, make_cube
 from cdsa.core.times import Clock, digits_of, regular_grid, to_nanoseconds
 from cdsa.errors import ConfigError, TableError, unknown
 from cdsa.io.arrays import FILLED, Arrays
@@ -46,7 +46,7 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
             )
     variables = _variables(data, options)
     axes = _axes(data, variables)
-    names = _labels(data, axes["location"]) if "location" in axes else [ONE]
+    names = _labels(data, axes["location"]) if "location" in axes else [DEFAULT_STATION]
     values = np.stack([_block(data[name], axes) for name in variables], axis=-1)
     measured = list(variables)
     chosen: tuple[int, ...] = ()
@@ -146,7 +146,7 @@ def _described(
         axis = axes["measurement"]
         labels = _labels(data, axis)
         rows = [labels.index(name) for name in measured]
-        for name in ("unit", "angle", "at_least", "at_most"):
+        for name in ("units", "is_direction", "valid_min", "valid_max"):
             if name in data.variables and data[name].dims == (axis,):
                 cube = cube.assign_coords({name: ("measurement", data[name].to_numpy()[rows])})
     else:
@@ -232,7 +232,7 @@ def _text(label: object) -> str:
 
 def _block(variable: xr.DataArray, axes: dict[str, str]) -> NDArray[np.float64]:
     """Values as (time, location[, measurement])."""
-    dims = [axes[axis] for axis in AXES if axis in axes]
+    dims = [axes[axis] for axis in DIMS if axis in axes]
     block = variable.transpose(*dims).to_numpy().astype(np.float64)
     if not {"_FillValue", "missing_value"} & {*variable.encoding, *variable.attrs}:
         block[block == NEVER_WRITTEN] = np.nan
@@ -257,7 +257,7 @@ def _on_grid(
         whole[position] = values
         return whole
     step, place, kind = np.nonzero(np.isfinite(values))
-    angles = angle_flags(cube)[kind]
+    angles = is_direction(cube)[kind]
     numbers = values[step, place, kind]
     join(whole, (position[step], place, kind), numbers, str(options.duplicates), angles)
     return whole

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import ONE, check_cube, make_cube
+from cdsa.core.cube import DEFAULT_STATION, check_cube, make_cube
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
 from cdsa.io.assemble import described, join
@@ -60,7 +60,7 @@ def read_table(
     lat, lon = _places(used, roles, options, row_location, names, at)
     cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
     cube = described(cube, options, _units(used, roles, measured, row_measurement))
-    cube = cube.copy(data=_values(rows, numbers, options, cube["angle"].to_numpy()))
+    cube = cube.copy(data=_values(rows, numbers, options, cube["is_direction"].to_numpy()))
     check_cube(cube)
     return Table(
         frame=frame,
@@ -119,7 +119,7 @@ def _stations(
     if roles.layout == "wide":
         return np.zeros(len(frame), dtype=np.int64), [], list(roles.values)
     if roles.location is None:
-        return np.zeros(len(frame), dtype=np.int64), [ONE], [ONE]
+        return np.zeros(len(frame), dtype=np.int64), [DEFAULT_STATION], [DEFAULT_STATION]
     codes, texts, labels = read_labels(frame[roles.location], where)
     return codes, labels, texts
 

@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import DEGREES, check_cube
+from cdsa.core.cube import COORDINATE_RANGE, check_cube
 from cdsa.errors import TableError
 from cdsa.io.columns import (
     LAT,
@@ -58,7 +58,7 @@ def read_places(
     plain = replace(options, missing=(), decimal="," if comma else ".")
     found = [read_numbers(table[column], plain, where) for column in (lat, lon)]
     names = [texts[code] for code in codes]
-    for (name, (low, high)), degrees in zip(DEGREES.items(), found, strict=True):
+    for (name, (low, high)), degrees in zip(COORDINATE_RANGE.items(), found, strict=True):
         for place, value in zip(names, degrees, strict=True):
             if not (np.isnan(value) or low <= value <= high):
                 raise TableError(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import AXES, append_places, append_times
+from cdsa.core.cube import DIMS, append_locations, append_times
 from cdsa.errors import TableError
 from cdsa.io.arrays import Arrays
 from cdsa.io.cf import to_arrays
@@ -90,7 +90,7 @@ class Source:
         if not isinstance(places, Places):
             what = PLACES if isinstance(places, pd.DataFrame) else Path(places).name
             places = read_places(open_table(places), ReadOptions(), what)
-        cube = append_places(self.cube, places.names, places.lat, places.lon)
+        cube = append_locations(self.cube, places.names, places.lat, places.lon)
         content = self.content.with_more_places(cube)
         return replace(self, content=content, cube=cube, rows=None)
 
@@ -103,7 +103,7 @@ class Source:
 
     def _refuse_other(self, result: xr.Dataset) -> None:
         """Refuse what is no fill of this source's own cube."""
-        for axis in AXES:
+        for axis in DIMS:
             own, other = self.cube[axis].to_numpy(), result[axis].to_numpy()
             if len(own) != len(other) or (own != other).any():
                 raise TableError(
@@ -135,7 +135,7 @@ class Source:
         }
         for name in ("value", "source", "lower", "upper"):
             if name in result:
-                columns[name] = result[name].transpose(*AXES).to_numpy()[t, l, m]
+                columns[name] = result[name].transpose(*DIMS).to_numpy()[t, l, m]
         return pd.DataFrame(columns)
 
     def save(self, result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:

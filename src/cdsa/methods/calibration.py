@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import EAST, angle_difference, on_circle, to_components
-from cdsa.core.cube import angle_flags, bounds_of, significant
+from cdsa.core.cube import is_direction, round_significant, valid_range
 from cdsa.core.gaps import CLASSES, gap_class, reach_lengths
 from cdsa.core.metrics import spreads
 from cdsa.core.splits import on_time
@@ -169,7 +169,7 @@ class Calibration:
         upper quantiles in components; NaN where it guessed nothing. The interval of a direction
         runs clockwise from its lower to its upper end."""
         ends = np.full((2, *filled.shape), np.nan)
-        factors, low, high = self._at(level), *bounds_of(filled)
+        factors, low, high = self._at(level), *valid_range(filled)
         for k, name in enumerate(filled["measurement"].to_numpy()):
             if str(name) not in self.measurements:
                 continue
@@ -178,7 +178,7 @@ class Calibration:
             if self.angles[number]:
                 known = told[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
                 around = on_circle(
-                    significant(np.stack([middle - factor, middle + factor]), DIGITS)
+                    round_significant(np.stack([middle - factor, middle + factor]), DIGITS)
                 )
                 whole = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
                 ends[..., k] = np.where(known, np.where(factor < 180, around, whole), np.nan)
@@ -186,7 +186,7 @@ class Calibration:
             guess, lower, upper = (part.sel(measurement=name).to_numpy() for part in told)
             below, above = (factor * np.maximum(w, 0.0) for w in (guess - lower, upper - guess))
             ends[..., k] = np.clip([middle - below, middle + above], low[k], high[k])
-        low_end, high_end = (significant(end, DIGITS) for end in ends)
+        low_end, high_end = (round_significant(end, DIGITS) for end in ends)
         return filled.copy(data=low_end), filled.copy(data=high_end)
 
     def _at(self, level: float) -> Floats:
@@ -246,7 +246,7 @@ class BoundedFiller:
             measurement=at[2],
             gap=gap_class(reach_lengths(visible.isnull().to_numpy())[at]),
         )
-        angles = tuple(bool(angle) for angle in angle_flags(truth))
+        angles = tuple(bool(angle) for angle in is_direction(truth))
         calibration = Calibration.learn(told, tuple(names), angles)
         return cls(filler, calibration, dict(zip(names, spread.tolist(), strict=True)))
 

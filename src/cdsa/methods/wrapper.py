@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from cdsa.core.circular import from_components, on_circle, to_components
-from cdsa.core.cube import angle_flags, bounds_of, check_cube, has_places, significant
+from cdsa.core.cube import check_cube, has_coordinates, is_direction, round_significant, valid_range
 from cdsa.errors import ConfigError
 
 Guess = Callable[[xr.DataArray], xr.DataArray]
@@ -46,8 +46,8 @@ class Guard:
         guessed = guessed.transpose(*plain.dims).astype(np.float64)
         whole = self._complete(plain, plain.where(plain.notnull(), guessed))
         filled = within_bounds(from_components(whole, cube)).transpose(*cube.dims)
-        values = significant(filled.to_numpy(), DIGITS)
-        values = np.where(angle_flags(cube), on_circle(values), values)  # 359.99... is north again
+        values = round_significant(filled.to_numpy(), DIGITS)
+        values = np.where(is_direction(cube), on_circle(values), values)  # 359.99... is north again
         return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
 
     def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
@@ -86,7 +86,7 @@ def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
 
 def within_bounds(cube: xr.DataArray) -> xr.DataArray:
     """The cube with no value beyond what is physically possible."""
-    low, high = (xr.DataArray(end, dims="measurement") for end in bounds_of(cube))
+    low, high = (xr.DataArray(end, dims="measurement") for end in valid_range(cube))
     return cube.clip(low, high)
 
 
@@ -97,7 +97,7 @@ def bare(cube: xr.DataArray) -> xr.DataArray:
 
 def refuse_nowhere(cube: xr.DataArray, method: str) -> None:
     """Refuse a cube whose stations have no coordinates, for a method that needs them."""
-    if not has_places(cube):
+    if not has_coordinates(cube):
         raise ConfigError(
             f"'{method}' weighs stations by their distance, but these have no coordinates. Give "
             "them in columns lat and lon or with --locations, or use another method"

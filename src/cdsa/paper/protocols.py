@@ -158,10 +158,10 @@ def without(cube: xr.DataArray, cells: xr.DataArray) -> xr.DataArray:
 
 def as_published(cube: xr.DataArray) -> xr.DataArray:
     """The cube with its directions as plain numbers of degrees."""
-    if "angle" not in cube.coords:
+    if "is_direction" not in cube.coords:
         return cube
-    units = np.where(cube["angle"], "degrees", cube["unit"])
-    return cube.drop_vars("angle").assign_coords(unit=("measurement", units))
+    units = np.where(cube["is_direction"], "degrees", cube["units"])
+    return cube.drop_vars("is_direction").assign_coords(units=("measurement", units))
 
 
 def nyc_traffic(cube: xr.DataArray, rate: float, seed: int) -> Filling:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 from cdsa.core.config import override
-from cdsa.core.cube import unit_of
+from cdsa.core.cube import units_of
 from cdsa.core.metrics import FIGURES, LEVELS, Errors, measure
 from cdsa.core.records import (
     Value,
@@ -211,7 +211,7 @@ def _measured(cell: Cell, bench: Bench) -> Records:
     filler = learnt(cell, trial, lab.run, _folder(cell, lab), roads_of(data))
     errors = errors_of(trial, filler)
     seconds, trained = time.perf_counter() - start, _training(filler)
-    units = list(unit_of(trial.test).values())
+    units = list(units_of(trial.test).values())
     common |= trained | {"graph": "roads" if _on_roads(filler) else None}
     common |= {
         "unit": units[0] if len(units) == 1 else MIXED,

@@ -9,7 +9,7 @@ from matplotlib.dates import date2num
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from cdsa.core.cube import angle_flags, fillable, has_places, unit_of
+from cdsa.core.cube import fillable, has_coordinates, is_direction, units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.summary import missing_over_time
 from cdsa.core.text import interval_of
@@ -93,7 +93,7 @@ def draw_places(
 ) -> Axes:
     """Stations at their coordinates, the darker the more is missing and, with `errors` by station,
     the larger the greater its error."""
-    if not has_places(cube):
+    if not has_coordinates(cube):
         raise ConfigError(
             "a map needs coordinates, but these stations have none. Give them in columns lat and "
             "lon or with --locations"
@@ -178,7 +178,7 @@ def draw_series(
     if "lower" in one and np.isfinite(one["lower"].to_numpy()[filled]).any():
         low, high = one["lower"].to_numpy(), one["upper"].to_numpy()
         name = interval_of(level)
-        turns = bool(angle_flags(result["value"].sel(measurement=[measurement]))[0])
+        turns = bool(is_direction(result["value"].sel(measurement=[measurement]))[0])
         for part in _stretches(filled, joined=False):
             lone = part.stop - part.start == 1  # an area of one moment has no width
             for floor, top in _pieces(low[part], high[part], turns=turns):
@@ -197,7 +197,7 @@ def draw_series(
         told = hidden.sel(time=one["time"]).to_numpy()
         shown = filled & np.isfinite(told)
         ax.plot(times[shown], told[shown], ".", color=BLUE, markersize=3.5, label="hidden truth")
-    unit = unit_of(result["value"])[measurement] if "unit" in result["value"].coords else ""
+    unit = units_of(result["value"])[measurement]
     ax.set_ylabel(plain(f"{measurement} ({unit})" if unit else measurement))
     ax.set_title(plain(location), loc="left", fontsize=10)
     ax.margins(x=0.01)

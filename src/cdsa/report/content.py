@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.config import to_plain
-from cdsa.core.cube import angle_flags
+from cdsa.core.cube import is_direction
 from cdsa.core.gaps import gap_starts, run_lengths
 from cdsa.core.metrics import spreads
 from cdsa.core.records import Value
@@ -99,7 +99,7 @@ def worst_cells(story: Story) -> pd.DataFrame:
     if has_intervals(result):
         width = (result["upper"] - result["lower"]).to_numpy()
         turned = np.where(width >= 360, 360.0, width % 360)  # a direction's runs clockwise
-        doubt = np.where(angle_flags(cube), turned, width) / spreads(cube)
+        doubt = np.where(is_direction(cube), turned, width) / spreads(cube)
     number = np.arange(len(missing))[:, None, None]
     first = np.maximum.accumulate(np.where(gap_starts(missing), number, 0), axis=0)
     where = np.argwhere(filled & np.isfinite(doubt))

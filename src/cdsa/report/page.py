@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from cdsa.core.atomic import staged_text
-from cdsa.core.cube import has_places, unit_of
+from cdsa.core.cube import has_coordinates, units_of
 from cdsa.core.metrics import LEVELS
 from cdsa.core.records import Value, now
 from cdsa.core.summary import Inspection, inspect_cube
@@ -176,7 +176,7 @@ def _missing(story: Story) -> str:
     figure = new_figure(9, 1.2 + 0.22 * stations)
     draw_gaps(story.cube, figure.axes[0])
     shown = [picture(figure, "When and where it is missing: the darker, the more of it.")]
-    if has_places(story.cube):
+    if has_coordinates(story.cube):
         errors, unit = None, ""
         if story.expected is not None:
             found = story.expected.table("location")["mae"]
@@ -275,7 +275,7 @@ def _timeline(packed: Mapping[str, object], interval: str) -> str:
 def _worst(story: Story, worst: pd.DataFrame) -> str:
     if worst.empty:
         return section("Cells to check by hand", "<p>Nothing was filled.</p>")
-    units = unit_of(story.cube)
+    units = units_of(story.cube)
     rows = []
     for row in worst.itertuples():
         interval = (

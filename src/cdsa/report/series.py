@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.cube import is_direction, units_of
 from cdsa.core.times import Clock
 
 MOST_BYTES = 4_400_000
@@ -28,7 +28,7 @@ def packed_series(
     intervals. The `wanted` series, by the numbers of station and measurement, are among them."""
     value = result["value"]
     chosen = shown_series(result, wanted)
-    units = unit_of(value) if "unit" in value.coords else {}
+    units = units_of(value)
     return {
         **clock.steps(value["time"].to_numpy()),
         "left_out": int(value.shape[1] * value.shape[2] - len(chosen)),
@@ -73,8 +73,8 @@ def _packed(result: xr.Dataset, l: int, m: int, units: dict[str, str]) -> dict[s
     return {
         "location": str(result["location"].to_numpy()[l]),
         "measurement": name,
-        "unit": units.get(name, ""),
-        "turns": bool(angle_flags(result["value"])[m]),
+        "unit": units[name],
+        "turns": bool(is_direction(result["value"])[m]),
         "values": _coded(value),
         "filled": base64.b64encode(np.packbits(filled, bitorder="little").tobytes()).decode(),
         **ends,

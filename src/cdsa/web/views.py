@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import SOURCES, angle_flags, has_places, unit_of
+from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
 from cdsa.core.summary import inspect_cube, missing_over_time, time_parts
 from cdsa.errors import unknown
 from cdsa.io.sidecars import Places
@@ -31,7 +31,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
     """What was understood of a table."""
     cube, clock = source.cube, source.content.clock
     seen = inspect_cube(cube, most=LONGEST)
-    placed = has_places(cube)
+    placed = has_coordinates(cube)
     missing = missing_over_time(cube, "location", 1)[:, 0]
     stations = [
         schemas.Station(
@@ -63,7 +63,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
             schemas.Measurement(
                 name=str(row.Index),
                 unit=str(row.unit),
-                angle=bool(row.angle),
+                angle=bool(row.is_direction),
                 cells=int(row.cells),
                 missing=int(row.missing),
                 gaps=int(row.gaps),
@@ -228,8 +228,8 @@ def _series(
     return schemas.Series(
         location=location,
         measurement=measurement,
-        unit=unit_of(cube)[measurement],
-        turns=bool(angle_flags(cube)[m]),
+        unit=units_of(cube)[measurement],
+        turns=bool(is_direction(cube)[m]),
         times=schemas.Times.model_validate(clock.steps(np.asarray(times))),
         values=_numbers(values),
     )

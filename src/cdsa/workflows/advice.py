@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from cdsa.core.cube import bounds_of
+from cdsa.core.cube import valid_range
 from cdsa.core.geo import great_circle
 from cdsa.core.text import several
 
@@ -78,7 +78,7 @@ def tell_short_windows(filler: object, tell: Tell) -> None:
 
 def tell_below_zero(cube: xr.DataArray, result: xr.Dataset, tell: Tell) -> None:
     """Say so if a measurement that was never negative has guesses or lower ends below zero."""
-    low = bounds_of(cube)[0]
+    low = valid_range(cube)[0]
     told = result["lower"] if "lower" in result else result["value"]
     for m, name in enumerate(cube["measurement"].to_numpy()):
         least = float(cube[:, :, m].min())

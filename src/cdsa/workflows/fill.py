@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.cube import check_cube, has_places
+from cdsa.core.cube import check_cube, has_coordinates
 from cdsa.core.records import Value, plain
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Method, fill_and_ends
@@ -59,7 +59,7 @@ def fill(
         return fill_with(method, cube, interval=interval)
     made = cast("str | Method", method)
     if made == defaults.AUTO:
-        silent = cube.isnull().all(("time", "measurement")).to_numpy() & has_places(cube)
+        silent = cube.isnull().all(("time", "measurement")).to_numpy() & has_coordinates(cube)
         stations = cube.isel(location=~silent) if silent.any() and not silent.all() else cube
         to_try = plan(defaults.AUTO, stations, cube)
         network = make_method(to_try.method)[1]

@@ -10,7 +10,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.config import override
-from cdsa.core.cube import check_cube, unit_of
+from cdsa.core.cube import check_cube, units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.masks import Given, Hide, OwnGaps, own_gaps, read_hide
 from cdsa.core.metrics import (
@@ -173,7 +173,7 @@ def try_method(
         hidden=int(asked.sum()),
         unanswered=int((asked & filled.isnull()).sum()),
         longest=int(run_lengths(visible.isnull().to_numpy())[asked.to_numpy()].max(initial=0)),
-        units=unit_of(cube),
+        units=units_of(cube),
         seconds=seconds,
     )
     return Trial(scored, filler, visible, filled, alike)

@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.cube import has_places
+from cdsa.core.cube import has_coordinates
 from cdsa.core.masks import Hide
 from cdsa.core.metrics import (
     LEVELS,
@@ -71,7 +71,7 @@ def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> 
         name
         for name in defaults.SIMPLER
         if info_of(name).installed
-        and (has_places(cube) or info_of(name).needs != PLACES)
+        and (has_coordinates(cube) or info_of(name).needs != PLACES)
         and series <= defaults.MOST_SERIES.get(name, series)
     ]
     return [network, *fitting]

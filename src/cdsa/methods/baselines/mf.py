@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import AXES
+from cdsa.core.cube import DIMS
 from cdsa.core.masks import Bursts
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.matrix import Matrix, learn_matrix
@@ -97,7 +97,7 @@ class Factors:
         if len(possible) == 1 or known.sum() * HIDDEN < 1:
             return possible[0]
         rng = np.random.default_rng(self.method.seed)
-        hidden = Bursts(share=HIDDEN)(xr.DataArray(rows[..., None], dims=AXES), rng)
+        hidden = Bursts(share=HIDDEN)(xr.DataArray(rows[..., None], dims=DIMS), rng)
         shown = np.where(hidden.to_numpy()[..., 0], np.nan, rows)
         asked = np.isnan(shown) & known
         if not asked.any() or not np.isfinite(shown).any():

@@ -9,7 +9,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import has_places
+from cdsa.core.cube import has_coordinates
 from cdsa.core.gaps import LONGEST
 from cdsa.core.geo import great_circle, usual_distance
 from cdsa.nn.context import Whereabouts
@@ -269,7 +269,7 @@ class Frame:
         long = len(times) >= least
         usual = Usual.learn(values if long else np.full_like(values, np.nan), times)
         places = _places(scaled)
-        unit = usual_distance(_kilometres(places)) if has_places(scaled) else None
+        unit = usual_distance(_kilometres(places)) if has_coordinates(scaled) else None
         return cls(
             unit=unit,
             cycles=cycles,
@@ -323,7 +323,7 @@ class Frame:
         total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
         likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
         places = _places(scaled)
-        if not has_places(scaled):
+        if not has_coordinates(scaled):
             places[known] = self.places[rows]
         usual = Usual(slots, total, count)
         values = scaled.to_numpy()
@@ -421,7 +421,7 @@ def _stretches(scaled: xr.DataArray) -> NDArray[np.datetime64]:
 
 def _places(cube: xr.DataArray) -> NDArray[np.float64]:
     """Latitude and longitude of each station, NaN if they have none; (l, 2)."""
-    if not has_places(cube):
+    if not has_coordinates(cube):
         return np.full((cube.sizes["location"], 2), np.nan)
     return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
 

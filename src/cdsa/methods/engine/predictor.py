@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cdsa.core.circular import base_names, to_components
-from cdsa.core.cube import AXES
+from cdsa.core.cube import DIMS
 from cdsa.core.records import Value
 from cdsa.core.scaler import Scaler
 from cdsa.errors import ConfigError, unknown
@@ -171,7 +171,7 @@ class Network:
         scaler = self.scaler.part(own)
         return [
             [
-                scaler.denormalise(xr.DataArray(part.numpy(), dims=AXES, coords=axes))
+                scaler.denormalise(xr.DataArray(part.numpy(), dims=DIMS, coords=axes))
                 for part in told[:, h].unbind(-1)
             ]
             for h in range(self.ahead)

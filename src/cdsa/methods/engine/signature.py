@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import xarray as xr
 
-from cdsa.core.cube import angle_flags, has_places, unit_of
+from cdsa.core.cube import has_coordinates, is_direction, units_of
 from cdsa.core.times import describe_step, infer_step
 from cdsa.errors import ConfigError
 
@@ -29,14 +29,16 @@ class Axes:
         """The axes of a cube."""
         times = cube["time"].to_numpy()
         placed = (
-            zip(cube["lat"].values, cube["lon"].values, strict=True) if has_places(cube) else ()
+            zip(cube["lat"].values, cube["lon"].values, strict=True)
+            if has_coordinates(cube)
+            else ()
         )
         return cls(
             locations=tuple(str(name) for name in cube["location"].to_numpy()),
             places=tuple((float(lat), float(lon)) for lat, lon in placed) or None,
             measurements=tuple(str(name) for name in cube["measurement"].to_numpy()),
-            units=tuple(unit_of(cube).values()),
-            angles=tuple(bool(angle) for angle in angle_flags(cube)),
+            units=tuple(units_of(cube).values()),
+            angles=tuple(bool(angle) for angle in is_direction(cube)),
             step=describe_step(infer_step(times)) if len(times) > 1 else "-",
             first=str(times[0]),
             last=str(times[-1]),

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components, to_components
-from cdsa.core.cube import angle_flags, unit_of
+from cdsa.core.cube import is_direction, units_of
 from cdsa.core.gaps import gap_class, reach_lengths
 from cdsa.core.masks import AtRandom, Bursts, OwnGaps, own_gaps
 from cdsa.core.metrics import in_proportion, measure
@@ -109,7 +109,7 @@ class Exam:
         if told is None:
             return self._errors(sheets), None
         names = tuple(str(name) for name in self.own["measurement"].to_numpy())
-        angles = tuple(bool(angle) for angle in angle_flags(self.own))
+        angles = tuple(bool(angle) for angle in is_direction(self.own))
         calibration = Calibration.learn(told, names, angles, self._windows())
         return self._errors(sheets, told.errors(NEVER, angles)), calibration
 
@@ -135,7 +135,7 @@ class Exam:
             for s, weight in zip(sheets, weights, strict=True)
         ]
         figures = reduce(operator.add, found).by("measurement")
-        units = unit_of(self.own)
+        units = units_of(self.own)
         return tuple(
             {
                 "measurement": str(name),

@@ -90,7 +90,7 @@ def kriged_at_best(test: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray)
 def stations(given: argparse.Namespace) -> Records:
     """Six of 36 stations hidden from training and filling, asked for in the test months."""
     opened = open_dataset("kdd2015-pm25")
-    trial = kdd2015_pm25(opened.cube, opened.beside[REMOVED], "out-of-sample")
+    trial = kdd2015_pm25(opened.cube, opened.extras[REMOVED], "out-of-sample")
     late = trial.asked["test-months"].time.dt.month.isin([3, 6, 9, 12])
     found: Records = []
     for draw in given.seeds:
@@ -134,7 +134,7 @@ def weather(given: argparse.Namespace) -> Records:
     found: Records = []
     for name in ("kdd2015-temp", "kdd2015-hum"):
         opened = open_dataset(name)
-        missing = opened.data.facts.missing
+        missing = opened.spec.expected.missing
         for seed in given.seeds:
             trial = kdd2015_weather(opened.cube, "in-sample", seed, missing=missing)
             bursts = Bursts(rate=missing)(opened.cube, np.random.default_rng(1))
@@ -167,7 +167,7 @@ def expected(given: argparse.Namespace) -> Records:
         (rate, seed, nyc_traffic(week, rate, seed))
         for rate, seed in product(EXPECTED_RATES, given.seeds)
     ]
-    removed = kdd2015_pm25(air.cube, air.beside[REMOVED], "in-sample")
+    removed = kdd2015_pm25(air.cube, air.extras[REMOVED], "in-sample")
     trials += [(None, seed, removed) for seed in given.seeds]
     found: Records = []
     for (rate, seed, trial), method in product(trials, ("linear", "idw", "climatology")):

@@ -264,7 +264,7 @@ def memory(given: argparse.Namespace) -> Records:
 def race(given: argparse.Namespace) -> Records:
     """CPU time until the error on KDD-2015's test months is below 12: windows of 36 steps."""
     opened = open_dataset("kdd2015-pm25")
-    trial = kdd2015_pm25(opened.cube, opened.beside[REMOVED], "out-of-sample")
+    trial = kdd2015_pm25(opened.cube, opened.extras[REMOVED], "out-of-sample")
     asked = trial.asked["test-months"]
     found: Records = []
     for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):

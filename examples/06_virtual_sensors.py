@@ -11,7 +11,7 @@ source = cdsa.open_source(cdsa.open_demo().isel(time=slice(0, 2000)))
 places = pd.DataFrame(
     {"name": ["Central Park", "Coney Island"], "lat": [40.78, 40.57], "lon": [-73.97, -73.98]}
 )
-source = source.at(places)
+source = source.with_sites(places)
 result = cdsa.fill(source.cube, "cdsa", minutes=0.5)
 
 park = result.sel(location="Central Park", measurement="temp")

@@ -87,7 +87,7 @@ CASES = {
     "a stamp off the grid": (changed("02:00,B", "02:10,B"), "02:10:00 in line 7.*--step 1h"),
     "a station without coordinates": (
         GOOD.replace("41.0,117.0", ","),
-        "lat must be degrees .*'B' has none.*--no-coordinates",
+        "lat must be from -90 to 90 degrees .*'B' has none.*--no-coordinates",
     ),
     "latitude 91": (GOOD.replace("41.0,", "91.0,"), "'B' has 91"),
     "infinite values": (changed("5.0", "inf"), "'pm25' has inf in line 6.*--missing inf"),

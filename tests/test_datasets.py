@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from cdsa.core.cube import is_direction, units_of
-from cdsa.datasets import MODULES, dataset, datasets, open_dataset
+from cdsa.datasets import DATASETS, get_dataset, list_datasets, open_dataset
 from cdsa.datasets.fetch import cache_folder, data_folders
 from cdsa.datasets.nyc_traffic import mean_counts
 from cdsa.errors import ConfigError, TableError
@@ -28,13 +28,13 @@ def nobody(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", DATASETS)
 def test_every_data_set_says_where_it_comes_from(name):
-    data = dataset(name)
+    data = get_dataset(name)
     assert data.name == name
-    for told in (data.title, data.origin, data.licence, data.by_hand, data.missing_codes):
+    for told in (data.title, data.origin, data.licence, data.manual_steps, data.missing_codes):
         assert told
-    names = [form.name for form in data.forms]
+    names = [form.name for form in data.file_sets]
     assert len(set(names)) == len(names) >= 1
 
 
@@ -93,7 +93,7 @@ def test_pm25_is_what_was_measured_and_knows_what_was_removed_on_purpose(tmp_pat
     ground = pd.read_csv(tmp_path / "pm25_ground.txt").iloc[:, 1:].to_numpy()
     left = pd.read_csv(tmp_path / "pm25_missing.txt").iloc[:, 1:].to_numpy()
     np.testing.assert_array_equal(opened.cube.to_numpy()[:, :, 0], ground)
-    removed = opened.beside["removed"].to_numpy()[:, :, 0]
+    removed = opened.extras["removed"].to_numpy()[:, :, 0]
     np.testing.assert_array_equal(removed, ~np.isnan(ground) & np.isnan(left))
     assert opened.cube["location"].to_numpy().tolist() == ["001001", "001002", "001003"]
     assert opened.cube["lat"].to_numpy().tolist() == [40.0, 40.1, 40.2]
@@ -152,7 +152,7 @@ def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
     parts["measurements"] = np.array(["temperature", "humidity_derived"])
     np.savez(tmp_path / "standin_temp_hum_12stations.npz", **parts)
     opened = open_dataset("kdd2015-hum", tmp_path)
-    assert opened.form.name == "stand-in" and "stand-in" in opened.remarks[0]
+    assert opened.file_set.name == "stand-in" and "stand-in" in opened.remarks[0]
     assert opened.cube["measurement"].to_numpy().tolist() == ["humidity"]
     np.testing.assert_allclose(opened.cube.to_numpy()[..., 0], parts["X"][..., 1], rtol=1e-6)
 
@@ -173,7 +173,7 @@ def test_short_floats_are_read_as_they_were_written(tmp_path):
 def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
     write_kdd2018(tmp_path, suffixes=suffixes)
     opened = open_dataset("kdd2018", tmp_path)
-    assert opened.form.name == ("publisher" if suffixes else "publisher-2018")
+    assert opened.file_set.name == ("publisher" if suffixes else "publisher-2018")
     day = "2017-01-01" if suffixes else "2018-02-01"
     assert opened.cube.sizes == {"time": 3, "location": 11, "measurement": 12}
 
@@ -214,22 +214,25 @@ def test_kdd2018_without_a_column_says_which(tmp_path):
 def test_a_form_can_be_chosen(tmp_path):
     write_kdd2018(tmp_path, suffixes=True)
     write_kdd2018(tmp_path, suffixes=False)
-    assert open_dataset("kdd2018", tmp_path).form.name == "publisher"
-    assert open_dataset("kdd2018", tmp_path, form="publisher-2018").form.name == "publisher-2018"
+    assert open_dataset("kdd2018", tmp_path).file_set.name == "publisher"
+    assert (
+        open_dataset("kdd2018", tmp_path, file_set="publisher-2018").file_set.name
+        == "publisher-2018"
+    )
     with pytest.raises(ConfigError, match="no form of kdd2018 'csv'"):
-        open_dataset("kdd2018", tmp_path, form="csv")
+        open_dataset("kdd2018", tmp_path, file_set="csv")
 
 
 def test_metr_la_is_the_same_from_hdf_csv_and_cube(tmp_path):
     from cdsa.io.source import save_cube
 
     write_traffic(tmp_path)
-    csv = open_dataset("metr-la", tmp_path, form="csv")
+    csv = open_dataset("metr-la", tmp_path, file_set="csv")
     traffic().to_hdf(tmp_path / "metr-la.h5", key="df")
     hdf = open_dataset("metr-la", tmp_path)
     save_cube(csv.cube, tmp_path / "metr-la.nc")
-    cube = open_dataset("metr-la", tmp_path, form="cube")
-    assert hdf.form.name == "publisher"
+    cube = open_dataset("metr-la", tmp_path, file_set="cube")
+    assert hdf.file_set.name == "publisher"
     for other in (hdf.cube, cube.cube):
         xr.testing.assert_allclose(other, csv.cube)
     assert csv.cube["lon"].to_numpy().tolist() == [-118.10, -118.11, -118.12]
@@ -247,16 +250,16 @@ def test_the_stand_in_for_new_york_has_the_roads_of_its_sensors(tmp_path):
     write_cube(
         tmp_path / "all207_week1_2016_interpolated.npz", steps=20, stations=3, measurements=1
     )
-    assert not open_dataset("nyc-traffic", tmp_path).beside
+    assert not open_dataset("nyc-traffic", tmp_path).extras
     names = open_dataset("nyc-traffic", tmp_path).cube["location"].to_numpy().astype(str)
     np.savez(tmp_path / "adjacency.npz", adj=np.eye(3) + 0.5 * np.eye(3, k=1), ids=names)
-    graph = open_dataset("nyc-traffic", tmp_path).beside["road_graph"]
+    graph = open_dataset("nyc-traffic", tmp_path).extras["road_graph"]
     assert graph.sel(location=names[0], other=names[1]) == 0.5
 
 
 def test_the_road_graph_is_a_gaussian_of_distances_and_nothing_where_it_is_weak(tmp_path):
     write_traffic(tmp_path)
-    graph = open_dataset("metr-la", tmp_path).beside["road_graph"].to_numpy()
+    graph = open_dataset("metr-la", tmp_path).extras["road_graph"].to_numpy()
     spread = np.std([0, 100, 300, 0, 9000])
     assert graph[0, 0] == 1
     assert graph[0, 1] == pytest.approx(np.exp(-((100 / spread) ** 2)))
@@ -269,7 +272,7 @@ def test_a_given_adjacency_is_taken_for_the_sensors_there_are(tmp_path):
     write_traffic(tmp_path)
     ids = np.array([*traffic().columns[::-1], "stranger"])
     np.savez(tmp_path / "adjacency.npz", adj=np.arange(16.0).reshape(4, 4), ids=ids)
-    graph = open_dataset("metr-la", tmp_path).beside["road_graph"].to_numpy()
+    graph = open_dataset("metr-la", tmp_path).extras["road_graph"].to_numpy()
     np.testing.assert_array_equal(graph, [[10, 9, 8], [6, 5, 4], [2, 1, 0]])
 
 
@@ -359,7 +362,7 @@ def test_other_broken_files_are_told_about_too(tmp_path):
         open_dataset("nyc-traffic", tmp_path)
     write_cube(tmp_path / "standin_temp_hum_12stations.npz", steps=30, stations=2, measurements=2)
     with pytest.raises(TableError, match="kdd2015-hum"):
-        open_dataset("kdd2015-hum", tmp_path, form="stand-in")
+        open_dataset("kdd2015-hum", tmp_path, file_set="stand-in")
 
 
 def test_stamps_off_the_grid_are_refused_not_dropped(tmp_path):
@@ -379,6 +382,6 @@ def test_files_of_another_year_are_refused(tmp_path):
 
 
 def test_every_address_brings_a_file_that_is_looked_for():
-    for data in datasets():
-        wanted = {name.lower() for form in data.forms for name in (*form.files, *form.optional)}
-        assert {name for one in data.addresses for name in one.files} <= wanted
+    for data in list_datasets():
+        wanted = {name.lower() for form in data.file_sets for name in (*form.files, *form.optional)}
+        assert {name for one in data.downloads for name in one.files} <= wanted

@@ -14,7 +14,7 @@ from cdsa.cli.read_options import OPTIONS
 from cdsa.core.config import to_plain
 from cdsa.core.masks import KINDS
 from cdsa.core.records import read_results
-from cdsa.datasets import MODULES
+from cdsa.datasets import DATASETS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
 from cdsa.paper.render import html_page, markdown_page
@@ -100,7 +100,7 @@ def test_the_page_of_the_papers_tables_is_what_the_results_say():
 
 def test_every_data_set_and_table_is_explained():
     text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    for name in (*MODULES, *PAPER_TABLES):
+    for name in (*DATASETS, *PAPER_TABLES):
         assert f"`{name}`" in text, name
 
 

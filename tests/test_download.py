@@ -8,9 +8,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cdsa.datasets import dataset
+from cdsa.datasets import get_dataset
 from cdsa.datasets.fetch import download
-from cdsa.datasets.spec import Address
+from cdsa.datasets.spec import Download
 from cdsa.errors import ConfigError
 
 
@@ -40,13 +40,13 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 def with_address(address):
-    return replace(dataset("kdd2015-pm25"), addresses=(address,))
+    return replace(get_dataset("kdd2015-pm25"), downloads=(address,))
 
 
 def test_a_file_is_downloaded_once(site, tmp_path):
     folder, url = site
     (folder / "a.txt").write_text("first")
-    data = with_address(Address(url=f"{url}/a.txt", files=("a.txt",)))
+    data = with_address(Download(url=f"{url}/a.txt", files=("a.txt",)))
     target = tmp_path / "cache"
     assert download(data, target) == [target / "a.txt"]
     (folder / "a.txt").write_text("second")
@@ -61,19 +61,19 @@ def test_members_of_an_archive_are_taken_out_by_their_last_names(site, tmp_path)
         packed.writestr("deep/inside/a.txt", "A")
         packed.writestr("../../evil.txt", "E")
     target = tmp_path / "cache"
-    download(with_address(Address(url=f"{url}/all.zip", files=("a.txt",))), target)
+    download(with_address(Download(url=f"{url}/all.zip", files=("a.txt",))), target)
     assert (target / "a.txt").read_text() == "A"
     assert [path.name for path in target.iterdir()] == ["a.txt"]
     assert not list(tmp_path.rglob("evil.txt"))
     with pytest.raises(ConfigError, match="should have b.txt in it"):
-        download(with_address(Address(url=f"{url}/all.zip", files=("b.txt",))), target)
+        download(with_address(Download(url=f"{url}/all.zip", files=("b.txt",))), target)
 
 
 def test_a_page_in_place_of_a_file_is_not_kept(site, tmp_path):
     folder, url = site
     (folder / "a.txt").write_text("\n<!DOCTYPE html><html>Please sign in</html>")
     with pytest.raises(ConfigError, match="a web page came instead"):
-        download(with_address(Address(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
+        download(with_address(Download(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
@@ -82,7 +82,7 @@ def test_what_was_cut_off_on_the_way_is_not_kept(site, tmp_path):
     (folder / "cut.txt").write_text("a part")
     with pytest.raises(ConfigError, match="could not be"):
         download(
-            with_address(Address(url=f"{url}/cut.txt", files=("cut.txt",))), tmp_path / "cache"
+            with_address(Download(url=f"{url}/cut.txt", files=("cut.txt",))), tmp_path / "cache"
         )
     assert not (tmp_path / "cache").exists()
 
@@ -91,5 +91,5 @@ def test_without_a_connection_it_is_said_what_to_do(site, tmp_path):
     _, url = site
     for address in (f"{url}/absent.txt", "http://127.0.0.1:9/a.txt"):
         with pytest.raises(ConfigError, match=r"could not be reached.*another machine.*--data"):
-            download(with_address(Address(url=address, files=("a.txt",))), tmp_path / "cache")
+            download(with_address(Download(url=address, files=("a.txt",))), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()

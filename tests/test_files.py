@@ -279,9 +279,11 @@ def test_the_result_of_another_cube_is_refused(tmp_path):
     for other in (source.cube[1:], source.cube[:, ::-1]):
         with pytest.raises(TableError, match="the result must be of this source's own cube"):
             source.save(cdsa.fill(other, "mean"), tmp_path / "out.csv")
-    longer = source.ahead(3)
+    longer = source.with_horizon(3)
     result = cdsa.forecast(source.cube, 3, "last")
-    with pytest.raises(TableError, match=r"a forecast of N steps is saved with source.ahead\(N\)"):
+    with pytest.raises(
+        TableError, match=r"Save a forecast of N steps with source.with_horizon\(N\)"
+    ):
         source.filled(result)
     longer.save(result, tmp_path / "ahead.nc")
     told = xr.open_dataset(tmp_path / "ahead.nc").attrs

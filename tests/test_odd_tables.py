@@ -201,7 +201,7 @@ def test_stamps_of_two_zones_get_new_ones_in_the_zone_that_was_given(tmp_path):
 
 
 def test_a_code_for_missing_does_not_hide_that_a_column_is_a_direction():
-    doubts = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).doubts
+    doubts = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).warnings
     assert any("--angle wind_dir" in doubt for doubt in doubts)
 
 
@@ -210,12 +210,14 @@ DEGREES = [10.0, 350.0, 200.0, 20.0, 30.0, 40.0]
 
 @pytest.mark.parametrize("name", ["wd", "WD", "wdir", "WindDir", "DD", "Windrichtung", "wd_10m"])
 def test_usual_names_of_directions_are_pointed_out(name):
-    assert any(f"--angle {name}" in doubt for doubt in open_source(panel(**{name: DEGREES})).doubts)
+    assert any(
+        f"--angle {name}" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
+    )
 
 
 @pytest.mark.parametrize("name", ["width", "add", "wide", "indirect_light"])
 def test_other_names_are_not(name):
-    assert not any("--angle" in doubt for doubt in open_source(panel(**{name: DEGREES})).doubts)
+    assert not any("--angle" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings)
 
 
 def test_stations_that_report_at_different_minutes_are_pointed_out():
@@ -225,10 +227,10 @@ def test_stations_that_report_at_different_minutes_are_pointed_out():
         for place, minute in (("A", 0), ("B", 5), ("C", 10))
     ]
     frame = pd.DataFrame(rows, columns=["time", "station", "v"])
-    assert any("give --step 1h" in doubt for doubt in open_source(frame).doubts)
-    assert not any("--step" in doubt for doubt in open_source(frame, step="1h").doubts)
+    assert any("give --step 1h" in doubt for doubt in open_source(frame).warnings)
+    assert not any("--step" in doubt for doubt in open_source(frame, step="1h").warnings)
     holes = frame.assign(time=frame["time"].str[:14] + "00").sample(frac=0.5, random_state=0)
-    assert not any("--step" in doubt for doubt in open_source(holes).doubts)
+    assert not any("--step" in doubt for doubt in open_source(holes).warnings)
 
 
 def test_columns_that_never_change_at_a_station_may_be_coordinates():
@@ -236,6 +238,6 @@ def test_columns_that_never_change_at_a_station_may_be_coordinates():
         (f"2024-03-01T{n:02}:00", "AB"[k], 50 + k, 8.5 + k, n) for n in range(9) for k in (0, 1)
     ]
     frame = pd.DataFrame(rows, columns=["time", "station", "Breite", "Laenge", "v"])
-    doubts = open_source(frame).doubts
+    doubts = open_source(frame).warnings
     assert sum("never changes at a station" in doubt for doubt in doubts) == 2
-    assert not open_source(frame, lat="Breite", lon="Laenge").doubts
+    assert not open_source(frame, lat="Breite", lon="Laenge").warnings

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdsa.datasets import MODULES, open_dataset
+from cdsa.datasets import DATASETS, open_dataset
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
 from cdsa.paper.protocols import kdd2015_pm25
@@ -25,14 +25,14 @@ def opened(name, **more):
 
 def figures(method, sample):
     data = opened("kdd2015-pm25")
-    trial = kdd2015_pm25(data.cube, data.beside["removed"], sample)
+    trial = kdd2015_pm25(data.cube, data.extras["removed"], sample)
     return errors_of(trial, make_method(method)[1].fit(trial.train))
 
 
 def test_cells_removed_on_purpose_are_as_many_as_published():
     data = opened("kdd2015-pm25")
     assert data.remarks == ()
-    trial = kdd2015_pm25(data.cube, data.beside["removed"], "in-sample")
+    trial = kdd2015_pm25(data.cube, data.extras["removed"], "in-sample")
     assert {name: int(cells.sum()) for name, cells in trial.asked.items()} == {
         "all": 35_737,
         "test-months": 20_434,
@@ -59,7 +59,7 @@ def test_the_publishers_files_give_the_cube_that_others_made_of_them():
     np.testing.assert_allclose(ours[..., :11], theirs[..., :11], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", DATASETS)
 def test_what_is_there_can_be_read(name):
     data = opened(name)
     assert data.cube.notnull().any() and data.files is not None

@@ -155,7 +155,9 @@ def test_numbers_and_words_can_stand_for_missing(cube):
 
 def test_a_likely_code_for_missing_is_pointed_out_but_kept(cube):
     source = open_source(panel(cube).fillna(-999.0))
-    assert any("--missing -999" in doubt for doubt in source.doubts) and source.cube.notnull().all()
+    assert (
+        any("--missing -999" in doubt for doubt in source.warnings) and source.cube.notnull().all()
+    )
 
 
 def test_unfillable_cells_keep_what_the_table_said(cube):
@@ -284,4 +286,4 @@ def test_a_table_with_hardly_anything_in_a_huge_cube_is_refused():
     with pytest.raises(TableError, match="values for most of its cells"):
         open_source(frame)
     with pytest.raises(TableError, match="a table may have 10 cells here"):
-        open_source(frame[:20], most_cells=10)
+        open_source(frame[:20], max_cells=10)

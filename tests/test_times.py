@@ -11,7 +11,7 @@ from cdsa.core.times import (
     regular_grid,
 )
 from cdsa.errors import ConfigError, TableError
-from cdsa.io.timestamps import read_times
+from cdsa.io.timestamps import parse_timestamps
 
 
 def line(row: int) -> str:
@@ -19,7 +19,7 @@ def line(row: int) -> str:
 
 
 def read(stamps, **options):
-    return read_times(pd.Series(stamps, name="time"), line, **options)
+    return parse_timestamps(pd.Series(stamps, name="time"), line, **options)
 
 
 def grid(stamps, step=None):
@@ -71,7 +71,7 @@ def test_tz_resolves_two_time_zones():
 
 def test_the_second_of_a_doubled_hour_is_winter_time():
     stamps = ["2020-10-25 02:00", "2020-10-25 02:00"]
-    times, _ = read(stamps, tz="Europe/Berlin", again=np.array([False, True]))
+    times, _ = read(stamps, tz="Europe/Berlin", is_repeat=np.array([False, True]))
     assert (times[1] - times[0]) == np.timedelta64(1, "h")
 
 

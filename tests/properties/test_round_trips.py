@@ -17,7 +17,7 @@ from cdsa.core.cube import make_cube
 from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import read_hide
 from cdsa.core.scaler import Scaler
-from cdsa.io.parse_arrays import NEVER_WRITTEN
+from cdsa.io.parse_arrays import NETCDF_DEFAULT_FILL
 from cdsa.io.source import open_source
 from cdsa.training.windows import cut, stitch
 from cdsa.workflows.fill import fill_with
@@ -77,7 +77,8 @@ class Nothing:
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
 @given(
-    cube=cubes(values=st.floats(-1e99, 1e99).filter(lambda v: v != NEVER_WRITTEN)), data=st.data()
+    cube=cubes(values=st.floats(-1e99, 1e99).filter(lambda v: v != NETCDF_DEFAULT_FILL)),
+    data=st.data(),
 )
 def test_what_is_read_and_written_is_the_same_bit_for_bit(suffix, cube, data):
     layout = (

@@ -19,7 +19,7 @@ from cdsa.core.gaps import run_lengths
 from cdsa.core.records import Value
 from cdsa.core.summary import Inspection, missing_over_time
 from cdsa.core.text import number, several, share
-from cdsa.io.files import format_of
+from cdsa.io.files import detect_format
 from cdsa.io.source import Source
 from cdsa.methods.registry import MethodInfo
 from cdsa.workflows.fill import OF_A_FILL
@@ -97,7 +97,7 @@ def print_notes(source: Source, to: Console = out) -> None:
     """How the source was read, and what may have been read wrongly."""
     for text in source.notes:
         to.print(f"note: {escape(text)}")
-    for text in source.doubts:
+    for text in source.warnings:
         to.print(f"[yellow]look:[/] {escape(text)}")
 
 
@@ -239,9 +239,9 @@ def print_filled(
             f"at places: mean absolute error of {elsewhere.method} on "
             f"{several(elsewhere.hidden, 'measured cell')} of stations hidden whole"
         )
-    left_out = outputs and format_of(outputs[0]) in ("netcdf", "zarr") and source.carried
+    left_out = outputs and detect_format(outputs[0]) in ("netcdf", "zarr") and source.passthrough
     if left_out:
-        out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.carried))}")
+        out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.passthrough))}")
     for path in outputs:
         out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
 

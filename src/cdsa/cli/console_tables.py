@@ -9,8 +9,8 @@ from rich.table import Table
 from cdsa.cli.console import out
 from cdsa.core.records import Value
 from cdsa.core.text import several, share
-from cdsa.datasets import Opened
-from cdsa.datasets.spec import DataSet, Form
+from cdsa.datasets import OpenedDataset
+from cdsa.datasets.spec import DatasetSpec, FileSet
 from cdsa.paper.compare import (
     Block,
     Figure,
@@ -43,9 +43,9 @@ def print_indented(text: str, *, markup: bool = False) -> None:
     out.print(Padding(text if markup else escape(text), (0, 0, 0, 2)))
 
 
-def print_dataset(data: DataSet, there: Sequence[str]) -> None:
+def print_dataset(data: DatasetSpec, there: Sequence[str]) -> None:
     """All that is known of a data set; `there` has its forms that can be read."""
-    facts = data.facts
+    facts = data.expected
     sizes = (
         f"{facts.steps:,} steps x {several(facts.stations, 'station')} x "
         f"{several(facts.measurements, 'measurement')}, {share(facts.missing)} missing"
@@ -57,29 +57,29 @@ def print_dataset(data: DataSet, there: Sequence[str]) -> None:
         ("licence", data.licence),
         ("must be", sizes),
         ("missing is", data.missing_codes),
-        ("by hand", data.by_hand),
-        *(("address", address.url) for address in data.addresses),
-        *((f"form {form.name}", _form(form, there)) for form in data.forms),
+        ("by hand", data.manual_steps),
+        *(("address", address.url) for address in data.downloads),
+        *((f"form {form.name}", _form(form, there)) for form in data.file_sets),
     ):
         told.add_row(word, escape(text))
     out.print(told)
 
 
-def _form(form: Form, there: Sequence[str]) -> str:
+def _form(form: FileSet, there: Sequence[str]) -> str:
     files = ", ".join(form.files) or "ships with cdsa"
     if form.name not in there:
         return f"{files} (not there)"
     return f"{files} ({'there, is read' if form.name == there[0] else 'there'})"
 
 
-def print_opened(opened: Opened) -> None:
+def print_opened(opened: OpenedDataset) -> None:
     """What was read, and how it differs from what it should be."""
     names = ", ".join(path.name for path in opened.files) or "the package"
-    out.print(f"read from {escape(names)}, form '{opened.form.name}'")
+    out.print(f"read from {escape(names)}, form '{opened.file_set.name}'")
     for remark in opened.remarks:
         out.print(f"[yellow]but:[/] {escape(remark)}")
-    for name, beside in opened.beside.items():
-        words = opened.data.beside.get(name, "")
+    for name, beside in opened.extras.items():
+        words = opened.spec.extras.get(name, "")
         out.print(f"beside it: {escape(name)}, {int((beside != 0).sum()):,} {escape(words)}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.read_options import Reading, reads_a_file_for_a_cell
+from cdsa.cli.read_options import Reading, with_read_options_for_cell
 from cdsa.core.text import number
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdsa.methods.engine.explain import Cell, Reasons
 
 
-@reads_a_file_for_a_cell
+@with_read_options_for_cell
 def explain(
     file: File,
     *,

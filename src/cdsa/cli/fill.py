@@ -16,7 +16,7 @@ from cdsa.cli.options import (
     Overwrite,
     read_names,
 )
-from cdsa.cli.read_options import Reading, reads_a_file
+from cdsa.cli.read_options import Reading, with_read_options
 from cdsa.cli.train_options import Training, make_trained, trains
 from cdsa.core import defaults
 
@@ -36,7 +36,7 @@ from cdsa.methods.registry import info_of
 from cdsa.workflows.select import Chosen, carry_out, plan
 
 
-@reads_a_file
+@with_read_options
 @trains
 def fill(
     file: File,
@@ -106,7 +106,7 @@ def fill(
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
         learnt_from = source.cube
-        source = source if at is None else source.at(at)
+        source = source if at is None else source.with_sites(at)
     console.print_notes(source, console.err if json else console.out)
     if at is not None:
         advice.tell_far_places(learnt_from, source.cube, console.note)
@@ -136,7 +136,7 @@ def fill(
         )
 
 
-@reads_a_file
+@with_read_options
 @trains
 def forecast(
     file: File,
@@ -182,7 +182,7 @@ def forecast(
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     past, future = split_known(source.cube, in_advance)
-    longer = source.ahead(steps, future.sizes["time"])
+    longer = source.with_horizon(steps, future.sizes["time"])
     console.print_notes(source, console.err if json else console.out)
     advice.tell_known(past, future, in_advance, steps, console.note)
     filler: Filler
@@ -212,7 +212,7 @@ def forecast(
         console_networks.print_forecast(longer, ahead, records, outputs, network=trained)
 
 
-@reads_a_file
+@with_read_options
 @trains
 def train(
     file: File,

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.read_options import Reading, reads_a_file
+from cdsa.cli.read_options import Reading, with_read_options
 
 Size = Annotated[int, typer.Option(min=1)]
 
 
-@reads_a_file
+@with_read_options
 def info(file: File, *, reading: Reading, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
     from cdsa.cli import console

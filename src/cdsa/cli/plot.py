@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
-from cdsa.cli.read_options import Reading, reads_a_file_for_a_cell
+from cdsa.cli.read_options import Reading, with_read_options_for_cell
 from cdsa.cli.train_options import Training, trains
 from cdsa.core import defaults
 from cdsa.errors import ConfigError, MissingExtraError
@@ -48,7 +48,7 @@ KINDS = {
 """The pictures, and the options that each of them makes use of."""
 
 
-@reads_a_file_for_a_cell
+@with_read_options_for_cell
 @trains
 def plot(
     kind: Annotated[

@@ -114,7 +114,7 @@ def _settled(given: Reading) -> Reading:
     return reading
 
 
-reads_a_file = takes("reading", OPTIONS, DEFAULTS, _settled)
+with_read_options = takes("reading", OPTIONS, DEFAULTS, _settled)
 """Gives a command every reading option; it receives those that were given as `reading`."""
 
 
@@ -128,7 +128,7 @@ _OF_A_CELL = {
 }
 
 
-reads_a_file_for_a_cell = takes("reading", OPTIONS | _OF_A_CELL, DEFAULTS, _settled)
+with_read_options_for_cell = takes("reading", OPTIONS | _OF_A_CELL, DEFAULTS, _settled)
 """The same for a command whose --time, --location and --measurement name a cell."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import File, Hide, Json, Record, Repeat
-from cdsa.cli.read_options import Reading, reads_a_file
+from cdsa.cli.read_options import Reading, with_read_options
 from cdsa.cli.train_options import Training, trains_by_seed
 from cdsa.core import defaults
 
@@ -35,7 +35,7 @@ Seed = Annotated[
 ]
 
 
-@reads_a_file
+@with_read_options
 @trains_by_seed
 def score(
     file: File,

@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import xarray as xr
 
-from cdsa.datasets.fetch import data_folders, find_form
-from cdsa.datasets.spec import WORDS, DataSet, Files, Form, Loaded
+from cdsa.datasets.fetch import data_folders, find_files
+from cdsa.datasets.spec import AXIS_NAMES, DatasetSpec, Files, FileSet, LoadedDataset
 from cdsa.errors import CdsaError, ConfigError, MissingExtraError, TableError, unknown
 
-MODULES = {
+DATASETS = {
     "kdd2015-pm25": "cdsa.datasets.kdd2015:PM25",
     "kdd2015-temp": "cdsa.datasets.kdd2015:TEMP",
     "kdd2015-hum": "cdsa.datasets.kdd2015:HUM",
@@ -29,13 +29,13 @@ MODULES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenedDataset:
     """A data set that was read."""
 
-    data: DataSet
-    form: Form
+    spec: DatasetSpec
+    file_set: FileSet
     cube: xr.DataArray
-    beside: dict[str, xr.DataArray]
+    extras: dict[str, xr.DataArray]
     """What comes with it, such as the cells removed on purpose or a road graph."""
 
     remarks: tuple[str, ...]
@@ -45,56 +45,58 @@ class Opened:
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{size:,}" for size in self.cube.shape)
-        beside = f" with {', '.join(self.beside)}" if self.beside else ""
-        return f"<{self.data.name}: {sizes}{beside}, form '{self.form.name}'>"
+        beside = f" with {', '.join(self.extras)}" if self.extras else ""
+        return f"<{self.spec.name}: {sizes}{beside}, form '{self.file_set.name}'>"
 
 
-def dataset(name: str) -> DataSet:
+def get_dataset(name: str) -> DatasetSpec:
     """The data set of this name."""
-    if name not in MODULES:
-        raise ConfigError(unknown("data set", name, MODULES))
-    module, _, constant = MODULES[name].partition(":")
-    found: DataSet = getattr(import_module(module), constant)
+    if name not in DATASETS:
+        raise ConfigError(unknown("data set", name, DATASETS))
+    module, _, constant = DATASETS[name].partition(":")
+    found: DatasetSpec = getattr(import_module(module), constant)
     return found
 
 
-def datasets() -> list[DataSet]:
+def list_datasets() -> list[DatasetSpec]:
     """All data sets there are."""
-    return [dataset(name) for name in MODULES]
+    return [get_dataset(name) for name in DATASETS]
 
 
-def open_dataset(name: str, folder: str | Path | None = None, *, form: str | None = None) -> Opened:
+def open_dataset(
+    name: str, folder: str | Path | None = None, *, file_set: str | None = None
+) -> OpenedDataset:
     """Read a data set from `folder`, or from $CDSA_DATA, or from the user's cache.
 
     The first of its forms that is there is read, or the one named `form`.
     """
-    data = dataset(name)
-    forms = data.forms
-    if form is not None:
+    data = get_dataset(name)
+    forms = data.file_sets
+    if file_set is not None:
         known = [one.name for one in forms]
-        if form not in known:
-            raise ConfigError(unknown(f"form of {name}", form, known))
-        forms = tuple(one for one in forms if one.name == form)
+        if file_set not in known:
+            raise ConfigError(unknown(f"form of {name}", file_set, known))
+        forms = tuple(one for one in forms if one.name == file_set)
     folders = data_folders(folder)
     for one in forms:
-        files = find_form(one, folders)
+        files = find_files(one, folders)
         if files is not None:
             loaded = _load(data, one, files)
-            remarks = (*((one.differs,) if one.differs else ()), *_remarks(data, one, loaded))
+            remarks = (*((one.difference,) if one.difference else ()), *_remarks(data, one, loaded))
             paths = tuple(path for some in files.values() for path in some)
-            return Opened(data, one, loaded.cube, dict(loaded.beside), remarks, paths)
+            return OpenedDataset(data, one, loaded.cube, dict(loaded.extras), remarks, paths)
     _refuse(name, forms, folders)
 
 
-def _remarks(data: DataSet, form: Form, loaded: Loaded) -> list[str]:
+def _remarks(data: DatasetSpec, form: FileSet, loaded: LoadedDataset) -> list[str]:
     """How what was read differs from what was published; of a user's own data, what they are."""
-    if not form.own:
-        return data.facts.remarks(loaded)
-    sizes = ", ".join(f"{loaded.cube.sizes[axis]:,} {word}" for axis, word in WORDS.items())
+    if not form.user_data:
+        return data.expected.differences(loaded)
+    sizes = ", ".join(f"{loaded.cube.sizes[axis]:,} {word}" for axis, word in AXIS_NAMES.items())
     return [f"{sizes}, {float(loaded.cube.isnull().mean()):.2%} missing"]
 
 
-def _load(data: DataSet, form: Form, files: Files) -> Loaded:
+def _load(data: DatasetSpec, form: FileSet, files: Files) -> LoadedDataset:
     """What a form's files hold; whatever is wrong with them is told in words."""
     try:
         loaded = form.load(files)
@@ -109,7 +111,7 @@ def _load(data: DataSet, form: Form, files: Files) -> Loaded:
     return loaded
 
 
-def _refuse(name: str, forms: Sequence[Form], folders: Sequence[Path]) -> NoReturn:
+def _refuse(name: str, forms: Sequence[FileSet], folders: Sequence[Path]) -> NoReturn:
     places = " or ".join(str(place) for place in folders)
     wanted = "; or ".join(", ".join(one.files) for one in forms)
     raise ConfigError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
 
-from cdsa.datasets.spec import Address, DataSet, Files, Form
+from cdsa.datasets.spec import DatasetSpec, Download, Files, FileSet
 from cdsa.errors import ConfigError, OutputError
 
 VARIABLE = "CDSA_DATA"
@@ -38,15 +38,15 @@ def cache_folder() -> Path:
     return Path(base) / "cdsa"
 
 
-def find_form(form: Form, folders: Sequence[Path]) -> Files | None:
+def find_files(file_set: FileSet, folders: Sequence[Path]) -> Files | None:
     """The files of a form, all from one folder: a given one or one right in it; None if one is
     absent."""
     for folder in folders:
         for there in _listed(folder):
-            found = {name: _matching(name, there) for name in (*form.files, *form.optional)}
-            if all(found[name] for name in form.files):
+            found = {name: _matching(name, there) for name in (*file_set.files, *file_set.optional)}
+            if all(found[name] for name in file_set.files):
                 return {name: paths for name, paths in found.items() if paths}
-    return {} if not form.files else None
+    return {} if not file_set.files else None
 
 
 def _listed(folder: Path) -> list[list[Path]]:
@@ -63,19 +63,19 @@ def _matching(name: str, paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if fnmatch(path.name.lower(), name.lower())]
 
 
-SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 Told = Callable[[str], None]
 
 
-def download(data: DataSet, folder: Path, told: Told = lambda what: None) -> list[Path]:
+def download(data: DatasetSpec, folder: Path, on_start: Told = lambda what: None) -> list[Path]:
     """Bring the files of a data set into `folder`; those that are there already stay."""
     brought: list[Path] = []
-    for address in data.addresses:
+    for address in data.downloads:
         absent = [name for name in address.files if not (folder / name).exists()]
         if absent:
-            told(address.url)
+            on_start(address.url)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 with TemporaryDirectory(dir=folder, prefix=".part-") as part:
@@ -89,12 +89,14 @@ def download(data: DataSet, folder: Path, told: Told = lambda what: None) -> lis
     return brought
 
 
-def _fetch(data: DataSet, address: Address, folder: Path, part: Path, names: list[str]) -> None:
+def _fetch(
+    data: DatasetSpec, address: Download, folder: Path, part: Path, names: list[str]
+) -> None:
     """One address into a folder of its own; then what is wanted of it, each under its name."""
     got = part / "download"
     try:
         with (
-            urllib.request.urlopen(address.url, timeout=SECONDS) as reply,
+            urllib.request.urlopen(address.url, timeout=TIMEOUT_SECONDS) as reply,
             got.open("wb") as file,
         ):
             promised = int(reply.headers.get("Content-Length") or 0)
@@ -103,8 +105,8 @@ def _fetch(data: DataSet, address: Address, folder: Path, part: Path, names: lis
         reason = getattr(bad, "reason", bad)
         raise ConfigError(
             f"{address.url} could not be reached ({reason}). Without a connection, get the files "
-            f"on another machine ({data.by_hand}), copy them to {folder}, or give their folder "
-            "with --data DIR or CDSA_DATA"
+            f"on another machine ({data.manual_steps}), copy them to {folder}, or give their "
+            "folder with --data DIR or CDSA_DATA"
         ) from bad
     _refuse_strange(data, address, got, promised)
     for name in names:
@@ -115,7 +117,7 @@ def _fetch(data: DataSet, address: Address, folder: Path, part: Path, names: lis
         ready.replace(folder / name)
 
 
-def _refuse_strange(data: DataSet, address: Address, got: Path, promised: int) -> None:
+def _refuse_strange(data: DatasetSpec, address: Download, got: Path, promised: int) -> None:
     """Refuse what was cut off on the way, and a page in place of a file."""
     came = got.stat().st_size
     with got.open("rb") as file:
@@ -124,11 +126,11 @@ def _refuse_strange(data: DataSet, address: Address, got: Path, promised: int) -
         why = "a web page came instead" if page else f"{came:,} of {promised:,} bytes came"
         raise ConfigError(
             f"{address.url} could not be downloaded: {why}. Nothing was kept. Try again, or get "
-            f"the files by hand: {data.by_hand}"
+            f"the files by hand: {data.manual_steps}"
         )
 
 
-def _unpack(address: Address, archive: Path, name: str, target: Path) -> None:
+def _unpack(address: Download, archive: Path, name: str, target: Path) -> None:
     """The member of an archive with this last name; its folders are not used as paths."""
     try:
         with ZipFile(archive) as packed:

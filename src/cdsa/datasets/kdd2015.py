@@ -10,12 +10,12 @@ import xarray as xr
 from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.datasets.readers import read_npz
 from cdsa.datasets.spec import (
-    Address,
-    DataSet,
-    Facts,
+    DatasetSpec,
+    Download,
+    ExpectedShape,
     Files,
-    Form,
-    Loaded,
+    FileSet,
+    LoadedDataset,
 )
 from cdsa.errors import TableError
 
@@ -26,9 +26,9 @@ REMOVED = "removed"
 """What is known beside the cube: True where a cell was removed on purpose."""
 
 
-def load_pm25(files: Files) -> Loaded:
+def load_pm25(files: Files) -> LoadedDataset:
     """All that was measured, and which cells of it were removed on purpose."""
-    ground, left = _table(files[GROUND][0]), _table(files[MISSING][0])
+    ground, left = _read_table(files[GROUND][0]), _read_table(files[MISSING][0])
     if not (ground.index.equals(left.index) and ground.columns.equals(left.columns)):
         raise TableError(
             f"{MISSING} must have the rows and columns of {GROUND}, but has others. Take both from "
@@ -54,10 +54,10 @@ def load_pm25(files: Files) -> Loaded:
     )
     removed = (ground.notna() & left.isna()).to_numpy()[:, :, None]
     described = assign_metadata(cube, bounds={"pm25": (0.0, np.inf)})
-    return Loaded(described, {REMOVED: described.copy(data=removed)})
+    return LoadedDataset(described, {REMOVED: described.copy(data=removed)})
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _read_table(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, index_col="datetime")
         table.index = pd.to_datetime(table.index, format="%Y/%m/%d %H:%M:%S")
@@ -69,19 +69,21 @@ def _table(path: Path) -> pd.DataFrame:
         ) from bad
 
 
-PM25 = DataSet(
+PM25 = DatasetSpec(
     name="kdd2015-pm25",
     title="PM2.5 in Beijing, hourly, 36 stations, May 2014 to April 2015",
     origin="Microsoft Research, with ST-MVL (Yi et al., IJCAI 2016); the paper's KDD-2015",
     licence="for research; no licence stated",
-    by_hand="download STMVL-Release.zip from Microsoft Research's page of ST-MVL (address below) "
-    f"and keep {GROUND}, {MISSING} and {PLACES} of its sample data",
+    manual_steps="download STMVL-Release.zip from the ST-MVL page of Microsoft Research (address "
+    f"below) and keep {GROUND}, {MISSING} and {PLACES} of its sample data",
     missing_codes="empty entries",
-    facts=Facts(steps=8759, stations=36, measurements=1, missing=0.1325, beside={REMOVED: 35_737}),
-    beside={REMOVED: "measured cells that are to be hidden; their values are in the cube"},
-    forms=(Form(name="publisher", files=(GROUND, MISSING, PLACES), load=load_pm25),),
-    addresses=(
-        Address(
+    expected=ExpectedShape(
+        steps=8759, stations=36, measurements=1, missing=0.1325, extras={REMOVED: 35_737}
+    ),
+    extras={REMOVED: "measured cells that are to be hidden; their values are in the cube"},
+    file_sets=(FileSet(name="publisher", files=(GROUND, MISSING, PLACES), load=load_pm25),),
+    downloads=(
+        Download(
             url="https://www.microsoft.com/en-us/research/wp-content/uploads/2016/06/STMVL-Release.zip",
             files=(GROUND, MISSING, PLACES),
         ),
@@ -92,7 +94,7 @@ PM25 = DataSet(
 WEATHER, DISTRICTS, DISTRICT_PLACES = "meteorology.csv", "district.csv", "station.csv"
 
 
-STANDIN = "standin_temp_hum_12stations.npz"
+SUBSTITUTE = "standin_temp_hum_12stations.npz"
 
 
 BEIJING = 1
@@ -107,8 +109,8 @@ UNITS = {"temperature": "degC", "humidity": "percent"}
 BOUNDS = {"temperature": (-np.inf, np.inf), "humidity": (0.0, 100.0)}
 
 
-def _load_published(name: str) -> Callable[[Files], Loaded]:
-    def load(files: Files) -> Loaded:
+def _load_published(name: str) -> Callable[[Files], LoadedDataset]:
+    def load(files: Files) -> LoadedDataset:
         text = {"id": str, "district_id": str}
         weather = pd.read_csv(files[WEATHER][0], usecols=["id", "time", name], dtype=text)
         districts = pd.read_csv(files[DISTRICTS][0], dtype=text)
@@ -131,55 +133,56 @@ def _load_published(name: str) -> Callable[[Files], Loaded]:
             lat=places["latitude"].tolist() if placed else None,
             lon=places["longitude"].tolist() if placed else None,
         )
-        return Loaded(_described(cube, name))
+        return LoadedDataset(_annotate(cube, name))
 
     return load
 
 
-def _load_standin(name: str) -> Callable[[Files], Loaded]:
-    def load(files: Files) -> Loaded:
-        cube = read_npz(files[STANDIN][0])
+def _load_substitute(name: str) -> Callable[[Files], LoadedDataset]:
+    def load(files: Files) -> LoadedDataset:
+        cube = read_npz(files[SUBSTITUTE][0])
         (number,) = (
             place
             for place, label in enumerate(cube["measurement"].to_numpy())
             if str(label).startswith(name)
         )
-        return Loaded(
-            _described(cube.isel(measurement=[number]).assign_coords(measurement=[name]), name)
+        return LoadedDataset(
+            _annotate(cube.isel(measurement=[number]).assign_coords(measurement=[name]), name)
         )
 
     return load
 
 
-def _described(cube: xr.DataArray, name: str) -> xr.DataArray:
+def _annotate(cube: xr.DataArray, name: str) -> xr.DataArray:
     return assign_metadata(cube, units={name: UNITS[name]}, bounds={name: BOUNDS[name]})
 
 
-def _data_set(short: str, name: str, missing: float, derived: str) -> DataSet:
-    return DataSet(
+def _make_spec(short: str, name: str, missing: float, derived: str) -> DatasetSpec:
+    return DatasetSpec(
         name=f"kdd2015-{short}",
         title=f"{name} in Beijing, hourly, 16 districts, May 2014 to April 2015",
         origin="Microsoft Research, Urban Air (Zheng et al., KDD 2015); the paper's KDD-2015",
         licence="for research; no licence stated",
-        by_hand="download Data-1.zip from Urban Computing's page of Urban Air (address below) and "
-        f"keep {WEATHER}, {DISTRICTS} and {DISTRICT_PLACES}",
+        manual_steps="download Data-1.zip from the Urban Air page of Urban Computing (address "
+        f"below) and keep {WEATHER}, {DISTRICTS} and {DISTRICT_PLACES}",
         missing_codes="empty entries",
-        facts=Facts(steps=8759, stations=16, measurements=1, missing=missing),
-        forms=(
-            Form(
+        expected=ExpectedShape(steps=8759, stations=16, measurements=1, missing=missing),
+        file_sets=(
+            FileSet(
                 name="publisher",
                 files=(WEATHER, DISTRICTS, DISTRICT_PLACES),
                 load=_load_published(name),
             ),
-            Form(
+            FileSet(
                 name="stand-in",
-                files=(STANDIN,),
-                load=_load_standin(name),
-                differs=f"a stand-in: 12 air quality stations of the same city and hours{derived}",
+                files=(SUBSTITUTE,),
+                load=_load_substitute(name),
+                difference="a stand-in: 12 air quality stations of the same city and hours"
+                + derived,
             ),
         ),
-        addresses=(
-            Address(
+        downloads=(
+            Download(
                 url="http://urban-computing.com/data/Data-1.zip",
                 files=(WEATHER, DISTRICTS, DISTRICT_PLACES),
             ),
@@ -187,7 +190,7 @@ def _data_set(short: str, name: str, missing: float, derived: str) -> DataSet:
     )
 
 
-TEMP = _data_set("temp", "temperature", 0.211, "")
+TEMP = _make_spec("temp", "temperature", 0.211, "")
 
 
-HUM = _data_set("hum", "humidity", 0.289, ", humidity derived from the dew point")
+HUM = _make_spec("hum", "humidity", 0.289, ", humidity derived from the dew point")

@@ -13,15 +13,15 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import DIRECTION, assign_metadata, make_cube
-from cdsa.datasets.readers import on_grid, read_npz
-from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.readers import read_npz, regular_index
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
 from cdsa.errors import TableError
 
 STATIONS = (
     "daxing", "fangshan", "fengtaihuayuan", "huairou", "mentougou", "miyun", "pingchang",
     "pinggu", "shunyi", "tongzhou", "yanqing",
 )  # fmt: skip
-TWINS = {"fengtai": "fengtaihuayuan"}
+STATION_ALIASES = {"fengtai": "fengtaihuayuan"}
 """Where the two networks name one place differently: weather -> air quality."""
 
 UNITS = {
@@ -31,8 +31,8 @@ UNITS = {
 }  # fmt: skip
 MEASUREMENTS = tuple(UNITS)
 AIR, WEATHER = MEASUREMENTS[:6], MEASUREMENTS[6:]
-CODES = (999999.0, 999017.0)
-WORDS = (
+MISSING_CODES = (999999.0, 999017.0)
+WEATHER_WORDS = (
     "Cloudy", "Dust", "Fog", "Hail", "Haze", "Heavy Rain", "Light Rain", "Light Snow", "Overcast",
     "Rain", "Rain with Hail", "Rain/Snow with Hail", "Sand", "Sleet", "Snow", "Sunny/clear",
     "Thundershower",
@@ -47,15 +47,17 @@ PERIOD = slice("2017-01-01 00:00", "2017-04-30 23:00")
 """The paper's."""
 
 
-def _load_tables(air: str, weather: str, period: slice) -> Callable[[Files], Loaded]:
-    def load(files: Files) -> Loaded:
-        cube = join(files[air], files[weather], next(iter(files.get(PLACES, ())), None))
-        return Loaded(cube.sel(time=period))
+def _load_tables(air: str, weather: str, period: slice) -> Callable[[Files], LoadedDataset]:
+    def load(files: Files) -> LoadedDataset:
+        cube = combine_tables(files[air], files[weather], next(iter(files.get(PLACES, ())), None))
+        return LoadedDataset(cube.sel(time=period))
 
     return load
 
 
-def join(air: Sequence[Path], weather: Sequence[Path], places: Path | None) -> xr.DataArray:
+def combine_tables(
+    air: Sequence[Path], weather: Sequence[Path], places: Path | None
+) -> xr.DataArray:
     """Air quality and weather of the 11 stations on one hourly grid, UTC."""
     tables = [_read(path, AIR) for path in air] + [_read(path, WEATHER) for path in weather]
     both = pd.concat(tables)
@@ -65,12 +67,12 @@ def join(air: Sequence[Path], weather: Sequence[Path], places: Path | None) -> x
             f"{', '.join(path.name for path in (*air, *weather))} must have some of the stations "
             f"{', '.join(STATIONS)}, but have none of them"
         )
-    both["weather"] = _numbered(both["weather"])
-    hours = on_grid(both["time"], "h", "the tables of KDD Cup 2018")
+    both["weather"] = _encode_weather(both["weather"])
+    hours = regular_index(both["time"], "h", "the tables of KDD Cup 2018")
     rows = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
     # where rows repeat, each measurement's first value counts
     whole = both.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(rows)
-    lat, lon = _places(places, both)
+    lat, lon = _read_coordinates(places, both)
     cube = make_cube(
         whole.to_numpy(dtype=float).reshape(len(hours), len(STATIONS), len(MEASUREMENTS)),
         hours.to_numpy(),
@@ -79,7 +81,7 @@ def join(air: Sequence[Path], weather: Sequence[Path], places: Path | None) -> x
         lat=lat,
         lon=lon,
     )
-    return _described(cube)
+    return _annotate(cube)
 
 
 def _read(path: Path, names: Sequence[str]) -> pd.DataFrame:
@@ -99,29 +101,29 @@ def _read(path: Path, names: Sequence[str]) -> pd.DataFrame:
         numbers = table[[name for name in names if name != "weather"]].astype(float)
     except ValueError as bad:
         raise TableError(f"{path.name} cannot be read as stamps and numbers: {bad}") from bad
-    table[numbers.columns] = numbers.mask(numbers.isin(CODES))
-    table["station"] = table["station"].astype(str).map(_plain)
+    table[numbers.columns] = numbers.mask(numbers.isin(MISSING_CODES))
+    table["station"] = table["station"].astype(str).map(_normalise_station)
     beside = [name for name in ("latitude", "longitude") if name in table]
     return table[["station", "time", *names, *beside]].reindex(
         columns=["station", "time", *MEASUREMENTS, "latitude", "longitude"]
     )
 
 
-def _plain(name: str) -> str:
+def _normalise_station(name: str) -> str:
     """A station's name without the suffix of its network, as the air quality network has it."""
     short = name.strip().removesuffix("_aq").removesuffix("_meo")
-    return TWINS.get(short, short)
+    return STATION_ALIASES.get(short, short)
 
 
-def _numbered(words: pd.Series) -> pd.Series:
+def _encode_weather(words: pd.Series) -> pd.Series:
     """Weather as numbers, the same in every file; a code in place of a word is missing."""
     told = words.astype("string").str.strip().str.lower()
-    known = {word.lower(): float(number) for number, word in enumerate(WORDS)}
-    missing = told.isna() | told.isin([f"{code:.0f}" for code in CODES])
-    return told.map(known).astype(float).fillna(float(len(WORDS))).mask(missing)
+    known = {word.lower(): float(number) for number, word in enumerate(WEATHER_WORDS)}
+    missing = told.isna() | told.isin([f"{code:.0f}" for code in MISSING_CODES])
+    return told.map(known).astype(float).fillna(float(len(WEATHER_WORDS))).mask(missing)
 
 
-def _places(
+def _read_coordinates(
     path: Path | None, rows: pd.DataFrame
 ) -> tuple[list[float], list[float]] | tuple[None, None]:
     """Coordinates from the table of stations, else from the weather's own columns."""
@@ -129,7 +131,7 @@ def _places(
         table = pd.read_csv(path, encoding="utf-8-sig").rename(
             columns={"stationId": "station", "station_id": "station"}
         )
-        table["station"] = table["station"].astype(str).map(_plain)
+        table["station"] = table["station"].astype(str).map(_normalise_station)
     else:
         table = rows
     known = table.groupby("station")[["latitude", "longitude"]].first().reindex(STATIONS)
@@ -138,11 +140,11 @@ def _places(
     return known["latitude"].tolist(), known["longitude"].tolist()
 
 
-def _load_cube(files: Files) -> Loaded:
-    return Loaded(_described(read_npz(files[CUBE][0])))
+def _load_cube(files: Files) -> LoadedDataset:
+    return LoadedDataset(_annotate(read_npz(files[CUBE][0])))
 
 
-def _described(cube: xr.DataArray) -> xr.DataArray:
+def _annotate(cube: xr.DataArray) -> xr.DataArray:
     names = [str(name) for name in cube["measurement"].to_numpy()]
     above: Mapping[str, tuple[float, float]] = {
         name: (0.0, 100.0 if name == "humidity" else np.inf)
@@ -152,36 +154,36 @@ def _described(cube: xr.DataArray) -> xr.DataArray:
     return assign_metadata(cube, units={name: UNITS[name] for name in names}, bounds=above)
 
 
-KDD2018 = DataSet(
+KDD2018 = DatasetSpec(
     name="kdd2018",
     title="Air quality and weather in Beijing, hourly, 11 stations, January to April 2017",
     origin="KDD Cup of Fresh Air 2018 (Biendata)",
     licence="for research and the competition; no licence stated",
-    by_hand="sign in at https://www.biendata.xyz/competition/kdd_2018/data/, download the Beijing "
-    f"data and keep {FULL[0]} and {FULL[1]}; of the list of stations a CSV "
-    f"{PLACES.replace('*', '')}, if you have it",
+    manual_steps="sign in at https://www.biendata.xyz/competition/kdd_2018/data/, download the "
+    f"Beijing data and keep {FULL[0]} and {FULL[1]}, and the list of stations as "
+    f"{PLACES.replace('*', '')} if you have it",
     missing_codes="empty entries, 999999, 999017",
-    facts=Facts(steps=2880, stations=11, measurements=12, missing=0.0683),
-    forms=(
-        Form(
+    expected=ExpectedShape(steps=2880, stations=11, measurements=12, missing=0.0683),
+    file_sets=(
+        FileSet(
             name="publisher",
             files=FULL,
             optional=(PLACES,),
             load=_load_tables(*FULL, PERIOD),
         ),
-        Form(
+        FileSet(
             name="cube",
             files=(CUBE,),
             load=_load_cube,
-            differs="reconstructed: the paper's stations from 2017-01-30 on, without the weather "
-            "in words",
+            difference="reconstructed: the paper's stations from 2017-01-30 on, without the "
+            "weather in words",
         ),
-        Form(
+        FileSet(
             name="publisher-2018",
             files=LATE,
             optional=(PLACES,),
             load=_load_tables(*LATE, slice(None)),
-            differs="of another time: February and March 2018",
+            difference="of another time: February and March 2018",
         ),
     ),
 )

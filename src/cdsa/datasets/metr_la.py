@@ -10,14 +10,14 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import assign_metadata, make_cube
-from cdsa.datasets.readers import on_grid, read_npz
+from cdsa.datasets.readers import read_npz, regular_index
 from cdsa.datasets.spec import (
-    Address,
-    DataSet,
-    Facts,
+    DatasetSpec,
+    Download,
+    ExpectedShape,
     Files,
-    Form,
-    Loaded,
+    FileSet,
+    LoadedDataset,
 )
 from cdsa.errors import MissingExtraError, TableError
 from cdsa.io.source import open_cube
@@ -26,12 +26,12 @@ HDF, CSV, CUBE, NPZ = "metr-la.h5", "metr-la.csv", "metr-la.nc", "first10sensors
 PLACES, DISTANCES, ADJACENCY = (
     "graph_sensor_locations.csv", "distances_la_2012.csv", "adjacency.npz",
 )  # fmt: skip
-BESIDE = (PLACES, DISTANCES, ADJACENCY)
+OPTIONAL = (PLACES, DISTANCES, ADJACENCY)
 GRAPH = "road_graph"
-WEAKEST = 0.1
+MIN_WEIGHT = 0.1
 
 
-def _load_hdf(files: Files) -> Loaded:
+def _load_hdf(files: Files) -> LoadedDataset:
     path = files[HDF][0]
     try:
         table = pd.read_hdf(path)
@@ -42,7 +42,7 @@ def _load_hdf(files: Files) -> Loaded:
     return with_graph(from_table(table, files), files)
 
 
-def _load_csv(files: Files) -> Loaded:
+def _load_csv(files: Files) -> LoadedDataset:
     path = files[CSV][0]
     try:
         table = pd.read_csv(path, index_col=0)
@@ -56,12 +56,12 @@ def _load_csv(files: Files) -> Loaded:
     return with_graph(from_table(table, files), files)
 
 
-def _load_cube(files: Files) -> Loaded:
-    return with_graph(_described(open_cube(files[CUBE][0])), files)
+def _load_cube(files: Files) -> LoadedDataset:
+    return with_graph(_annotate(open_cube(files[CUBE][0])), files)
 
 
-def _load_npz(files: Files) -> Loaded:
-    return with_graph(_described(read_npz(files[NPZ][0])), files)
+def _load_npz(files: Files) -> LoadedDataset:
+    return with_graph(_annotate(read_npz(files[NPZ][0])), files)
 
 
 def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
@@ -73,20 +73,20 @@ def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
         known = places[["latitude", "longitude"]].reindex(sensors)
         if known.notna().all(axis=None):
             lat, lon = known["latitude"].tolist(), known["longitude"].tolist()
-    grid = on_grid(table.index, "5min", "METR-LA's table")
+    grid = regular_index(table.index, "5min", "METR-LA's table")
     values = (
         table.set_axis(pd.to_datetime(table.index)).reindex(grid).to_numpy(dtype=float)[:, :, None]
     )
-    return _described(make_cube(values, grid.to_numpy(), sensors, ["speed"], lat=lat, lon=lon))
+    return _annotate(make_cube(values, grid.to_numpy(), sensors, ["speed"], lat=lat, lon=lon))
 
 
-def _described(cube: xr.DataArray) -> xr.DataArray:
+def _annotate(cube: xr.DataArray) -> xr.DataArray:
     named = cube.assign_coords(measurement=["speed"])
     known = assign_metadata(named, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
     return known.where(known != 0)
 
 
-def with_graph(cube: xr.DataArray, files: Files) -> Loaded:
+def with_graph(cube: xr.DataArray, files: Files) -> LoadedDataset:
     """With the road graph beside the cube, if there is a file to have it from."""
     sensors = [str(name) for name in cube["location"].to_numpy()]
     if ADJACENCY in files:
@@ -98,14 +98,14 @@ def with_graph(cube: xr.DataArray, files: Files) -> Loaded:
             pd.read_csv(files[DISTANCES][0], dtype={"from": str, "to": str}), sensors
         )
     else:
-        return Loaded(cube)
+        return LoadedDataset(cube)
     if not weights.index.isin(sensors).any():
         raise TableError("the road graph has none of the sensors of the table")
     ours = weights.reindex(index=sensors, columns=sensors).fillna(0.0)
     graph = xr.DataArray(
         ours.to_numpy(), dims=("location", "other"), coords={"location": sensors, "other": sensors}
     )
-    return Loaded(cube, {GRAPH: graph})
+    return LoadedDataset(cube, {GRAPH: graph})
 
 
 def road_graph(distances: pd.DataFrame, sensors: list[str]) -> pd.DataFrame:
@@ -114,31 +114,37 @@ def road_graph(distances: pd.DataFrame, sensors: list[str]) -> pd.DataFrame:
     far = known.pivot_table("cost", "from", "to").reindex(index=sensors, columns=sensors)
     spread = float(np.nanstd(far.to_numpy())) or 1.0
     near = np.exp(-np.square(far / spread))
-    return near.where(near >= WEAKEST, 0.0)
+    return near.where(near >= MIN_WEIGHT, 0.0)
 
 
-_STANDIN = "10 of the 207 sensors"
-METR_LA = DataSet(
+SUBSTITUTE = "10 of the 207 sensors"
+METR_LA = DatasetSpec(
     name="metr-la",
     title="Speed of traffic in Los Angeles, every 5 minutes, 207 sensors, March to June 2012",
     origin="Los Angeles Metropolitan Transportation Authority (Jagadish et al., CACM 2014); "
     "published with DCRNN (Li et al., ICLR 2018)",
     licence="none stated by DCRNN; the copy at Zenodo is CC BY 4.0",
-    by_hand=f"download {HDF} from the drive that https://github.com/liyaguang/DCRNN links to (or "
-    f"METR-LA.csv, address below), and {PLACES} and {DISTANCES} from its data/sensor_graph",
+    manual_steps=f"download {HDF} from the drive that https://github.com/liyaguang/DCRNN links to "
+    f"(or METR-LA.csv, address below), and {PLACES} and {DISTANCES} from its data/sensor_graph",
     missing_codes="0",
-    facts=Facts(steps=34272, stations=207, measurements=1, missing=0.0811),
-    beside={GRAPH: "links between sensors, from road distances"},
-    forms=(
-        Form(name="publisher", files=(HDF,), optional=BESIDE, load=_load_hdf),
-        Form(name="csv", files=(CSV,), optional=BESIDE, load=_load_csv),
-        Form(name="cube", files=(CUBE,), optional=BESIDE, load=_load_cube),
-        Form(name="10-sensors", files=(NPZ,), optional=BESIDE, load=_load_npz, differs=_STANDIN),
+    expected=ExpectedShape(steps=34272, stations=207, measurements=1, missing=0.0811),
+    extras={GRAPH: "links between sensors, from road distances"},
+    file_sets=(
+        FileSet(name="publisher", files=(HDF,), optional=OPTIONAL, load=_load_hdf),
+        FileSet(name="csv", files=(CSV,), optional=OPTIONAL, load=_load_csv),
+        FileSet(name="cube", files=(CUBE,), optional=OPTIONAL, load=_load_cube),
+        FileSet(
+            name="10-sensors",
+            files=(NPZ,),
+            optional=OPTIONAL,
+            load=_load_npz,
+            difference=SUBSTITUTE,
+        ),
     ),
-    addresses=(
-        Address(url="https://zenodo.org/records/5146275/files/METR-LA.csv", files=(CSV,)),
+    downloads=(
+        Download(url="https://zenodo.org/records/5146275/files/METR-LA.csv", files=(CSV,)),
         *(
-            Address(
+            Download(
                 url="https://raw.githubusercontent.com/liyaguang/DCRNN/master/data/sensor_graph/"
                 + name,
                 files=(name,),

@@ -13,10 +13,10 @@ import xarray as xr
 from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph
 from cdsa.datasets.readers import read_npz
-from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
 from cdsa.errors import TableError
 
-COUNTS, STANDIN = "camera_counts.csv", "all207_week1_2016_interpolated.npz"
+COUNTS, SUBSTITUTE = "camera_counts.csv", "all207_week1_2016_interpolated.npz"
 WINDOW = "5min"
 
 
@@ -48,44 +48,44 @@ def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
     return assign_metadata(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
 
 
-def _load_counts(files: Files) -> Loaded:
+def _load_counts(files: Files) -> LoadedDataset:
     path: Path = files[COUNTS][0]
     try:
-        return Loaded(mean_counts(pd.read_csv(path, dtype={"camera": str})))
+        return LoadedDataset(mean_counts(pd.read_csv(path, dtype={"camera": str})))
     except ValueError as bad:
         raise TableError(f"{path.name} cannot be read as stamps and counts: {bad}") from bad
 
 
-def _load_standin(files: Files) -> Loaded:
-    cube = read_npz(files[STANDIN][0]).assign_coords(measurement=["speed"])
+def _load_substitute(files: Files) -> LoadedDataset:
+    cube = read_npz(files[SUBSTITUTE][0]).assign_coords(measurement=["speed"])
     known = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
     return with_graph(known, files)
 
 
-NYC_TRAFFIC = DataSet(
+NYC_TRAFFIC = DatasetSpec(
     name="nyc-traffic",
     title="Vehicles before the cameras of Manhattan, every 5 minutes, 186 cameras, December 2015",
     origin="the paper's own, never published",
     licence="-",
-    by_hand=f"the data were never published; put counts of your own into {COUNTS} (columns time, "
-    "camera, vehicles, a row per snapshot; lat and lon if known)",
+    manual_steps=f"the data were never published; put your own counts into {COUNTS} (columns "
+    "time, camera, vehicles, one row per snapshot; lat and lon if known)",
     missing_codes="no snapshot in a window",
-    beside={GRAPH: "links between sensors, from road distances, of the stand-in"},
-    facts=Facts(steps=6624, stations=186, measurements=1, missing=0.0843),
-    forms=(
-        Form(
+    extras={GRAPH: "links between sensors, from road distances, of the stand-in"},
+    expected=ExpectedShape(steps=6624, stations=186, measurements=1, missing=0.0843),
+    file_sets=(
+        FileSet(
             name="counts",
             files=(COUNTS,),
             load=_load_counts,
-            differs=f"counts of your own, from {COUNTS}",
-            own=True,
+            difference=f"counts of your own, from {COUNTS}",
+            user_data=True,
         ),
-        Form(
+        FileSet(
             name="stand-in",
-            files=(STANDIN,),
+            files=(SUBSTITUTE,),
             optional=(ADJACENCY,),
-            load=_load_standin,
-            differs="a stand-in: speed of traffic (mph) at METR-LA's 207 sensors in its first "
+            load=_load_substitute,
+            difference="a stand-in: speed of traffic (mph) at METR-LA's 207 sensors in its first "
             "week, gaps interpolated",
         ),
     ),

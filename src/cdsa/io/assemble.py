@@ -12,7 +12,7 @@ from cdsa.core.cube import assign_metadata
 from cdsa.io.options import ReadOptions
 
 
-def join(
+def combine_duplicates(
     values: NDArray[np.float64],
     cells: tuple[NDArray[np.int64], ...],
     numbers: NDArray[np.float64],
@@ -37,7 +37,7 @@ def join(
     values.ravel()[joined.index.to_numpy()] = joined.to_numpy()
 
 
-def described(
+def annotate(
     cube: xr.DataArray,
     options: ReadOptions,
     units: Mapping[str, str],

@@ -14,7 +14,7 @@ import xarray as xr
 from cdsa.core.text import one_line
 from cdsa.core.times import Where
 from cdsa.errors import ConfigError, MissingExtraError, TableError
-from cdsa.io.columns import looks_like_stamp, read_number
+from cdsa.io.columns import looks_like_date, parse_number
 from cdsa.io.options import ReadOptions
 
 Format = Literal["csv", "csv.gz", "parquet", "netcdf", "zarr"]
@@ -40,7 +40,7 @@ class CsvStyle:
     """The first line as it was written, blanks and nameless columns included."""
 
 
-def format_of(path: str | Path) -> Format:
+def detect_format(path: str | Path) -> Format:
     """The format that the end of the name promises."""
     name = Path(path).name.lower()
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
@@ -53,7 +53,7 @@ def format_of(path: str | Path) -> Format:
     )
 
 
-def engine_of(form: Format) -> Literal["netcdf4", "zarr"]:
+def xarray_engine(form: Format) -> Literal["netcdf4", "zarr"]:
     """xarray's engine for a format of labelled arrays."""
     import xarray as xr
 
@@ -66,18 +66,18 @@ def engine_of(form: Format) -> Literal["netcdf4", "zarr"]:
 SEPARATORS = ",;\t|"
 
 
-ROWS_FOR_MARK = 1000
+DECIMAL_SAMPLE_ROWS = 1000
 """That are looked at for the decimal mark."""
 
 
-WITH_COMMA, WITH_POINT = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
+COMMA_NUMBER, POINT_NUMBER = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 
 
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+THOUSANDS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class RawFile:
     """What was in a file, and what must be known to write it again."""
 
     content: pd.DataFrame | xr.Dataset
@@ -90,9 +90,9 @@ class Read:
     where: Where = lambda row: f"row {row}"
 
 
-def read_file(path: Path, options: ReadOptions) -> Read:
+def read_file(path: Path, options: ReadOptions) -> RawFile:
     """Read a file of any format."""
-    form = format_of(path)
+    form = detect_format(path)
     try:
         if path.is_dir() and form != "zarr":
             raise TableError(
@@ -104,7 +104,7 @@ def read_file(path: Path, options: ReadOptions) -> Read:
             case "parquet":
                 return _read_parquet(path, options)
             case "netcdf" | "zarr":
-                return Read(_read_arrays(path, form))
+                return RawFile(_read_arrays(path, form))
             case _:
                 return _read_csv(path, form, options)
     except PermissionError as bad:
@@ -121,7 +121,7 @@ def _open_text(path: Path, form: Format, encoding: str) -> IO[str]:
     return path.open(encoding=encoding, newline="")
 
 
-def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
+def _read_csv(path: Path, form: Format, options: ReadOptions) -> RawFile:
     """The file's own text, cell by cell.
 
     Blank lines are skipped; entries missing at the end of a line are empty.
@@ -141,9 +141,11 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
             "sep": separator, "header": None, "dtype": object, "na_filter": False,
             "skip_blank_lines": False, "low_memory": False,
         }  # fmt: skip
-        if options.most_columns is not None:
+        if options.max_columns is not None:
             with _open_text(path, form, encoding) as file:
-                _refuse_wide(path, pd.read_csv(file, nrows=1, **plain).shape[1], options)
+                _refuse_too_many_columns(
+                    path, pd.read_csv(file, nrows=1, **plain).shape[1], options
+                )
         with _open_text(path, form, encoding) as file:
             cells = pd.read_csv(file, **plain)
     except UnicodeError as bad:
@@ -174,27 +176,27 @@ def _read_csv(path: Path, form: Format, options: ReadOptions) -> Read:
     marked = encoding == "utf-8-sig" and _starts_with_bom(path, form)
     newline = next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
     coding = "utf-8-sig" if marked else options.encoding
-    decimal = options.decimal or _decimal_mark(frame)
+    decimal = options.decimal or _detect_decimal(frame)
     style = CsvStyle(separator, newline, coding, decimal, header)
-    return Read(frame, style, where=where)
+    return RawFile(frame, style, where=where)
 
 
-def _refuse_wide(path: Path, columns: int, options: ReadOptions) -> None:
+def _refuse_too_many_columns(path: Path, columns: int, options: ReadOptions) -> None:
     """Refuse more columns than a table may have: each takes its time to be understood."""
-    if options.most_columns is not None and columns > options.most_columns:
+    if options.max_columns is not None and columns > options.max_columns:
         raise TableError(
-            f"a table may have {options.most_columns:,} columns here, but {path} has {columns:,}. "
+            f"a table may have {options.max_columns:,} columns here, but {path} has {columns:,}. "
             "Bring it to one row per time and station"
         )
 
 
-def _decimal_mark(frame: pd.DataFrame) -> str:
+def _detect_decimal(frame: pd.DataFrame) -> str:
     """A comma where numbers have one and never a point; if all of them could be thousands, and
     nothing else tells, it is asked for."""
-    some = {str(entry).strip() for entry in frame.iloc[:ROWS_FOR_MARK].to_numpy().flat}
-    commas = [entry for entry in some if WITH_COMMA.fullmatch(entry)]
-    sure = any(not THOUSANDS.fullmatch(entry) for entry in commas)
-    return "," if sure and not any(WITH_POINT.fullmatch(entry) for entry in some) else "."
+    some = {str(entry).strip() for entry in frame.iloc[:DECIMAL_SAMPLE_ROWS].to_numpy().flat}
+    commas = [entry for entry in some if COMMA_NUMBER.fullmatch(entry)]
+    sure = any(not THOUSANDS_NUMBER.fullmatch(entry) for entry in commas)
+    return "," if sure and not any(POINT_NUMBER.fullmatch(entry) for entry in some) else "."
 
 
 def _check_header(path: Path, names: list[str], separator: str) -> None:
@@ -204,14 +206,14 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
             f"'{names[0][:60]}'. If the columns are not separated by '{separator}', give "
             "--separator"
         )
-    number = [read_number(name, ReadOptions()) is not None for name in names]
-    if any(looks_like_stamp(name) for name in names) or all(number):
+    number = [parse_number(name, ReadOptions()) is not None for name in names]
+    if any(looks_like_date(name) for name in names) or all(number):
         raise TableError(
             f"the first line must name the columns, but that of {path} holds data: "
             f"'{separator.join(names)[:60]}'. Add a line of names, such as time{separator}station"
             f"{separator}pm25"
         )
-    refuse_twice(names, f"the first line of {path}")
+    refuse_duplicate_names(names, f"the first line of {path}")
 
 
 def _starts_with_bom(path: Path, form: Format) -> bool:
@@ -238,7 +240,7 @@ def _undecodable(path: Path, form: Format, encoding: str) -> str:
     )
 
 
-def _read_parquet(path: Path, options: ReadOptions) -> Read:
+def _read_parquet(path: Path, options: ReadOptions) -> RawFile:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -249,19 +251,19 @@ def _read_parquet(path: Path, options: ReadOptions) -> Read:
         getattr(pyarrow, f"uint{n}")(): getattr(pd, f"UInt{n}Dtype")() for n in (8, 16, 32, 64)
     }
     try:
-        _refuse_wide(path, len(pyarrow.parquet.read_schema(path)), options)
+        _refuse_too_many_columns(path, len(pyarrow.parquet.read_schema(path)), options)
         table = pyarrow.parquet.read_table(path)
         frame = table.to_pandas(types_mapper=whole.get, ignore_metadata=True)
     except (pyarrow.ArrowException, ValueError) as bad:
         raise TableError(
             f"{path} is not a whole Parquet file: {one_line(bad)}. Get it again"
         ) from bad
-    refuse_twice([str(name) for name in frame.columns], str(path))
-    return Read(frame, schema=table.schema)
+    refuse_duplicate_names([str(name) for name in frame.columns], str(path))
+    return RawFile(frame, schema=table.schema)
 
 
 def _read_arrays(path: Path, form: Format) -> xr.Dataset:
-    engine = engine_of(form)
+    engine = xarray_engine(form)
     # of a Zarr store read what is there, whether or not it has an index of its own
     extra: dict[str, Any] = {"consolidated": False} if form == "zarr" else {}
     try:
@@ -273,7 +275,7 @@ def _read_arrays(path: Path, form: Format) -> xr.Dataset:
         raise TableError(f"{path} is not a whole {form} file: {one_line(bad)}") from bad
 
 
-def refuse_twice(names: list[str], where: str) -> None:
+def refuse_duplicate_names(names: list[str], where: str) -> None:
     """Refuse two columns of one name; columns without any are left alone."""
     seen: set[str] = set()
     for name in names:

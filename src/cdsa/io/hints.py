@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 from cdsa.core.cube import has_coordinates
 from cdsa.core.times import infer_step, short_step
 
-CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
+MISSING_CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
 
 
-MOST_DEGREES = 180
+MAX_DEGREES = 180
 """Of a coordinate."""
 
 
-def absent_stamps(steps: int, position: NDArray[np.int64]) -> Iterator[str]:
+def missing_timestamps(steps: int, position: NDArray[np.int64]) -> Iterator[str]:
     """A remark on steps that no stamp stands for."""
     absent = int((np.bincount(position, minlength=steps) == 0).sum())
     if absent:
         yield f"{absent:,} of {steps:,} time stamps were absent and became gaps"
 
 
-def likely_codes(cube: xr.DataArray) -> Iterator[str]:
+def likely_missing_codes(cube: xr.DataArray) -> Iterator[str]:
     """Remarks on numbers that probably stand for a missing value."""
     for number, name in enumerate(cube["measurement"].to_numpy()):
         values = cube.to_numpy()[:, :, number]
-        for code in CODES:
+        for code in MISSING_CODES:
             count = int((values == code).sum())
             if count:
                 yield (
@@ -38,7 +38,7 @@ def likely_codes(cube: xr.DataArray) -> Iterator[str]:
                 )
 
 
-def out_of_step(cube: xr.DataArray) -> Iterator[str]:
+def staggered_stations(cube: xr.DataArray) -> Iterator[str]:
     """A remark on stations that report at different times, each less often than there are steps."""
     there = cube.notnull().any("measurement").to_numpy()
     apart = [np.diff(np.flatnonzero(own)) for own in there.T if own.sum() > 2]
@@ -54,7 +54,7 @@ def out_of_step(cube: xr.DataArray) -> Iterator[str]:
         )
 
 
-def likely_places(cube: xr.DataArray) -> Iterator[str]:
+def likely_coordinates(cube: xr.DataArray) -> Iterator[str]:
     """Remarks on measurements that never change at a station, as only coordinates do not."""
     if has_coordinates(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
         return
@@ -64,25 +64,25 @@ def likely_places(cube: xr.DataArray) -> Iterator[str]:
         if known.sum() < 2:
             continue
         low, high = (f(values[:, known], axis=0) for f in (np.nanmin, np.nanmax))
-        if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MOST_DEGREES:
+        if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MAX_DEGREES:
             yield (
                 f"{name} never changes at a station; if it is a coordinate, give --lat {name} or "
                 f"--lon {name}, and if it is no measurement, name the others with --measurements"
             )
 
 
-DIRECTIONS = re.compile(
+DIRECTION_NAMES = re.compile(
     r"(^|[^a-z])dir|direction|bearing|heading|richtung|wind_?dir|^w_?d(ir)?([^a-z]|$)|^dd$"
 )
 """Names of what is likely to be a direction, in small letters."""
 
 
-def likely_angles(cube: xr.DataArray) -> Iterator[str]:
+def likely_directions(cube: xr.DataArray) -> Iterator[str]:
     """Remarks on measurements that look like directions and are not marked as such."""
     for number, name in enumerate(cube["measurement"].to_numpy()):
         values = cube.to_numpy()[:, :, number]
-        known = values[np.isfinite(values) & ~np.isin(values, CODES)]
-        named = DIRECTIONS.search(str(name).lower())
+        known = values[np.isfinite(values) & ~np.isin(values, MISSING_CODES)]
+        named = DIRECTION_NAMES.search(str(name).lower())
         likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
         if likely and not cube["is_direction"].to_numpy()[number]:
             yield f"{name} looks like a direction in degrees; if it is one, give --angle {name}"

@@ -23,7 +23,7 @@ TEXTS = (
 """Options that are text."""
 
 
-LAYOUT_WORDS: dict[Layout, str] = {
+LAYOUT_DESCRIPTIONS: dict[Layout, str] = {
     "panel": "one row per time and station, one column per measurement",
     "long": "one row per time, station and measurement",
     "wide": "one column per station, one measurement",
@@ -100,14 +100,14 @@ class ReadOptions:
     encoding: str = "utf-8"
     """Character encoding of a CSV file."""
 
-    most_columns: int | None = None
+    max_columns: int | None = None
     """Columns that a table may have; more are refused before they are looked at."""
 
-    most_cells: int | None = None
+    max_cells: int | None = None
     """Cells, time steps x stations x measurements, that a table may have; more are refused."""
 
     @property
-    def mark(self) -> str:
+    def decimal_mark(self) -> str:
         """The decimal mark; a point where nothing was said and nothing recognised."""
         return self.decimal or "."
 

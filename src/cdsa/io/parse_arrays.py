@@ -14,29 +14,31 @@ from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, make
 from cdsa.core.times import Clock, digits_of, regular_grid, to_nanoseconds
 from cdsa.errors import ConfigError, TableError, unknown
 from cdsa.io.arrays import FILLED, Arrays
-from cdsa.io.assemble import described, join
-from cdsa.io.cf import flags_of
+from cdsa.io.assemble import annotate, combine_duplicates
+from cdsa.io.cf import find_fill_flags
 from cdsa.io.columns import (
     LAT,
     LOCATION,
     LON,
     MEASUREMENT,
+    find_name,
     missing_codes,
-    named,
 )
-from cdsa.io.hints import absent_stamps, likely_angles, likely_codes
+from cdsa.io.hints import likely_directions, likely_missing_codes, missing_timestamps
 from cdsa.io.options import ReadOptions
 
-NEVER_WRITTEN = float(np.float32(9.969209968386869e36))  # what NetCDF leaves where nothing is put
+NETCDF_DEFAULT_FILL = float(
+    np.float32(9.969209968386869e36)
+)  # what NetCDF leaves where nothing is put
 
 
 NOT_HERE = ("layout", "time", "location", "measurement", "value", "lat", "lon", "tz", "time_format")
 
 
-DEGREES = frozenset({"degree", "degrees", "deg", "°"})
+DEGREE_UNITS = frozenset({"degree", "degrees", "deg", "°"})
 
 
-def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
+def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     """Understand labelled arrays as a cube."""
     for name in NOT_HERE:
         if getattr(options, name) is not None:
@@ -44,14 +46,14 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
                 f"--{name.replace('_', '-')} is for tables; of labelled arrays the axes are "
                 "recognised by their kind and names. Leave it out"
             )
-    variables = _variables(data, options)
-    axes = _axes(data, variables)
-    names = _labels(data, axes["location"]) if "location" in axes else [DEFAULT_STATION]
-    values = np.stack([_block(data[name], axes) for name in variables], axis=-1)
+    variables = _find_variables(data, options)
+    axes = _find_axes(data, variables)
+    names = _read_labels(data, axes["location"]) if "location" in axes else [DEFAULT_STATION]
+    values = np.stack([_to_array(data[name], axes) for name in variables], axis=-1)
     measured = list(variables)
     chosen: tuple[int, ...] = ()
     if "measurement" in axes:
-        measured, values = _labels(data, axes["measurement"]), values[..., 0]
+        measured, values = _read_labels(data, axes["measurement"]), values[..., 0]
         if options.measurements:
             for name in options.measurements:
                 if name not in measured:
@@ -73,15 +75,15 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
         )
     times = to_nanoseconds(index)
     grid, position = regular_grid(times, where, options.step)
-    lat, lon = _places(data, axes, options)
+    lat, lon = _find_coordinates(data, axes, options)
     empty = np.full((len(grid), *values.shape[1:]), np.nan)
     cube = make_cube(empty, grid, names, measured, lat=lat, lon=lon)
-    cube = _described(cube, data, variables, axes, options)
-    cube = cube.copy(data=_on_grid(values, cube, position, times, options))
+    cube = _annotate(cube, data, variables, axes, options)
+    cube = cube.copy(data=_to_grid(values, cube, position, times, options))
     check_cube(cube)
     moved = int((grid[position] != times).sum())
     joined = len(position) - len(np.unique(position))
-    notes = list(absent_stamps(len(grid), position))
+    notes = list(missing_timestamps(len(grid), position))
     if moved:
         notes.append(f"time stamps between steps were moved to the nearest, {moved:,} in all")
     if joined:
@@ -93,11 +95,11 @@ def read_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
         variables=variables,
         axes=axes,
         cube=cube,
-        position=position,
-        chosen=chosen,
+        step_index=position,
+        measurement_index=chosen,
         clock=Clock(digits=digits_of(grid)),
         notes=tuple(notes),
-        doubts=(*doubts, *likely_codes(cube), *likely_angles(cube)),
+        warnings=(*doubts, *likely_missing_codes(cube), *likely_directions(cube)),
     )
 
 
@@ -113,8 +115,8 @@ def _unfill(
     doubts = []
     for number, variable in enumerate(variables):
         before = np.zeros(1, dtype=bool)
-        for name in flags_of(data, variable):
-            before = before | (_block(data[name], axes) == FILLED)
+        for name in find_fill_flags(data, variable):
+            before = before | (_to_array(data[name], axes) == FILLED)
         if not before.any():
             continue
         if "measurement" in axes:
@@ -131,7 +133,7 @@ def _unfill(
     return doubts
 
 
-def _described(
+def _annotate(
     cube: xr.DataArray,
     data: xr.Dataset,
     variables: tuple[str, ...],
@@ -144,7 +146,7 @@ def _described(
     directions: list[str] = []
     if "measurement" in axes:
         axis = axes["measurement"]
-        labels = _labels(data, axis)
+        labels = _read_labels(data, axis)
         rows = [labels.index(name) for name in measured]
         for name in ("units", "is_direction", "valid_min", "valid_max"):
             if name in data.variables and data[name].dims == (axis,):
@@ -153,16 +155,16 @@ def _described(
         attrs = {name: data[name].attrs for name in variables}
         units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}
         directions = [name for name, a in attrs.items() if _is_direction(a)]
-    return described(cube, options, units, directions)
+    return annotate(cube, options, units, directions)
 
 
-def _variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:
+def _find_variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:
     beside = {
         word
         for variable in data.values()
         for word in str(variable.attrs.get("ancillary_variables", "")).split()
     }
-    places = {named([str(name) for name in data.variables], names) for names in (LAT, LON)}
+    places = {find_name([str(name) for name in data.variables], names) for names in (LAT, LON)}
     found = [
         str(name)
         for name, variable in data.data_vars.items()
@@ -178,7 +180,7 @@ def _variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:
             f"{', '.join(f'{n}{v.dims}' for n, v in data.variables.items()) or 'nothing'}. If time "
             "is not decoded as dates, give it units such as 'hours since 2020-01-01'"
         )
-    if len(found) == 1 and named([str(dim) for dim in data[found[0]].dims], MEASUREMENT):
+    if len(found) == 1 and find_name([str(dim) for dim in data[found[0]].dims], MEASUREMENT):
         return tuple(found)  # the measurements stand along an axis
     for name in options.measurements:
         if name not in found:
@@ -190,7 +192,7 @@ def _is_time(data: xr.Dataset, dim: str) -> bool:
     return dim in data.coords and np.issubdtype(data[dim].dtype, np.datetime64)
 
 
-def _axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
+def _find_axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
     dims = [str(dim) for dim in data[variables[0]].dims]
     for name in variables[1:]:
         if set(data[name].dims) != set(dims):
@@ -200,13 +202,13 @@ def _axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
             )
     axes = {"time": next(dim for dim in dims if _is_time(data, dim))}
     rest = [dim for dim in dims if dim != axes["time"]]
-    kind = named(rest, MEASUREMENT) if len(variables) == 1 else None
-    if kind is None and len(variables) == 1 and len(rest) == 2 and named(rest, LOCATION):
-        kind = next(dim for dim in rest if dim != named(rest, LOCATION))
+    kind = find_name(rest, MEASUREMENT) if len(variables) == 1 else None
+    if kind is None and len(variables) == 1 and len(rest) == 2 and find_name(rest, LOCATION):
+        kind = next(dim for dim in rest if dim != find_name(rest, LOCATION))
     if kind is not None:
         rest.remove(kind)
     if len(rest) > 1:
-        place = named(rest, LOCATION)
+        place = find_name(rest, LOCATION)
         raise TableError(
             "besides time a variable may have one axis of stations"
             + (" and one of measurements" if place else "")
@@ -216,30 +218,30 @@ def _axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
     return axes | ({"location": rest[0]} if rest else {}) | ({"measurement": kind} if kind else {})
 
 
-def _labels(data: xr.Dataset, dim: str) -> list[str]:
+def _read_labels(data: xr.Dataset, dim: str) -> list[str]:
     """Names along an axis: its coordinate, or the variable that CF marks as the station's id."""
     if dim in data.coords:
-        return [_text(label) for label in data[dim].to_numpy()]
+        return [_to_text(label) for label in data[dim].to_numpy()]
     for variable in data.variables.values():
         if variable.dims == (dim,) and variable.attrs.get("cf_role") == "timeseries_id":
-            return [_text(label) for label in variable.to_numpy()]
+            return [_to_text(label) for label in variable.to_numpy()]
     return [str(number) for number in range(data.sizes[dim])]
 
 
-def _text(label: object) -> str:
+def _to_text(label: object) -> str:
     return (label.decode(errors="replace") if isinstance(label, bytes) else str(label)).strip()
 
 
-def _block(variable: xr.DataArray, axes: dict[str, str]) -> NDArray[np.float64]:
+def _to_array(variable: xr.DataArray, axes: dict[str, str]) -> NDArray[np.float64]:
     """Values as (time, location[, measurement])."""
     dims = [axes[axis] for axis in DIMS if axis in axes]
     block = variable.transpose(*dims).to_numpy().astype(np.float64)
     if not {"_FillValue", "missing_value"} & {*variable.encoding, *variable.attrs}:
-        block[block == NEVER_WRITTEN] = np.nan
+        block[block == NETCDF_DEFAULT_FILL] = np.nan
     return block if "location" in axes else np.expand_dims(block, 1)
 
 
-def _on_grid(
+def _to_grid(
     values: NDArray[np.float64],
     cube: xr.DataArray,
     position: NDArray[np.int64],
@@ -259,15 +261,17 @@ def _on_grid(
     step, place, kind = np.nonzero(np.isfinite(values))
     angles = is_direction(cube)[kind]
     numbers = values[step, place, kind]
-    join(whole, (position[step], place, kind), numbers, str(options.duplicates), angles)
+    combine_duplicates(
+        whole, (position[step], place, kind), numbers, str(options.duplicates), angles
+    )
     return whole
 
 
-def _places(
+def _find_coordinates(
     data: xr.Dataset, axes: dict[str, str], options: ReadOptions
 ) -> tuple[list[float] | None, list[float] | None]:
     names = [str(name) for name in data.variables]
-    found = [named(names, LAT), named(names, LON)]
+    found = [find_name(names, LAT), find_name(names, LON)]
     if not options.coordinates or options.locations is not None or None in found:
         return None, None
     dims = (axes["location"],) if "location" in axes else ()
@@ -283,4 +287,4 @@ def _is_direction(attrs: dict[str, object]) -> bool:
     if attrs.get("angle") == "direction":
         return True
     name = str(attrs.get("standard_name", ""))
-    return name.endswith("direction") and str(attrs.get("units", "")) in DEGREES
+    return name.endswith("direction") and str(attrs.get("units", "")) in DEGREE_UNITS

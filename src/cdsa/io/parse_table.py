@@ -12,55 +12,61 @@ from numpy.typing import NDArray
 from cdsa.core.cube import DEFAULT_STATION, check_cube, make_cube
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
-from cdsa.io.assemble import described, join
-from cdsa.io.columns import Roles, find_roles, read_labels, read_numbers
-from cdsa.io.hints import absent_stamps, likely_angles, likely_codes, likely_places, out_of_step
+from cdsa.io.assemble import annotate, combine_duplicates
+from cdsa.io.columns import ColumnRoles, detect_roles, parse_labels, parse_numbers
+from cdsa.io.hints import (
+    likely_coordinates,
+    likely_directions,
+    likely_missing_codes,
+    missing_timestamps,
+    staggered_stations,
+)
 from cdsa.io.options import ReadOptions
-from cdsa.io.table import Index, Numbers, Rows, Table
-from cdsa.io.timestamps import read_times
+from cdsa.io.table import FloatArray, IntArray, RowIndex, Table
+from cdsa.io.timestamps import parse_timestamps
 
-LARGE = 10_000_000
+LARGE_TABLE = 10_000_000
 """Cells from which on a table is refused that has hardly any values."""
 
 
-MOST_EMPTY = 100
+MAX_CELLS_PER_VALUE = 100
 """Cells for each value that is given."""
 
 
-def read_table(
+def parse_table(
     frame: pd.DataFrame, options: ReadOptions, where: Where, *, blank: str | None = None
 ) -> Table:
     """Understand a frame as a cube."""
     if len(frame) == 0:
         found = ", ".join(str(name) for name in frame.columns)
         raise TableError(f"a table needs at least one row, but found only the columns {found}")
-    roles = find_roles(frame, options, where)
-    chosen, row_measurement, kinds, measured = _measurements(frame, roles, options, where)
+    roles = detect_roles(frame, options, where)
+    chosen, row_measurement, kinds, measured = _parse_measurements(frame, roles, options, where)
     used = frame.iloc[chosen] if len(chosen) < len(frame) else frame
 
     def at(row: int) -> str:
         return where(int(chosen[row]))
 
-    row_location, labels, names = _stations(used, roles, at)
+    row_location, labels, names = _parse_stations(used, roles, at)
     again = None
     if options.tz is not None:
         same = [name for name in (roles.time, roles.location, roles.measurement) if name]
         again = frame[same].astype(object).duplicated().to_numpy()
-    times, clock = read_times(
-        frame[roles.time], where, tz=options.tz, time_format=options.time_format, again=again
+    times, clock = parse_timestamps(
+        frame[roles.time], where, tz=options.tz, time_format=options.time_format, is_repeat=again
     )
     times, clock = clock.on_wall(times, options.step)
     grid, row_time = regular_grid(times[chosen], at, options.step)
     shape = (len(grid), len(names), len(measured))
-    _refuse_too_many(shape, len(used) * max(1, len(roles.values)), options)
-    rows = Rows(roles.layout, shape, chosen, row_time, row_location, row_measurement)
+    _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
+    rows = RowIndex(roles.layout, shape, chosen, row_time, row_location, row_measurement)
     if options.duplicates is None:
         _refuse_duplicates(rows, times, clock, names, measured, at)
-    numbers = {name: _finite(used[name], options, at) for name in roles.values}
-    lat, lon = _places(used, roles, options, row_location, names, at)
+    numbers = {name: _parse_finite(used[name], options, at) for name in roles.values}
+    lat, lon = _parse_coordinates(used, roles, options, row_location, names, at)
     cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
-    cube = described(cube, options, _units(used, roles, measured, row_measurement))
-    cube = cube.copy(data=_values(rows, numbers, options, cube["is_direction"].to_numpy()))
+    cube = annotate(cube, options, _parse_units(used, roles, measured, row_measurement))
+    cube = cube.copy(data=_to_array(rows, numbers, options, cube["is_direction"].to_numpy()))
     check_cube(cube)
     return Table(
         frame=frame,
@@ -72,15 +78,15 @@ def read_table(
         rows=rows,
         numbers=numbers,
         labels={"location": labels, "measurement": kinds},
-        blank=blank,
+        empty_text=blank,
         notes=tuple(_notes(rows, times, cube, roles, options)),
-        doubts=tuple(_doubts(cube, roles, options)),
+        warnings=tuple(_warnings(cube, roles, options)),
     )
 
 
-def _measurements(
-    frame: pd.DataFrame, roles: Roles, options: ReadOptions, where: Where
-) -> tuple[Index, Index, list[object], list[str]]:
+def _parse_measurements(
+    frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions, where: Where
+) -> tuple[IntArray, IntArray, list[object], list[str]]:
     """The rows to read, the measurement of each, and the measurements as written and as named."""
     rows = np.arange(len(frame))
     nothing = np.zeros(len(frame), dtype=np.int64)
@@ -94,7 +100,7 @@ def _measurements(
                 "give --layout panel"
             )
         return rows, nothing, [], list(options.measurements) or ["value"]
-    codes, texts, labels = read_labels(frame[roles.measurement], where)
+    codes, texts, labels = parse_labels(frame[roles.measurement], where)
     if not options.measurements:
         return rows, codes, labels, texts
     for name in options.measurements:
@@ -113,27 +119,27 @@ def _measurements(
     )
 
 
-def _stations(
-    frame: pd.DataFrame, roles: Roles, where: Where
-) -> tuple[Index, list[object], list[str]]:
+def _parse_stations(
+    frame: pd.DataFrame, roles: ColumnRoles, where: Where
+) -> tuple[IntArray, list[object], list[str]]:
     if roles.layout == "wide":
         return np.zeros(len(frame), dtype=np.int64), [], list(roles.values)
     if roles.location is None:
         return np.zeros(len(frame), dtype=np.int64), [DEFAULT_STATION], [DEFAULT_STATION]
-    codes, texts, labels = read_labels(frame[roles.location], where)
+    codes, texts, labels = parse_labels(frame[roles.location], where)
     return codes, labels, texts
 
 
-def _refuse_too_many(shape: tuple[int, int, int], given: int, options: ReadOptions) -> None:
+def _refuse_too_large(shape: tuple[int, int, int], given: int, options: ReadOptions) -> None:
     """Refuse a cube that is larger than wanted, or hardly has anything in it."""
     cells = math.prod(shape)
     words = f"{shape[0]:,} time steps x {shape[1]:,} stations x {shape[2]:,} measurements"
-    if options.most_cells is not None and cells > options.most_cells:
+    if options.max_cells is not None and cells > options.max_cells:
         raise TableError(
-            f"a table may have {options.most_cells:,} cells here, but this one has {words}, "
+            f"a table may have {options.max_cells:,} cells here, but this one has {words}, "
             f"{cells:,} in all. Are the columns of time and station right?"
         )
-    if cells > LARGE and cells > MOST_EMPTY * given:
+    if cells > LARGE_TABLE and cells > MAX_CELLS_PER_VALUE * given:
         raise TableError(
             f"a table should have values for most of its cells, but this one has {words}, "
             f"{cells:,} in all, and gives {given:,} of them. Are the columns of time and station "
@@ -141,8 +147,8 @@ def _refuse_too_many(shape: tuple[int, int, int], given: int, options: ReadOptio
         )
 
 
-def _finite(column: pd.Series, options: ReadOptions, where: Where) -> Numbers:
-    numbers = read_numbers(column, options, where)
+def _parse_finite(column: pd.Series, options: ReadOptions, where: Where) -> FloatArray:
+    numbers = parse_numbers(column, options, where)
     infinite = np.isinf(numbers)
     if infinite.any():
         row = int(np.argmax(infinite))
@@ -155,7 +161,7 @@ def _finite(column: pd.Series, options: ReadOptions, where: Where) -> Numbers:
 
 
 def _refuse_duplicates(
-    rows: Rows, times: Times, clock: Clock, names: list[str], measured: list[str], where: Where
+    rows: RowIndex, times: Times, clock: Clock, names: list[str], measured: list[str], where: Where
 ) -> None:
     keys = pd.Series(rows.keys)
     twice = keys.duplicated()
@@ -163,7 +169,7 @@ def _refuse_duplicates(
         return
     row = int(np.argmax(twice))
     first = int(np.argmax(keys == keys[row]))
-    moment = pd.Timestamp(times[rows.number[row]])
+    moment = pd.Timestamp(times[rows.frame_row[row]])
     zone = "" if clock.zone is None or clock.wall else " UTC"
     days = bool((times.astype("datetime64[D]") == times).all())
     station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
@@ -180,25 +186,25 @@ def _refuse_duplicates(
     )
 
 
-def _values(
-    rows: Rows, numbers: dict[str, Numbers], options: ReadOptions, angles: NDArray[np.bool_]
+def _to_array(
+    rows: RowIndex, numbers: dict[str, FloatArray], options: ReadOptions, angles: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     values = np.full(rows.shape, np.nan)
     for number, column in enumerate(numbers.values()):
         known = ~np.isnan(column)
-        cells = tuple(part[known] for part in rows.own_cells(number))
+        cells = tuple(part[known] for part in rows.column_cells(number))
         if options.duplicates is None:
             values[cells] = column[known]
         else:
-            join(values, cells, column[known], options.duplicates, angles[cells[2]])
+            combine_duplicates(values, cells, column[known], options.duplicates, angles[cells[2]])
     return values
 
 
-def _places(
+def _parse_coordinates(
     frame: pd.DataFrame,
-    roles: Roles,
+    roles: ColumnRoles,
     options: ReadOptions,
-    row_location: Index,
+    row_location: IntArray,
     names: list[str],
     where: Where,
 ) -> tuple[list[float] | None, list[float] | None]:
@@ -208,7 +214,7 @@ def _places(
         return None, None
     found = []
     for column in (roles.lat, roles.lon):
-        numbers = pd.Series(read_numbers(frame[column], replace(options, missing=()), where))
+        numbers = pd.Series(parse_numbers(frame[column], replace(options, missing=()), where))
         groups = numbers.groupby(row_location)
         low, high = groups.min(), groups.max()
         moved = np.flatnonzero((low != high) & low.notna())
@@ -228,8 +234,8 @@ def _places(
     return found[0], found[1]
 
 
-def _units(
-    frame: pd.DataFrame, roles: Roles, measured: list[str], row_measurement: Index
+def _parse_units(
+    frame: pd.DataFrame, roles: ColumnRoles, measured: list[str], row_measurement: IntArray
 ) -> dict[str, str]:
     if roles.unit is None:
         return {}
@@ -238,28 +244,28 @@ def _units(
 
 
 def _notes(
-    rows: Rows, times: Times, cube: xr.DataArray, roles: Roles, options: ReadOptions
+    rows: RowIndex, times: Times, cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions
 ) -> Iterator[str]:
     """What the user should know about how the table was read."""
     grid = cube["time"].to_numpy()
-    yield from absent_stamps(len(grid), rows.time)
-    moved = int((grid[rows.time] != times[rows.number]).sum())
+    yield from missing_timestamps(len(grid), rows.time)
+    moved = int((grid[rows.time] != times[rows.frame_row]).sum())
     if moved:
         yield (
             f"rows with stamps between steps, {moved:,} in all, were read as the nearest; their "
             "stamps come back as they were"
         )
     if options.duplicates:
-        joined = len(rows.number) - len(np.unique(rows.keys))
+        joined = len(rows.frame_row) - len(np.unique(rows.keys))
         yield (
             f"duplicate rows were combined ({options.duplicates}), {joined:,} in all; entries with "
             "a value come back as they were, empty ones get the combined value"
         )
-    if roles.carried:
-        yield f"carried along unread: {', '.join(roles.carried)}"
+    if roles.passthrough:
+        yield f"carried along unread: {', '.join(roles.passthrough)}"
 
 
-def _doubts(cube: xr.DataArray, roles: Roles, options: ReadOptions) -> Iterator[str]:
+def _warnings(cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions) -> Iterator[str]:
     """What the user should look at, because it may mean something else."""
     told = options.layout or options.measurements or options.locations is not None
     if roles.layout == "wide" and not told:
@@ -267,8 +273,8 @@ def _doubts(cube: xr.DataArray, roles: Roles, options: ReadOptions) -> Iterator[
             "every column was taken as a station; if they are measurements of one station, give "
             "--layout panel"
         )
-    yield from likely_codes(cube)
-    yield from likely_angles(cube)
-    yield from likely_places(cube)
+    yield from likely_missing_codes(cube)
+    yield from likely_directions(cube)
+    yield from likely_coordinates(cube)
     if options.step is None:
-        yield from out_of_step(cube)
+        yield from staggered_stations(cube)

@@ -14,19 +14,31 @@ from cdsa.io.columns import (
     LAT,
     LOCATION,
     LON,
-    named,
-    read_labels,
-    read_numbers,
+    find_name,
+    parse_labels,
+    parse_numbers,
 )
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
 
-PLACES = "the table of places"
+SITES_TABLE = "the table of places"
 """What messages call one without a name."""
 
 
+def open_sidecar(
+    data: pd.DataFrame | str | Path, content: str = "stations", *, max_columns: int | None = None
+) -> pd.DataFrame:
+    """A table of stations, sites or edges with its raw entries."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    table = read_file(Path(data), ReadOptions(max_columns=max_columns)).content
+    if not isinstance(table, pd.DataFrame):
+        raise TableError(f"{data} is not a table of {content}")
+    return table
+
+
 @dataclass(frozen=True, eq=False)
-class Places:
+class Sites:
     """Names and coordinates of places, in the order of their table."""
 
     names: list[str]
@@ -34,13 +46,13 @@ class Places:
     lon: NDArray[np.float64]
 
 
-def read_places(
+def parse_sites(
     table: pd.DataFrame, options: ReadOptions, what: str = "the locations table"
-) -> Places:
+) -> Sites:
     """The places of a table with a column of names and the columns lat and lon."""
     columns = [str(column) for column in table.columns]
-    key = named(columns, LOCATION) or columns[0]
-    lat, lon = named(columns, LAT), named(columns, LON)
+    key = find_name(columns, LOCATION) or columns[0]
+    lat, lon = find_name(columns, LAT), find_name(columns, LON)
     if lat is None or lon is None:
         raise TableError(
             f"{what} must have a column of names and the columns lat and lon, but has "
@@ -50,13 +62,13 @@ def read_places(
     def where(row: int) -> str:
         return f"row {row + 1} of {what}"
 
-    codes, texts, _ = read_labels(table[key], where)
+    codes, texts, _ = parse_labels(table[key], where)
     if len(texts) < len(codes):
         twice = texts[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
         raise TableError(f"each place stands once in {what}, but '{twice}' does twice")
     comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
     plain = replace(options, missing=(), decimal="," if comma else ".")
-    found = [read_numbers(table[column], plain, where) for column in (lat, lon)]
+    found = [parse_numbers(table[column], plain, where) for column in (lat, lon)]
     names = [texts[code] for code in codes]
     for (name, (low, high)), degrees in zip(COORDINATE_RANGE.items(), found, strict=True):
         for place, value in zip(names, degrees, strict=True):
@@ -65,12 +77,12 @@ def read_places(
                     f"{name} must be degrees from {low} to {high}, but {what} has {value:g} for "
                     f"'{place}'. Correct it there"
                 )
-    return Places(names, *found)
+    return Sites(names, *found)
 
 
-def with_places(cube: xr.DataArray, table: pd.DataFrame, options: ReadOptions) -> xr.DataArray:
+def add_coordinates(cube: xr.DataArray, table: pd.DataFrame, options: ReadOptions) -> xr.DataArray:
     """The cube with the coordinates of its stations as a table of stations gives them."""
-    places = read_places(table, options)
+    places = parse_sites(table, options)
     at = {name: number for number, name in enumerate(places.names)}
     names = [str(name) for name in cube["location"].to_numpy()]
     for name in names:
@@ -94,16 +106,13 @@ FROM, TO, WEIGHT = ("from", "source"), ("to", "target"), ("weight",)
 def read_graph(path: str | Path) -> tuple[tuple[str, str, float], ...]:
     """The edges of a table with the columns from, to and weight; without weights, all count as
     one."""
-    table = read_file(Path(path), ReadOptions()).content
-    if not isinstance(table, pd.DataFrame):
-        raise TableError(f"{path} is not a table of edges")
-    return edges_of(table, Path(path).name)
+    return parse_edges(open_sidecar(path, "edges"), Path(path).name)
 
 
-def edges_of(table: pd.DataFrame, name: str = "the graph") -> tuple[tuple[str, str, float], ...]:
+def parse_edges(table: pd.DataFrame, name: str = "the graph") -> tuple[tuple[str, str, float], ...]:
     """The edges of a table."""
     columns = [str(column) for column in table.columns]
-    ends = [named(columns, names) for names in (FROM, TO)]
+    ends = [find_name(columns, names) for names in (FROM, TO)]
     if None in ends or table.empty:
         raise TableError(
             f"a graph is a table with the columns from and to, and perhaps weight, with a row for "
@@ -115,11 +124,11 @@ def edges_of(table: pd.DataFrame, name: str = "the graph") -> tuple[tuple[str, s
 
     labels = []
     for end in ends:
-        codes, texts, _ = read_labels(table[end], where)
+        codes, texts, _ = parse_labels(table[end], where)
         labels.append([texts[code] for code in codes])
     weights = np.ones(len(table))
-    if (column := named(columns, WEIGHT)) is not None:
-        weights = read_numbers(table[column], ReadOptions(missing=()), where)
+    if (column := find_name(columns, WEIGHT)) is not None:
+        weights = parse_numbers(table[column], ReadOptions(missing=()), where)
     for row in np.flatnonzero(~(weights > 0)):
         raise TableError(
             f"the weights of a graph are greater than 0, but found {weights[row]:g} in "

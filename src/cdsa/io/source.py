@@ -12,17 +12,24 @@ import xarray as xr
 from cdsa.core.cube import DIMS, append_locations, append_times
 from cdsa.errors import TableError
 from cdsa.io.arrays import Arrays
-from cdsa.io.cf import to_arrays
-from cdsa.io.columns import LOCATION, MEASUREMENT, TIME, named
-from cdsa.io.files import CsvStyle, Format, Read, format_of, read_file, refuse_twice
+from cdsa.io.cf import to_cf_dataset
+from cdsa.io.columns import LOCATION, MEASUREMENT, TIME, find_name
+from cdsa.io.files import (
+    CsvStyle,
+    Format,
+    RawFile,
+    detect_format,
+    read_file,
+    refuse_duplicate_names,
+)
 from cdsa.io.options import ReadOptions, make_options
-from cdsa.io.parse_arrays import read_arrays
-from cdsa.io.parse_table import read_table
-from cdsa.io.sidecars import PLACES, Places, read_places, with_places
+from cdsa.io.parse_arrays import parse_arrays
+from cdsa.io.parse_table import parse_table
+from cdsa.io.sidecars import SITES_TABLE, Sites, add_coordinates, open_sidecar, parse_sites
 from cdsa.io.table import Table
 from cdsa.io.write import staged_tables, to_panel, write_arrays, write_frame
 
-KEYS = (*TIME, *LOCATION, *MEASUREMENT)
+KEY_NAMES = (*TIME, *LOCATION, *MEASUREMENT)
 
 
 logger = logging.getLogger("cdsa")
@@ -41,13 +48,13 @@ class Source:
     schema: Any = None
     """The Arrow schema of its Parquet file."""
 
-    columns: dict[str, object] = field(default_factory=dict)
+    column_names: dict[str, object] = field(default_factory=dict)
     """Names of a frame's columns as they were, where they were not text."""
 
-    index: tuple[tuple[str, object], ...] = ()
+    index_names: tuple[tuple[str, object], ...] = ()
     """Columns that were the index of a frame, and the names they had there."""
 
-    rows: pd.Index | None = None
+    row_index: pd.Index | None = None
     """The index of a frame that says nothing about time or place."""
 
     @property
@@ -61,47 +68,47 @@ class Source:
         return self.content.notes
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What may have been read wrongly, and the option that would put it right."""
-        return self.content.doubts
+        return self.content.warnings
 
     @property
-    def carried(self) -> tuple[str, ...]:
+    def passthrough(self) -> tuple[str, ...]:
         """Columns that are no part of the cube; only a table has a place for them."""
-        return self.content.roles.carried if isinstance(self.content, Table) else ()
+        return self.content.roles.passthrough if isinstance(self.content, Table) else ()
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{size} {axis}s" for axis, size in self.cube.sizes.items())
         return f"<Source {self.name}: {self.layout}; {sizes}>"
 
-    def ahead(self, steps: int, given: int = 0) -> "Source":
+    def with_horizon(self, n_steps: int, n_known: int = 0) -> "Source":
         """The source to be written with a forecast of so many steps: empty ones behind its end,
         less those `given` there already, with what is known in advance."""
-        first, more = self.cube.sizes["time"] - given, steps - given
+        first, more = self.cube.sizes["time"] - n_known, n_steps - n_known
         own, cube = self.content.cube, self.cube
         if more > 0:
             own, cube = append_times(own, more), append_times(cube, more)
-        content = self.content.with_steps_ahead(own, slice(first, first + steps))
-        return replace(self, content=content, cube=cube, rows=None)
+        content = self.content.with_horizon(own, slice(first, first + n_steps))
+        return replace(self, content=content, cube=cube, row_index=None)
 
-    def at(self, places: Places | pd.DataFrame | str | Path) -> "Source":
+    def with_sites(self, sites: Sites | pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each of these places, a table of names, lat and lon:
         virtual sensors, to be filled."""
-        if not isinstance(places, Places):
-            what = PLACES if isinstance(places, pd.DataFrame) else Path(places).name
-            places = read_places(open_table(places), ReadOptions(), what)
-        cube = append_locations(self.cube, places.names, places.lat, places.lon)
-        content = self.content.with_more_places(cube)
-        return replace(self, content=content, cube=cube, rows=None)
+        if not isinstance(sites, Sites):
+            what = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
+            sites = parse_sites(open_sidecar(sites), ReadOptions(), what)
+        cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
+        content = self.content.with_sites(cube)
+        return replace(self, content=content, cube=cube, row_index=None)
 
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
         """The result in the source's own form: a frame for a table, a data set for arrays."""
-        self._refuse_other(result)
+        self._refuse_other_cube(result)
         if isinstance(self.content, Arrays):
             return self.content.filled(result)
-        return self._as_given(self.content.filled(result["value"]))
+        return self._restore_labels(self.content.filled(result["value"]))
 
-    def _refuse_other(self, result: xr.Dataset) -> None:
+    def _refuse_other_cube(self, result: xr.Dataset) -> None:
         """Refuse what is no fill of this source's own cube."""
         for axis in DIMS:
             own, other = self.cube[axis].to_numpy(), result[axis].to_numpy()
@@ -110,18 +117,19 @@ class Source:
                     f"the result must be of this source's own cube, which has {len(own)} "
                     f"{axis}s, but it has {len(other)}"
                     + (" others" if len(own) == len(other) else "")
-                    + ". Fill source.cube; a forecast of N steps is saved with source.ahead(N), "
-                    "places that were added with the source that source.at(places) gave"
+                    + ". Fill source.cube. Save a forecast of N steps with "
+                    "source.with_horizon(N), and added sites with the source that "
+                    "source.with_sites(sites) returned"
                 )
 
-    def _as_given(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _restore_labels(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with the index and the column names it came with."""
-        if self.index:
-            frame = frame.set_index([name for name, _ in self.index])
-            frame.index.names = [name for _, name in self.index]
-        elif self.rows is not None and len(frame) == len(self.rows):  # nothing was added
-            frame = frame.set_axis(self.rows, axis=0)
-        return frame.rename(columns=self.columns)
+        if self.index_names:
+            frame = frame.set_index([name for name, _ in self.index_names])
+            frame.index.names = [name for _, name in self.index_names]
+        elif self.row_index is not None and len(frame) == len(self.row_index):  # nothing was added
+            frame = frame.set_axis(self.row_index, axis=0)
+        return frame.rename(columns=self.column_names)
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
         """One row per cell that was missing: where, what it was filled with, and its source. Of a
@@ -144,17 +152,19 @@ class Source:
 
     def write(self, result: xr.Dataset, path: Path, form: Format) -> None:
         """Write the filled source to `path` as it stands."""
-        self._refuse_other(result)
+        self._refuse_other_cube(result)
         own = self.content
         if form in ("netcdf", "zarr"):
-            data = own.filled(result) if isinstance(own, Arrays) else to_arrays(result)
+            data = own.filled(result) if isinstance(own, Arrays) else to_cf_dataset(result)
             write_arrays(data, path, form)
             return
         if isinstance(own, Arrays):
             frame = to_panel(result)
         else:
             text = self.style is not None
-            frame = self._as_given(own.filled(result["value"], typed=text and form == "parquet"))
+            frame = self._restore_labels(
+                own.filled(result["value"], typed=text and form == "parquet")
+            )
         write_frame(frame, path, form, self.style, self.schema)
 
 
@@ -169,19 +179,19 @@ def save_all(
     """Write the filled source and, if wanted, its detail file: both whole, or neither."""
     targets = [Path(output)] + ([Path(detail)] if detail else [])
     with staged_tables(targets, overwrite=overwrite) as parts:
-        source.write(result, parts[0], format_of(output))
+        source.write(result, parts[0], detect_format(output))
         if detail is not None:
             style = source.style and replace(source.style, header=())
-            write_frame(source.detail(result), parts[1], format_of(detail), style)
+            write_frame(source.detail(result), parts[1], detect_format(detail), style)
 
 
 def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a cube as it is, gaps and all, in the format that `path` ends with."""
-    form = format_of(path)
+    form = detect_format(path)
     only = xr.Dataset({"value": cube})
     with staged_tables([Path(path)], overwrite=overwrite) as (part,):
         if form in ("netcdf", "zarr"):
-            write_arrays(to_arrays(only), part, form)
+            write_arrays(to_cf_dataset(only), part, form)
         else:
             write_frame(to_panel(only), part, form)
 
@@ -190,7 +200,7 @@ def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
     settled = make_options(options)
     if settled.locations is not None:
-        settled = replace(settled, locations=open_table(settled.locations))
+        settled = replace(settled, locations=open_sidecar(settled.locations))
     name = type(data).__name__
     columns: dict[str, object] = {}
     index: tuple[tuple[str, object], ...] = ()
@@ -198,12 +208,12 @@ def open_source(data: object, **options: object) -> Source:
     if isinstance(data, str | Path):
         name, read = str(data), read_file(Path(data), settled)
     elif isinstance(data, xr.DataArray):
-        read = Read(data.to_dataset(name=data.name or "value"))
+        read = RawFile(data.to_dataset(name=data.name or "value"))
     elif isinstance(data, xr.Dataset):
-        read = Read(data)
+        read = RawFile(data)
     elif isinstance(data, pd.DataFrame):
-        frame, columns, index = _plain_frame(data)
-        read, rows = Read(frame), data.index
+        frame, columns, index = _normalise_frame(data)
+        read, rows = RawFile(frame), data.index
     else:
         raise TableError(
             f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
@@ -211,28 +221,18 @@ def open_source(data: object, **options: object) -> Source:
     if settled.decimal is None:
         settled = replace(settled, decimal="." if read.style is None else read.style.decimal)
     if isinstance(read.content, pd.DataFrame):
-        content: Table | Arrays = read_table(
+        content: Table | Arrays = parse_table(
             read.content, settled, read.where, blank=None if read.style is None else ""
         )
     else:
-        content = read_arrays(read.content, settled)
+        content = parse_arrays(read.content, settled)
     cube = content.cube
     if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
-        cube = with_places(cube, settled.locations, settled)
-    for doubt in content.doubts:
+        cube = add_coordinates(cube, settled.locations, settled)
+    for doubt in content.warnings:
         logger.warning("%s: %s", name, doubt)
     rows = None if index else rows
     return Source(content, cube, name, read.style, read.schema, columns, index, rows)
-
-
-def open_table(data: pd.DataFrame | str | Path, *, most_columns: int | None = None) -> pd.DataFrame:
-    """A table beside the data, such as one of places: entries as they are, not made a cube of."""
-    if isinstance(data, pd.DataFrame):
-        return data
-    table = read_file(Path(data), ReadOptions(most_columns=most_columns)).content
-    if not isinstance(table, pd.DataFrame):
-        raise TableError(f"{data} is not a table of locations")
-    return table
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
@@ -247,7 +247,7 @@ def open_cube(data: object, **options: object) -> xr.DataArray:
     return open_source(data, **options).cube
 
 
-def _plain_frame(
+def _normalise_frame(
     frame: pd.DataFrame,
 ) -> tuple[pd.DataFrame, dict[str, object], tuple[tuple[str, object], ...]]:
     """The frame with text for column names and a meaningful index turned into columns; with the
@@ -259,8 +259,10 @@ def _plain_frame(
         )
     levels = [frame.index.get_level_values(n) for n in range(frame.index.nlevels)]
     dated = [isinstance(level, pd.DatetimeIndex | pd.PeriodIndex) for level in levels]
-    known = [level.name is not None and bool(named([str(level.name)], KEYS)) for level in levels]
-    stations = not named(map(str, frame.columns), LOCATION) and pd.api.types.is_string_dtype(
+    known = [
+        level.name is not None and bool(find_name([str(level.name)], KEY_NAMES)) for level in levels
+    ]
+    stations = not find_name(map(str, frame.columns), LOCATION) and pd.api.types.is_string_dtype(
         levels[0].dtype
     )
     index: tuple[tuple[str, object], ...] = ()
@@ -270,9 +272,9 @@ def _plain_frame(
         names = [str(level.name or word) for level, word in zip(levels, guess, strict=True)]
         index = tuple(zip(names, frame.index.names, strict=True))
         for number, (name, level) in enumerate(zip(names, levels, strict=True)):
-            refuse_twice([name, *map(str, plain.columns)], "the frame and its index")
+            refuse_duplicate_names([name, *map(str, plain.columns)], "the frame and its index")
             plain.insert(number, name, level)
-    refuse_twice([str(name) for name in plain.columns], "the frame")
+    refuse_duplicate_names([str(name) for name in plain.columns], "the frame")
     sparse = [name for name in plain.columns if isinstance(plain[name].dtype, pd.SparseDtype)]
     plain = plain.astype({name: plain[name].dtype.subtype for name in sparse})
     columns: dict[str, object] = {str(n): n for n in plain.columns if not isinstance(n, str)}

@@ -17,7 +17,7 @@ from cdsa.core.times import (
     to_nanoseconds,
 )
 from cdsa.errors import TableError
-from cdsa.io.columns import distinct
+from cdsa.io.columns import factorize
 
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
 
@@ -39,34 +39,34 @@ AMBIGUOUS = tuple(
 )
 
 
-def read_times(
+def parse_timestamps(
     column: pd.Series,
     where: Where,
     *,
     tz: str | None = None,
     time_format: str | None = None,
-    again: NDArray[np.bool_] | None = None,
+    is_repeat: NDArray[np.bool_] | None = None,
 ) -> tuple[Times, Clock]:
     """Stamps of any kind as `datetime64[ns]`, and how to write more of them.
 
     `again` marks rows whose stamp was seen before at the same station: in local time, the second
     01:30 of the night when clocks go back.
     """
-    tz = read_zone(tz)
+    tz = parse_zone(tz)
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     numeric = pd.api.types.is_numeric_dtype(column.dtype)
     if numeric and time_format is not None and time_format not in EPOCHS:  # 20200131 as a number
-        _refuse_unread(column.isna().to_numpy(), column, where)
+        _refuse_unparsed(column.isna().to_numpy(), column, where)
         column, numeric = column.astype("int64").astype(str), False
     if time_format in EPOCHS or numeric:
-        return _read_epochs(column, where, time_format)
+        return _parse_epochs(column, where, time_format)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return _read_typed(column, where, tz, again)
-    return _read_text(column, where, tz, time_format, again)
+        return _parse_datetimes(column, where, tz, is_repeat)
+    return _parse_text(column, where, tz, time_format, is_repeat)
 
 
-def read_zone(tz: str | None) -> str | None:
+def parse_zone(tz: str | None) -> str | None:
     """A time zone by its name or, as +01:00, by its offset; one that nobody knows is refused."""
     name = None if tz is None else str(tz)
     if name is None or name in available_timezones():
@@ -76,10 +76,10 @@ def read_zone(tz: str | None) -> str | None:
         raise TableError(
             f"'{name}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
         )
-    return _zone_name(offset.group(1)) if offset else "UTC"
+    return _normalise_zone(offset.group(1)) if offset else "UTC"
 
 
-def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tuple[Times, Clock]:
+def _parse_epochs(column: pd.Series, where: Where, time_format: str | None) -> tuple[Times, Clock]:
     if time_format not in EPOCHS:
         raise TableError(
             f"time must be dates, but column '{column.name}' holds numbers ({column.iloc[0]} in "
@@ -87,7 +87,7 @@ def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tu
             "the column of the time with --time"
         )
     ticks = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    _refuse_unread(~np.isfinite(ticks), column, where)
+    _refuse_unparsed(~np.isfinite(ticks), column, where)
     with np.errstate(over="ignore"):  # what is too large is refused below
         micro = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
     if np.abs(micro).max() > 9e15:
@@ -100,28 +100,28 @@ def _read_epochs(column: pd.Series, where: Where, time_format: str | None) -> tu
     return times, Clock(zone="UTC", pattern=time_format)
 
 
-def _read_typed(
+def _parse_datetimes(
     column: pd.Series, where: Where, tz: str | None, again: NDArray[np.bool_] | None
 ) -> tuple[Times, Clock]:
-    _refuse_unread(column.isna().to_numpy(), column, where)
+    _refuse_unparsed(column.isna().to_numpy(), column, where)
     index = pd.DatetimeIndex(column)
     if index.tz is not None:
         times, clock = to_nanoseconds(index.tz_convert("UTC")), Clock(zone=index.tz)
     elif tz is not None:
-        times, clock = _at_home(index, tz, where, again), Clock(zone=tz)
+        times, clock = _localize(index, tz, where, again), Clock(zone=tz)
     else:
         times, clock = to_nanoseconds(index), Clock()
     return times, replace(clock, digits=digits_of(times))
 
 
-def _read_text(
+def _parse_text(
     column: pd.Series,
     where: Where,
     tz: str | None,
     time_format: str | None,
     again: NDArray[np.bool_] | None,
 ) -> tuple[Times, Clock]:
-    codes, labels = distinct(column)
+    codes, labels = factorize(column)
     texts = ["" if pd.isna(label) else str(label).strip() for label in labels]
 
     def at(label: int) -> str:
@@ -133,15 +133,16 @@ def _read_text(
     else:
         whole = time_format is not None and "%z" in time_format
         found = [None if whole else ZONE.search(text) for text in texts]
-    zones = [_zone_name(match.group(1)) if match else None for match in found]
+    zones = [_normalise_zone(match.group(1)) if match else None for match in found]
     for number, zone in enumerate(zones):
         if zone != zones[0] and tz is None and texts[number]:
             bare = zone is None or zones[0] is None
-            what = "which zone those without one are in" if bare else "which zone to use for all"
+            what = "the zone of those without one" if bare else "one zone to use for all"
             raise TableError(
-                f"all stamps must be in one time zone, but '{texts[number]}' in {at(number)} is "
-                f"{_in_zone(zone)} while '{texts[0]}' in {at(0)} is {_in_zone(zones[0])}. Say "
-                f"{what} with --tz, for example --tz UTC or --tz Europe/Berlin"
+                f"all timestamps must be in one time zone, but '{texts[number]}' in {at(number)} "
+                f"is {_describe_zone(zone)} while '{texts[0]}' in {at(0)} is "
+                f"{_describe_zone(zones[0])}. Give {what} with --tz, for example --tz "
+                "UTC or --tz Europe/Berlin"
             )
     bodies = [
         t if m is None else t[: m.start(1)].strip() for t, m in zip(texts, found, strict=True)
@@ -156,19 +157,19 @@ def _read_text(
     if tz is not None and not zoned.all():
         local = np.flatnonzero(~zoned)
         twice = None if again is None else again[local]
-        plain[local] = _at_home(rows[local], tz, lambda row: where(int(local[row])), twice)
+        plain[local] = _localize(rows[local], tz, lambda row: where(int(local[row])), twice)
     zone = zones[0] if len(set(zones)) == 1 and zones[0] is not None else tz
-    return plain, _clock_like(texts, bodies, times, zone, used)
+    return plain, _infer_clock(texts, bodies, times, zone, used)
 
 
-def _zone_name(written: str) -> str:
+def _normalise_zone(written: str) -> str:
     if written in ("Z", "UTC", "GMT"):
         return "UTC"
     digits = written[1:].replace(":", "").ljust(4, "0")
     return "UTC" if digits == "0000" else f"{written[0]}{digits[:2]}:{digits[2:]}"
 
 
-def _in_zone(zone: str | None) -> str:
+def _describe_zone(zone: str | None) -> str:
     return "without a zone" if zone is None else f"in {zone}"
 
 
@@ -212,11 +213,11 @@ def _parse(
     ways = (time_format,) if time_format else (*FORMATS, *(w for pair in AMBIGUOUS for w in pair))
     # what is wrong is what the way does not read in which most of them are written
     unread = min((np.asarray(parsed(way).isna()) for way in ways), key=np.count_nonzero)
-    _refuse_unread(unread, pd.Series(texts, name=column.name), where)
+    _refuse_unparsed(unread, pd.Series(texts, name=column.name), where)
     raise AssertionError("a stamp that no format reads was refused above")
 
 
-def _refuse_unread(unread: NDArray[np.bool_], column: pd.Series, where: Where) -> None:
+def _refuse_unparsed(unread: NDArray[np.bool_], column: pd.Series, where: Where) -> None:
     if unread.any():
         row = int(np.argmax(unread))
         text = column.iloc[row]
@@ -238,7 +239,7 @@ def _refuse_unread(unread: NDArray[np.bool_], column: pd.Series, where: Where) -
         )
 
 
-def _at_home(
+def _localize(
     index: pd.DatetimeIndex, tz: str, where: Where, again: NDArray[np.bool_] | None
 ) -> Times:
     """Local stamps of zone `tz` as UTC; of a doubled hour the first is summer time."""
@@ -254,7 +255,7 @@ def _at_home(
     return to_nanoseconds(local.tz_convert("UTC"))
 
 
-def _clock_like(
+def _infer_clock(
     texts: list[str],
     bodies: list[str],
     times: pd.DatetimeIndex,

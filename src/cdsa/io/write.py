@@ -18,7 +18,7 @@ from cdsa.core.atomic import (
 )
 from cdsa.core.text import one_line
 from cdsa.errors import MissingExtraError, OutputError
-from cdsa.io.files import CsvStyle, Format, engine_of, format_of
+from cdsa.io.files import CsvStyle, Format, detect_format, xarray_engine
 
 TABLE_FORMATS: tuple[Format, ...] = ("csv", "csv.gz", "parquet")
 
@@ -108,7 +108,7 @@ def _as_schema(frame: pd.DataFrame, schema: Any) -> Any:
 
 def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
     """Write labelled arrays as NetCDF or Zarr, packed as they came."""
-    engine_of(form)  # says which extra is missing
+    xarray_engine(form)  # says which extra is missing
     data = data.copy()
     for name in data.variables:
         data[name].encoding = _encoding(data[name])
@@ -159,13 +159,13 @@ def staged_tables(targets: Sequence[Path], *, overwrite: bool = False) -> Iterat
 def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
     """Refuse outputs that could not be written, before any work is done for them."""
     for number, target in enumerate(targets):
-        form = format_of(target)
+        form = detect_format(target)
         if number and form not in TABLE_FORMATS:
             raise OutputError(
                 f"{target} can be written as CSV or Parquet only. Choose another ending"
             )
         (check_target if form == "zarr" else check_file)(target, overwrite=overwrite)
         if form in ("netcdf", "zarr"):
-            engine_of(form)  # says which extra is missing
+            xarray_engine(form)  # says which extra is missing
         if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")

@@ -23,7 +23,7 @@ from cdsa.core.records import (
     read_results,
     take_turn,
 )
-from cdsa.datasets import Opened, open_dataset
+from cdsa.datasets import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.registry import make_method
@@ -89,11 +89,11 @@ class Bench:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self._opened: dict[str, Opened] = {}
+        self._opened: dict[str, OpenedDataset] = {}
         self._records: dict[Key, Records] = {}
         self._seen: tuple[int, int] | None = None
 
-    def open(self, name: str) -> Opened:
+    def open(self, name: str) -> OpenedDataset:
         """A data set."""
         if name not in self._opened:
             self._opened[name] = open_dataset(name, self.lab.data)
@@ -125,7 +125,7 @@ class Bench:
         return self._records
 
 
-def measured_on(opened: Opened) -> str:
+def measured_on(opened: OpenedDataset) -> str:
     """What a record says of its data."""
     return "; ".join(opened.remarks) or AS_PUBLISHED
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdsa.datasets import Opened
+from cdsa.datasets import OpenedDataset
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
 from cdsa.errors import ConfigError, unknown
@@ -383,9 +383,9 @@ def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
     return replace(cell, minutes=budget, quick=quick, settings=settings)
 
 
-def roads_of(opened: Opened) -> "tuple[Edge, ...]":
+def roads_of(opened: OpenedDataset) -> "tuple[Edge, ...]":
     """The road graph beside a data set, as edges; none if it has none."""
-    graph = opened.beside.get(GRAPH)
+    graph = opened.extras.get(GRAPH)
     if graph is None:
         return ()
     names, weights = graph["location"].to_numpy(), graph.to_numpy()
@@ -393,14 +393,14 @@ def roads_of(opened: Opened) -> "tuple[Edge, ...]":
     return tuple((str(names[i]), str(names[j]), float(weights[i, j])) for i, j in joined)
 
 
-def trial_of(cell: Cell, opened: Opened) -> Filling | Foresight:
+def trial_of(cell: Cell, opened: OpenedDataset) -> Filling | Foresight:
     """The trial that a cell is measured on."""
     cube, rate = opened.cube, cell.rate or 0.0
     match cell.data:
         case "kdd2015-pm25":
-            return trials_by.kdd2015_pm25(cube, opened.beside[REMOVED], cell.protocol)
+            return trials_by.kdd2015_pm25(cube, opened.extras[REMOVED], cell.protocol)
         case "kdd2015-temp" | "kdd2015-hum":
-            missing = opened.data.facts.missing
+            missing = opened.spec.expected.missing
             return trials_by.kdd2015_weather(cube, cell.protocol, cell.seed, missing=missing)
         case "kdd2018":
             return trials_by.kdd2018(cube, rate, cell.seed)

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from cdsa.errors import CdsaError, TableError
-from cdsa.io.source import Source, open_source, open_table
+from cdsa.io.sidecars import open_sidecar
+from cdsa.io.source import Source, open_source
 from cdsa.io.table import Table
 from cdsa.web.limits import Limits
 
@@ -263,8 +264,8 @@ def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
     with _called(held.path, held.name):
         return open_source(
             held.path,
-            most_cells=limits.cells,
-            most_columns=limits.columns,
+            max_cells=limits.cells,
+            max_columns=limits.columns,
             **(reading | places),
         )
 
@@ -275,7 +276,7 @@ def table_in(text: str, name: str) -> pd.DataFrame:
         path = Path(folder) / "lines.csv"
         path.write_text(text, encoding="utf-8")
         with _called(path, name):
-            return open_table(path, most_columns=COLUMNS_BESIDE)
+            return open_sidecar(path, max_columns=COLUMNS_BESIDE)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from cdsa.core.masks import read_hide
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
 from cdsa.io.options import ReadOptions
-from cdsa.io.sidecars import PLACES, Places, read_places
+from cdsa.io.sidecars import SITES_TABLE, Sites, parse_sites
 from cdsa.io.source import Source, save_all
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.compose import explaining
@@ -57,7 +57,7 @@ class Fill:
     check: bool = True
     """First hide a tenth of what is there, to know the error to expect."""
 
-    at: Places | None = None
+    at: Sites | None = None
     """Places without a sensor, to be filled too."""
 
 
@@ -122,12 +122,12 @@ def refuse(ask: Ask, limits: Limits) -> None:
     _method_as_asked(ask, name)
 
 
-def places_in(text: str) -> Places:
+def places_in(text: str) -> Sites:
     """The places of a small table that was sent as text."""
-    return read_places(table_in(text, PLACES), ReadOptions(), PLACES)
+    return parse_sites(table_in(text, SITES_TABLE), ReadOptions(), SITES_TABLE)
 
 
-def places_of(job: Job) -> Places | None:
+def places_of(job: Job) -> Sites | None:
     """Places without a sensor that a job fills too, if there are any."""
     return job.ask.at if isinstance(job.ask, Fill) else None
 
@@ -135,7 +135,7 @@ def places_of(job: Job) -> Places | None:
 def source_of(job: Job, shelf: Shelf) -> Source:
     """The table of a job, with the places it fills too."""
     source, places = shelf.source(job.held, job.reading), places_of(job)
-    return source if places is None else source.at(places)
+    return source if places is None else source.with_sites(places)
 
 
 class Teller(Protocol):
@@ -207,7 +207,7 @@ def _fill(task: Task, ask: Fill, known: Source, teller: Teller) -> Outcome:
     source = known
     if ask.at is not None:
         _refuse_more_cells(known.cube, task.limits, places=len(ask.at.names))
-        source = known.at(ask.at)
+        source = known.with_sites(ask.at)
         advice.tell_far_places(known.cube, source.cube, teller.tell)
     to_do = plan(ask.method, known.cube, source.cube, check=ask.check, tell=teller.tell)
     ask = ask if info_of(to_do.method).trains else replace(ask, minutes=None)
@@ -230,7 +230,7 @@ def _fill(task: Task, ask: Fill, known: Source, teller: Teller) -> Outcome:
 def _forecast(task: Task, ask: Forecast, source: Source, teller: Teller) -> Outcome:
     past, future = split_known(source.cube, ask.known)
     _refuse_more_cells(past, task.limits, steps=max(ask.steps, future.sizes["time"]))
-    longer = source.ahead(ask.steps, future.sizes["time"])
+    longer = source.with_horizon(ask.steps, future.sizes["time"])
     advice.tell_known(past, future, ask.known, ask.steps, teller.tell)
     made = _method_for(ask, ask.method, past, task.limits, teller)
     teller.at(f"learning: {ask.method}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
 from cdsa.core.summary import inspect_cube, missing_over_time, time_parts
 from cdsa.errors import unknown
-from cdsa.io.sidecars import Places
+from cdsa.io.sidecars import Sites
 from cdsa.io.source import Source
 from cdsa.io.table import Table
 from cdsa.methods.compose import part_of
@@ -50,7 +50,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
         size=held.size,
         layout=source.layout,
         notes=list(source.notes),
-        doubts=list(source.doubts),
+        doubts=list(source.warnings),
         columns=[] if frame is None else [str(name) for name in frame.columns],
         reading=schemas.Reading.model_validate(held.reading),
         steps=seen.steps,
@@ -84,7 +84,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
     )
 
 
-def places(found: Places | None) -> list[schemas.Place]:
+def places(found: Sites | None) -> list[schemas.Place]:
     """Places without a sensor."""
     if found is None:
         return []

@@ -21,11 +21,11 @@ import xarray as xr
 
 from cdsa import open_dataset
 from cdsa.core import defaults
-from cdsa.core.geo import great_circle, usual_distance
+from cdsa.core.geo import great_circle, median_distance
 from cdsa.core.masks import Bursts
 from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.core.splits import stretches
+from cdsa.core.splits import segments
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.baselines.idw import Idw
 from cdsa.methods.neural.cdsa import Cdsa, training
@@ -54,7 +54,7 @@ def ours(minutes: float, seed: int) -> Cdsa:
 def kriged(train: xr.DataArray, test: xr.DataArray, late: xr.DataArray) -> xr.DataArray:
     """Kriging of the months that are asked for, one by one."""
     filler = make_method("kriging")[1].fit(train)
-    months = [filler.fill(test.isel(time=part)) for part in stretches(late.to_numpy())]
+    months = [filler.fill(test.isel(time=part)) for part in segments(late.to_numpy())]
     return xr.concat(months, "time").reindex_like(test)
 
 
@@ -71,7 +71,7 @@ def kriged_at_best(test: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray)
     around = Surroundings(
         clock=values.new_zeros(1, values.shape[1], 0),
         usual=values,
-        distance=torch.as_tensor(apart / usual_distance(apart)),
+        distance=torch.as_tensor(apart / median_distance(apart)),
         likeness=values.new_zeros(len(apart), len(apart)),
         roughness=values.new_zeros(1),
         kinds=torch.arange(1),

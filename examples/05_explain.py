@@ -10,7 +10,7 @@ import numpy as np
 
 import cdsa
 from cdsa.methods.neural.cdsa import Cdsa, training
-from cdsa.plots.attention import draw_attended, draw_time_measurement
+from cdsa.plots.attention import plot_attended_series, plot_time_measurement
 from cdsa.plots.figures import new_figure, save_figure
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
@@ -28,6 +28,6 @@ for reason in reasons.top(5):
 folder = Path("examples-out")
 folder.mkdir(exist_ok=True)
 figure = new_figure(11, 3.6, columns=2, width_ratios=[1, 1.6])
-draw_time_measurement(reasons, figure.axes[0])
-draw_attended(reasons, figure.axes[1])
+plot_time_measurement(reasons, figure.axes[0])
+plot_attended_series(reasons, figure.axes[1])
 save_figure(figure, folder / "reasons.png", overwrite=True)

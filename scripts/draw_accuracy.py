@@ -9,7 +9,7 @@ import pandas as pd
 
 from cdsa.core.records import read_results
 from cdsa.plots.figures import new_figure, save_figure
-from cdsa.plots.scores import draw_accuracy
+from cdsa.plots.scores import plot_accuracy
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = {"BRITS, published": 11.56, "the paper's CDSA": 10.67, "CSDI": 9.60, "PriSTI": 9.03}
@@ -28,7 +28,7 @@ def main() -> None:
     line = float(records.loc[records["method"] == "linear", "mae"].iloc[-1])
     trained = records[records["minutes"].notna()]
     figure = new_figure(7.5, 4.2)
-    draw_accuracy(
+    plot_accuracy(
         trained.to_dict("records"),
         figure.axes[0],
         levels={"straight line": line, **PUBLISHED},

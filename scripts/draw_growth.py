@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdsa.core.records import read_results
 from cdsa.plots.figures import new_figure, save_figure
-from cdsa.plots.scores import COSTS, draw_growth
+from cdsa.plots.scores import COSTS, plot_growth
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,7 +20,7 @@ def main() -> None:
     records = [one for one in told if one["when"] == newest]
     figure = new_figure(10, 3.8, columns=len(COSTS), sharey=True)
     for ax, cost in zip(figure.axes, COSTS, strict=True):
-        draw_growth(records, ax, cost=cost, legend=False)
+        plot_growth(records, ax, cost=cost, legend=False)
         ax.label_outer()
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, ncols=4, loc="outside lower center")

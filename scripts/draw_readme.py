@@ -17,7 +17,7 @@ import numpy as np
 from cdsa.core.gaps import run_lengths
 from cdsa.datasets.nyc_weather import open_demo
 from cdsa.methods.registry import make_method
-from cdsa.plots.data import draw_places, draw_series
+from cdsa.plots.data import plot_map, plot_series
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import hidden_cells, try_method, within
 
@@ -41,11 +41,11 @@ def main() -> None:
     fig, (left, right) = plt.subplots(
         1, 2, figsize=(10, 3.4), width_ratios=(2.4, 1), layout="constrained"
     )
-    draw_series(
+    plot_series(
         result.isel(time=span), left, location=STATION, measurement=KIND,
         truth=cube.where(hidden).isel(time=span), level=0.9,
     )  # fmt: skip
-    draw_places(trial.visible, right)
+    plot_map(trial.visible, right)
     fig.savefig(ROOT / "docs" / "pictures" / "filled.png", dpi=110)
     print(f"{times[middle]}: {STATION}, {KIND}")
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cdsa.core.config import to_plain
+from cdsa.core.config import to_dict
 from cdsa.methods.registry import MethodInfo, class_of, methods
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ SECTIONS = (
     ("4.1 Metrics", (("metrics.py", "measure"),)),
     ("4.2 Comparisons", (("experiments/recipes.py", "TABLES"),)),
     ("4.3 Ablation, losses", (("experiments/recipes.py", "LOSSES"),)),
-    ("4.3 The figure of attended moments", (("pictures/attention.py", "draw_attended"),)),
+    ("4.3 The figure of attended moments", (("pictures/attention.py", "plot_attended_series"),)),
 )
 """Parts of the paper, and where they are in the code."""
 
@@ -122,7 +122,7 @@ def card(info: MethodInfo) -> list[str]:
 def settings(made: type[Any]) -> list[str]:
     """The settings of a method, one row each; those of its network and training are told apart."""
     docs = field_docs(made)
-    default = to_plain(made())
+    default = to_dict(made())
     rows = []
     for field in dataclasses.fields(made):
         if field.name in ("run", "train", "model", "known", "graph") or field.name not in default:

@@ -3,7 +3,7 @@
 import pandas as pd
 from measured import ROOT, NotMeasuredError, figure, latest, markdown, measured, origin_of
 
-from cdsa.core.gaps import CLASSES
+from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.records import read_results
 
 FEW_CELLS = 50
@@ -74,7 +74,7 @@ def our_nyc() -> str:
 
 def our_intervals() -> str:
     """How often 90% intervals held, by length of the gap and at the worst station."""
-    classes = [str(name) for name, _ in CLASSES]
+    classes = [str(name) for name, _ in GAP_CLASSES]
     rows = [["data", "minutes", "overall", *(f"gaps of {c}" for c in classes), "worst station"]]
     found = []
     for data, cells in (("kdd2015-pm25", "test-months"), ("kdd2018", "all")):

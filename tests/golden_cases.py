@@ -43,7 +43,7 @@ from cdsa.methods.calibration import (
     ends_of,
 )
 from cdsa.methods.registry import REGISTRY, make_method
-from cdsa.report.content import Story
+from cdsa.report.content import ReportContent
 from cdsa.report.page import render
 from cdsa.training.callbacks import Run
 from cdsa.web.app import make_app
@@ -343,14 +343,14 @@ def report() -> dict[str, list[str]]:
         own = score("linear", cube, "bursts:0.3")
         filled = fill(cube, "linear")
         page = render(
-            Story(
+            ReportContent(
                 name="air.csv",
                 cube=cube,
                 result=filled,
                 method="linear",
                 scores=[own],
                 expected=own,
-                told=("chose linear",),
+                messages=("chose linear",),
                 settings={"a": 1},
                 command="cdsa fill air.csv",
             )

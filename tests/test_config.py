@@ -3,7 +3,7 @@ from typing import Literal
 
 import pytest
 
-from cdsa.core.config import from_plain, override, to_plain
+from cdsa.core.config import from_dict, override, to_dict
 from cdsa.errors import ConfigError
 
 
@@ -53,11 +53,11 @@ def test_a_wrong_change_is_answered(change, answer):
 
 def test_settings_come_back_from_plain_values():
     config = Outer(Inner(layers=3), minutes=1.5)
-    assert to_plain(config) == {
+    assert to_dict(config) == {
         "inner": {"layers": 3, "rate": 1e-3, "manner": "joint", "wide": False},
         "minutes": 1.5,
     }
-    assert from_plain(Outer, to_plain(config)) == config
+    assert from_dict(Outer, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_settings_come_back_from_plain_values():
 )
 def test_what_does_not_belong_is_refused(plain):
     with pytest.raises(ConfigError):
-        from_plain(Outer, plain)
+        from_dict(Outer, plain)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cdsa.cli.read_options import OPTIONS
-from cdsa.core.config import to_plain
-from cdsa.core.masks import KINDS
+from cdsa.core.config import to_dict
+from cdsa.core.masks import STRATEGIES
 from cdsa.core.records import read_results
 from cdsa.datasets import DATASETS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
@@ -66,7 +66,7 @@ def test_every_reading_option_is_explained():
 
 
 def names_of(config, prefix=""):
-    for name in to_plain(config):
+    for name in to_dict(config):
         value = getattr(config, name)
         if dataclasses.is_dataclass(value):
             yield from names_of(value, f"{prefix}{name}.")
@@ -106,7 +106,7 @@ def test_every_data_set_and_table_is_explained():
 
 def test_every_way_of_hiding_is_explained():
     text = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
-    assert all(f"`{kind}:" in text for kind in KINDS)
+    assert all(f"`{kind}:" in text for kind in STRATEGIES)
 
 
 def test_pages_that_the_code_tells_are_what_it_says():

@@ -3,12 +3,12 @@ import pytest
 import torch
 
 from cdsa.core.gaps import (
-    CLASSES,
-    LONGEST,
+    GAP_CLASSES,
+    LONG_GAP,
+    bridge_variance,
+    effective_gap_lengths,
     gap_class,
     gap_lengths,
-    how_far,
-    reach_lengths,
     run_lengths,
 )
 from cdsa.nn.interpolation import easy_answer
@@ -26,8 +26,8 @@ def test_gaps_of_one_series_do_not_run_into_another():
 
 def test_gaps_that_are_open_at_one_end_reach_twice_as_far():
     missing = np.array([[1, 1], [1, 1], [0, 1], [1, 1], [0, 1], [1, 1]], dtype=bool)
-    assert reach_lengths(missing)[:, 0].tolist() == [4, 4, 0, 1, 0, 2]
-    assert reach_lengths(missing)[:, 1].tolist() == [LONGEST] * 6
+    assert effective_gap_lengths(missing)[:, 0].tolist() == [4, 4, 0, 1, 0, 2]
+    assert effective_gap_lengths(missing)[:, 1].tolist() == [LONG_GAP] * 6
 
 
 def test_each_gap_is_counted_once():
@@ -36,15 +36,15 @@ def test_each_gap_is_counted_once():
 
 
 def test_classes_are_closed_at_their_longest_gap():
-    names = [CLASSES[n][0] for n in gap_class(np.array([1, 2, 5, 6, 23, 24, 71, 72, 9999]))]
+    names = [GAP_CLASSES[n][0] for n in gap_class(np.array([1, 2, 5, 6, 23, 24, 71, 72, 9999]))]
     assert names == ["1", "2-5", "2-5", "6-23", "6-23", "24-71", "24-71", "72+", "72+"]
 
 
 def test_a_cell_is_as_far_as_a_walk_strays_there():
     missing = np.array([1, 0, 1, 0, 1, 1, 1, 0, 1, 1], dtype=bool)[:, None]
     expected = [1, 0, 1 / 2, 0, 3 / 4, 1, 3 / 4, 0, 1, 2]
-    assert how_far(missing)[:, 0].tolist() == pytest.approx(expected)
-    assert np.isinf(how_far(np.ones((3, 1), dtype=bool))).all()
+    assert bridge_variance(missing)[:, 0].tolist() == pytest.approx(expected)
+    assert np.isinf(bridge_variance(np.ones((3, 1), dtype=bool))).all()
 
 
 def test_how_far_a_cell_is_agrees_with_what_the_network_is_told(rng):
@@ -52,4 +52,4 @@ def test_how_far_a_cell_is_agrees_with_what_the_network_is_told(rng):
     observed = torch.as_tensor(~missing)[None]
     easy = easy_answer(torch.zeros(observed.shape, dtype=torch.float64), observed)
     assert easy.told.all()
-    np.testing.assert_allclose(how_far(missing), easy.strays[0].numpy())
+    np.testing.assert_allclose(bridge_variance(missing), easy.strays[0].numpy())

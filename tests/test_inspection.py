@@ -1,6 +1,6 @@
 import numpy as np
 
-from cdsa.core.summary import inspect_cube, missing_over_time
+from cdsa.core.summary import missing_over_time, summarise_cube
 from conftest import network
 
 
@@ -8,10 +8,10 @@ def test_gaps_are_counted_and_the_longest_are_named():
     cube = network(missing=0.0)
     cube[10:14, 1, 0] = np.nan
     cube[30, 1, 0] = np.nan
-    found = inspect_cube(cube)
+    found = summarise_cube(cube)
     row = found.measurements.loc["pm25"]
     assert (row["missing"], row["gaps"], row["longest"]) == (5, 2, 4)
-    first = found.longest.iloc[0]
+    first = found.longest_gaps.iloc[0]
     assert (first["location"], first["measurement"], first["steps"]) == ("S1", "pm25", 4)
     assert (
         str(first["first"]) == "2020-01-01 10:00:00" and str(first["last"]) == "2020-01-01 13:00:00"
@@ -19,7 +19,7 @@ def test_gaps_are_counted_and_the_longest_are_named():
 
 
 def test_no_gap_is_no_trouble():
-    assert len(inspect_cube(network(missing=0.0)).longest) == 0
+    assert len(summarise_cube(network(missing=0.0)).longest_gaps) == 0
 
 
 def test_the_sketch_shows_when_what_is_missing():

@@ -7,19 +7,19 @@ from cdsa.core.masks import (
     AtRandom,
     Blocks,
     Bursts,
-    Given,
+    GivenMask,
     LastSteps,
     Stations,
     drop_outs,
-    natural_gaps,
-    read_hide,
+    natural_gap_lengths,
+    parse_hide,
 )
 from cdsa.errors import ConfigError
 from conftest import network
 
 WAYS = [
-    "own:0.4",
-    "own:+0.1",
+    "like-data:0.4",
+    "like-data:+0.1",
     "random:0.4",
     "bursts:0.4",
     "blocks:0.4",
@@ -36,13 +36,13 @@ def final_rate(cube, hidden):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_only_measured_cells_are_hidden(way, cube, rng):
-    hidden = read_hide(way)(cube, rng)
+    hidden = parse_hide(way)(cube, rng)
     assert hidden.any() and not (hidden & cube.isnull()).any()
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_seed_hides_the_same_cells_again_and_another_one_others(way, cube):
-    first, same, other = (read_hide(way)(cube, np.random.default_rng(s)) for s in (1, 1, 4))
+    first, same, other = (parse_hide(way)(cube, np.random.default_rng(s)) for s in (1, 1, 4))
     assert first.equals(same)
     assert way.startswith("last") or not first.equals(other)
 
@@ -50,7 +50,7 @@ def test_a_seed_hides_the_same_cells_again_and_another_one_others(way, cube):
 @pytest.mark.parametrize("way", WAYS)
 def test_hiding_does_not_change_the_cube(way, cube, rng):
     before = cube.copy(deep=True)
-    read_hide(way)(cube, rng)
+    parse_hide(way)(cube, rng)
     assert cube.identical(before)
 
 
@@ -74,7 +74,7 @@ def test_bursts_are_as_long_as_the_datas_own_gaps(rng):
     for start in range(50, 1900, 60):  # natural gaps of 20 steps, all alike
         values[start : start + 20, ::2] = np.nan
     gappy = cube.copy(data=values)
-    assert set(natural_gaps(gappy)) == {20}
+    assert set(natural_gap_lengths(gappy)) == {20}
     untouched = Bursts(share=0.05)(gappy, rng).to_numpy()[:, 1::2]  # series without natural gaps
     lengths = gap_lengths(untouched)
     assert np.median(lengths) == 20
@@ -146,7 +146,7 @@ def test_a_given_mask_is_taken_by_its_labels(cube, rng):
     mask = xr.zeros_like(cube, dtype=bool)
     mask.loc["2020-01-01 03:00", "S1", "pm25"] = True
     turned = mask.isel(location=[2, 1, 0])
-    hidden = Given(hidden=turned)(cube, rng)
+    hidden = GivenMask(hidden=turned)(cube, rng)
     assert int(hidden.sum()) == int(
         cube.sel(time="2020-01-01 03:00", location="S1", measurement="pm25").notnull()
     )
@@ -162,6 +162,7 @@ def test_the_last_value_of_a_measurement_is_never_hidden(rng):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
+        ("own:+0.1", r"like-data:\+0.1"),
         ("burst:0.2", "did you mean 'bursts'"),
         ("bursts", "bursts:0.2"),
         ("stations:two", "stations:2"),
@@ -171,7 +172,7 @@ def test_the_last_value_of_a_measurement_is_never_hidden(rng):
 )
 def test_a_wrong_way_of_hiding_is_answered(text, match, cube, rng):
     with pytest.raises(ConfigError, match=match):
-        read_hide(text)(cube, rng)
+        parse_hide(text)(cube, rng)
 
 
 def outages(steps: int = 600, seed: int = 0) -> xr.DataArray:
@@ -187,19 +188,19 @@ def outages(steps: int = 600, seed: int = 0) -> xr.DataArray:
 
 def test_own_gaps_hide_together_what_drops_out_together():
     cube = outages()
-    hidden = read_hide("own:+0.1")(cube, np.random.default_rng(0))
+    hidden = parse_hide("like-data:+0.1")(cube, np.random.default_rng(0))
     assert int(hidden.sum()) == pytest.approx(0.1 * int(cube.notnull().sum()), abs=1)
     one, other = hidden.to_numpy()[:, :, 0], hidden.to_numpy()[:, :, 1]
     assert (one == other).mean() > 0.99  # but for the last gap, which is shortened
     assert not (hidden & cube.isnull()).any()
-    bursts = read_hide("bursts:+0.1")(cube, np.random.default_rng(0)).to_numpy()
+    bursts = parse_hide("bursts:+0.1")(cube, np.random.default_rng(0)).to_numpy()
     assert (bursts[:, :, 0] == bursts[:, :, 1]).mean() < 0.9
 
 
 def test_what_is_left_around_own_gaps_is_about_what_there_was():
     cube = network(steps=1000, stations=8, measurements=1, missing=0)
     sparse = cube.where(~Bursts(rate=0.8)(cube, np.random.default_rng(1)))
-    hidden = read_hide("own:+0.1")(sparse, np.random.default_rng(0))
+    hidden = parse_hide("like-data:+0.1")(sparse, np.random.default_rng(0))
     for part in np.array_split(np.arange(1000), 10):
         there, gone = (int(c.isel(time=part).sum()) for c in (sparse.notnull(), hidden))
         assert gone < 0.3 * there
@@ -220,7 +221,8 @@ def test_a_drop_out_is_what_is_missing_together():
 def test_a_table_with_hardly_any_gap_of_its_own_is_hidden_in_bursts():
     cube = network(steps=200, missing=0)
     own, bursts = (
-        read_hide(f"{kind}:+0.1")(cube, np.random.default_rng(3)) for kind in ("own", "bursts")
+        parse_hide(f"{kind}:+0.1")(cube, np.random.default_rng(3))
+        for kind in ("like-data", "bursts")
     )
     assert own.equals(bursts)
 
@@ -229,7 +231,7 @@ def test_a_station_that_was_not_there_for_long_is_no_gap_to_copy():
     cube = outages()
     late = cube.where((cube["location"] != "S1") | (cube["time"] > cube["time"][300]))
     for seed in range(5):
-        hidden = read_hide("own:+0.1")(late, np.random.default_rng(seed))
+        hidden = parse_hide("like-data:+0.1")(late, np.random.default_rng(seed))
         assert gap_lengths(hidden.to_numpy()).max() <= 40  # a few that touch, not three hundred
 
 
@@ -238,5 +240,5 @@ def test_few_own_gaps_are_made_up_by_bursts():
     values = cube.to_numpy().copy()
     values[np.arange(12) * 300, 0, 0] = np.nan
     cube = cube.copy(data=values)
-    hidden = read_hide("own:0.2")(cube, np.random.default_rng(0))
+    hidden = parse_hide("like-data:0.2")(cube, np.random.default_rng(0))
     assert float((hidden | cube.isnull()).mean()) == pytest.approx(0.2, abs=1e-3)

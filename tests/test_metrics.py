@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 
 from cdsa.core.cube import assign_metadata
-from cdsa.core.metrics import LEVELS, in_proportion, measure
+from cdsa.core.metrics import LEVELS, importance_weights, measure
 from conftest import network
 
 
@@ -154,9 +154,9 @@ def test_cells_count_as_much_as_others_are_as_far_from_what_was_measured():
     own[:400:2] = own[500:600] = True  # two hundred single cells, and a long gap
     guess = truth + xr.where(np.arange(2000)[:, None, None] < 1050, 1.0, 4.0)
     visible = truth.where(~asked)
-    (weight,) = in_proportion([(asked, visible)], own)
+    (weight,) = importance_weights([(asked, visible)], own)
     errors = measure(guess, truth, asked, visible)
-    like_own = measure(guess, truth, asked, visible, weight=weight)
+    like_own = measure(guess, truth, asked, visible, weights=weight)
     assert errors.overall()["mae"] == pytest.approx((100 * 1 + 300 * 4) / 400)
     assert like_own.overall()["mae"] == pytest.approx((200 * 1 + 100 * 4) / 300, rel=0.02)
     assert like_own.overall()["cells"] == 400
@@ -166,4 +166,4 @@ def test_cells_count_as_much_as_others_are_as_far_from_what_was_measured():
 def test_few_missing_cells_say_nothing_of_proportions(truth):
     asked, few = xr.ones_like(truth, dtype=bool), xr.zeros_like(truth, dtype=bool)
     few[3] = True
-    assert (in_proportion([(asked, truth.where(~asked))], few)[0] == 1).all()
+    assert (importance_weights([(asked, truth.where(~asked))], few)[0] == 1).all()

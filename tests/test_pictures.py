@@ -15,8 +15,8 @@ from matplotlib.image import imread
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
 from cdsa.methods.registry import make_method
-from cdsa.plots.attention import draw_attended, draw_axis_map, draw_time_measurement
-from cdsa.plots.data import draw_gaps, draw_places, draw_series
+from cdsa.plots.attention import plot_attended_series, plot_attention_map, plot_time_measurement
+from cdsa.plots.data import plot_gaps, plot_map, plot_series
 from cdsa.plots.figures import (
     BLUE,
     COLOURS,
@@ -25,7 +25,7 @@ from cdsa.plots.figures import (
     new_figure,
     save_figure,
 )
-from cdsa.plots.scores import draw_accuracy, draw_errors, draw_growth
+from cdsa.plots.scores import plot_accuracy, plot_errors, plot_growth
 from cdsa.report.page import picture
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
@@ -49,7 +49,7 @@ def axes(columns=1):
 
 
 def test_gaps_are_as_dark_as_their_share(cube):
-    ax = draw_gaps(cube, axes())
+    ax = plot_gaps(cube, axes())
     shown = ax.images[0].get_array()
     np.testing.assert_allclose(shown, 100 * missing_over_time(cube, "location", 300))
     labels = [label.get_text() for label in ax.get_yticklabels()]
@@ -61,14 +61,14 @@ def test_gaps_are_as_dark_as_their_share(cube):
 def test_few_gaps_are_seen_as_well_as_many(gone, darkest):
     cube = network(steps=30_000, stations=2, measurements=1, missing=0.0)
     cube[:gone, 0, 0] = np.nan
-    assert draw_gaps(cube, axes()).images[0].get_clim() == (0, darkest)
+    assert plot_gaps(cube, axes()).images[0].get_clim() == (0, darkest)
 
 
 def test_a_series_shows_measured_filled_and_hidden_values_apart(cube):
     result = fill(cube, "linear")
     place, kind = str(cube["location"].values[1]), str(cube["measurement"].values[0])
     truth = network(steps=120, stations=4, measurements=2, missing=0.0)
-    ax = draw_series(result, axes(), location=place, measurement=kind, truth=truth)
+    ax = plot_series(result, axes(), location=place, measurement=kind, truth=truth)
     own = result.sel(location=place, measurement=kind)
     value, gap = own["value"].to_numpy(), (own["source"] != "observed").to_numpy()
     lines = {line.get_label(): line for line in ax.lines}
@@ -85,7 +85,7 @@ def test_the_band_is_the_interval_and_nothing_beyond_the_gap(cube):
     filler = make_method("cdsa@small")[1].fit(cube)
     result = fill(cube, filler)
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[1])
-    ax = draw_series(result, axes(), location=place, measurement=kind, level=0.9)
+    ax = plot_series(result, axes(), location=place, measurement=kind, level=0.9)
     own = result.sel(location=place, measurement=kind)
     corners = np.concatenate([band.get_paths()[0].vertices[:, 1] for band in ax.collections])
     gap = (own["source"] == "filled").to_numpy()
@@ -96,7 +96,7 @@ def test_the_band_is_the_interval_and_nothing_beyond_the_gap(cube):
 def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
     names = [str(name) for name in cube["location"].to_numpy()]
     errors = {name: float(number + 1) for number, name in enumerate(names)}
-    ax = draw_places(cube, axes(), errors=errors, unit="ug/m3")
+    ax = plot_map(cube, axes(), errors=errors, unit="ug/m3")
     dots = ax.collections[-1]
     np.testing.assert_allclose(
         np.asarray(dots.get_offsets()), np.stack([cube["lon"], cube["lat"]], axis=1)
@@ -104,7 +104,7 @@ def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
     assert (np.diff(dots.get_sizes()) > 0).all()
     assert {text.get_text() for text in ax.texts} == set(names)
     with pytest.raises(ConfigError, match="needs coordinates"):
-        draw_places(network(steps=20, places=False), axes())
+        plot_map(network(steps=20, places=False), axes())
 
 
 @pytest.mark.parametrize("width", [2.9, 4, 7])
@@ -115,7 +115,7 @@ def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
     cube = cube.assign_coords({name: ("location", where) for name, where in spread.items()})
     figure = new_figure(width, 3.4)
     errors = {str(name): 12.5 for name in cube["location"].values}
-    ax = draw_places(cube, figure.axes[0], errors=errors, unit="standard deviations")
+    ax = plot_map(cube, figure.axes[0], errors=errors, unit="standard deviations")
     figure.draw_without_rendering()
     shown, sizes = ax.get_window_extent(), ax.get_legend().get_window_extent()
     bar = figure.axes[1].get_tightbbox()
@@ -131,7 +131,7 @@ def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
 
 def test_errors_are_those_of_the_scores(cube):
     scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
-    ax = draw_errors(scores, axes())
+    ax = plot_errors(scores, axes())
     for line, scored in zip(ax.lines, scores, strict=True):
         assert line.get_label() == scored.method
         np.testing.assert_allclose(line.get_ydata(), scored.table("gap")["mae"])
@@ -146,7 +146,7 @@ def test_bars_of_growth_are_ratios_to_what_is_not_doubled():
         for axis, flops in (("", 10), ("time", 10 * more), ("location", 20), ("measurement", 30))
     ]  # fmt: skip
     for cost, first in (("operations", 4), ("memory", 4), ("time of a training step", 1)):
-        ax = draw_growth(records, axes(), cost=cost)
+        ax = plot_growth(records, axes(), cost=cost)
         bars = dict(
             zip(
                 [text.get_text() for text in ax.get_legend().get_texts()],
@@ -162,7 +162,7 @@ def test_bars_of_growth_are_ratios_to_what_is_not_doubled():
 def test_accuracy_is_averaged_over_seeds_beside_levels():
     told = [("b", 3, 12.0), ("b", 3, 14.0), ("b", 20, 11.0), ("a", 10, 30.0)]
     records = [{"method": name, "minutes": at, "mae": mae} for name, at, mae in told]
-    ax = draw_accuracy(records, axes(), levels={"line": 20.0}, unit="K")
+    ax = plot_accuracy(records, axes(), levels={"line": 20.0}, unit="K")
     lines = {line.get_label(): line for line in ax.lines}
     assert list(lines["b"].get_xdata()) == [3, 20] and list(lines["b"].get_ydata()) == [13, 11]
     assert list(lines["a"].get_ydata()) == [30] and ax.lines[-1].get_ydata()[0] == 20
@@ -175,7 +175,7 @@ def test_maps_of_a_cell_have_rows_of_one_and_its_row_framed(reasons):
     assert list(reasons.maps) == ["time", "location", "measurement"]
     for ax, (axis, table) in zip(axes(3), reasons.maps.items(), strict=True):
         np.testing.assert_allclose(table.sum("looked_at"), 1, atol=1e-5)
-        draw_axis_map(table, ax, row=getattr(reasons.cell, axis))
+        plot_attention_map(table, ax, row=getattr(reasons.cell, axis))
         (frame,) = ax.patches
         assert frame.get_y() + 0.5 == list(table[axis].values).index(getattr(reasons.cell, axis))
 
@@ -184,10 +184,10 @@ def test_both_components_of_a_direction_are_framed():
     kinds = ["pm25", "wind\0east", "wind\0north"]
     names = {"measurement": kinds, "looked_at": kinds}
     table = xr.DataArray(np.eye(3), dims=list(names), coords=names)
-    ax = draw_axis_map(table, axes(), row="wind")
+    ax = plot_attention_map(table, axes(), row="wind")
     assert sorted(frame.get_y() + 0.5 for frame in ax.patches) == [1, 2]
     assert [label.get_text() for label in ax.get_yticklabels()][1] == "wind, east"
-    assert not draw_axis_map(table, axes()).patches
+    assert not plot_attention_map(table, axes()).patches
 
 
 def largest(shares: xr.DataArray) -> set[tuple[int, int]]:
@@ -206,8 +206,8 @@ def test_what_sticks_out_of_a_figure_is_not_cut_off(tmp_path):
 
 def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
     left, right = axes(2)
-    draw_time_measurement(reasons, left)
-    draw_attended(reasons, right)
+    plot_time_measurement(reasons, left)
+    plot_attended_series(reasons, right)
     time, place, kind = reasons.cell
     at = int(np.flatnonzero(reasons.shares["time"].values == time)[0])
     near = reasons.shares.isel(time=slice(max(0, at - 12), at + 13))
@@ -245,10 +245,10 @@ def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_p
     kinds = [str(kind) for kind in odd["measurement"].values]
     figure = new_figure(12, 9, columns=4)
     gaps, places, series, errors = figure.axes
-    draw_gaps(odd, gaps)
-    draw_places(odd, places, errors=dict.fromkeys(ODD_NAMES, 1.0), unit="$/l$")
-    draw_series(fill(odd, "linear"), series, location=ODD_NAMES[0], measurement=kinds[0])
-    draw_errors([replace(score("mean", odd, "random:+0.2"), method="$m$")], errors)
+    plot_gaps(odd, gaps)
+    plot_map(odd, places, errors=dict.fromkeys(ODD_NAMES, 1.0), unit="$/l$")
+    plot_series(fill(odd, "linear"), series, location=ODD_NAMES[0], measurement=kinds[0])
+    plot_errors([replace(score("mean", odd, "random:+0.2"), method="$m$")], errors)
     page = written(figure, tmp_path / "p.svg")
     for name in (*ODD_NAMES, "price in $ or $ ($/m$)", "($/l$)", "$m$"):
         assert f"{name}<" in page, name
@@ -260,9 +260,9 @@ def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_p
     )
     table = reasons.maps["location"].assign_coords(location=ODD_NAMES)
     figure = new_figure(12, 4, columns=3)
-    draw_time_measurement(told, figure.axes[0])
-    draw_attended(told, figure.axes[1], other=kinds[1])
-    draw_axis_map(table, figure.axes[2])
+    plot_time_measurement(told, figure.axes[0])
+    plot_attended_series(told, figure.axes[1], other=kinds[1])
+    plot_attention_map(table, figure.axes[2])
     page = written(figure, tmp_path / "q.svg")
     assert page.count(f">{kinds[0]}<") == 2 and all(f">{name}<" in page for name in ODD_NAMES)
 
@@ -271,18 +271,18 @@ def test_letters_that_the_usual_font_lacks_are_taken_from_one_that_is_there(
     odd, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("cdsa.plots.figures.OTHER_FONTS", ("No Such Font", "STIXGeneral"))
-    figure = draw_gaps(odd, axes()).figure
+    figure = plot_gaps(odd, axes()).figure
     save_figure(figure, tmp_path / "p.png")  # a warning of a missing letter would be an error
     families = {tuple(label.get_fontfamily()) for label in figure.axes[0].get_yticklabels()}
     assert families == {("sans-serif", "STIXGeneral")}
-    assert picture(draw_gaps(odd, axes()).figure, "gaps").startswith("<figure")
+    assert picture(plot_gaps(odd, axes()).figure, "gaps").startswith("<figure")
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_the_same_picture_is_the_same_file(cube, tmp_path, ending):
     for name in ("a", "b"):
         figure = new_figure(4, 2)
-        draw_gaps(cube, figure.axes[0])
+        plot_gaps(cube, figure.axes[0])
         save_figure(figure, tmp_path / f"{name}{ending}")
     first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("a", "b"))
     assert len(first) > 1000 and first == second
@@ -311,7 +311,7 @@ def test_a_series_of_one_gap_has_a_band_too():
     wide = xr.full_like(value, 1.0)
     result = result.assign(lower=value - wide, upper=value + wide)
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    ax = draw_series(result, axes(), location=place, measurement=kind)
+    ax = plot_series(result, axes(), location=place, measurement=kind)
     assert any(len(part.get_paths()) for part in ax.collections)
 
 
@@ -323,14 +323,14 @@ def test_an_interval_of_directions_may_go_over_north():
     low, high = xr.full_like(cube, np.nan), xr.full_like(cube, np.nan)
     low[10, 0, 0], high[10, 0, 0] = 350.0, 20.0
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    ax = draw_series(result.assign(lower=low, upper=high), axes(), location=place, measurement=kind)
+    ax = plot_series(result.assign(lower=low, upper=high), axes(), location=place, measurement=kind)
     pieces = [line[:, 1].tolist() for part in ax.collections for line in part.get_segments()]
     assert sorted(pieces) == [[0.0, 20.0], [350.0, 360.0]]
 
 
 def test_many_stations_are_not_hidden_by_lines_between_them():
     cube = network(steps=10, stations=300, measurements=1, missing=0.0)
-    assert len(draw_gaps(cube, axes()).lines) == 0
+    assert len(plot_gaps(cube, axes()).lines) == 0
 
 
 def test_reasons_of_a_long_gap_are_drawn_too(cube):
@@ -339,5 +339,5 @@ def test_reasons_of_a_long_gap_are_drawn_too(cube):
     filler = make_method("cdsa@small")[1].fit(silent)
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
     told = filler.explain(silent, cube["time"].values[65], place, kind)
-    ax = draw_attended(told, axes())
+    ax = plot_attended_series(told, axes())
     assert np.isfinite(ax.lines[-1].get_ydata()).all()  # the cell itself

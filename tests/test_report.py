@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.io.source import open_source
 from cdsa.methods.registry import make_method
-from cdsa.report.content import Story, worst_cells
+from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.page import render, write_report
-from cdsa.report.series import packed_series, shown_series
+from cdsa.report.series import choose_series, pack_series
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
 from conftest import network
@@ -41,10 +41,10 @@ def story():
     cube = network(steps=150, stations=4, measurements=2, missing=0.25)
     filler = make_method("cdsa@small")[1].fit(cube)
     scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
-    return Story(
+    return ReportContent(
         name="air.csv", cube=cube, result=fill(cube, filler), method="linear", scores=scores,
         expected=scores[0],
-        told=("chose linear",), settings={"a": 1}, command="cdsa fill air.csv",
+        messages=("chose linear",), settings={"a": 1}, command="cdsa fill air.csv",
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_it_has_every_section_and_asks_nobody_for_anything(story):
 
 
 def test_series_are_told_as_they_are(story):
-    told = packed_series(story.result)
+    told = pack_series(story.result)
     assert told["count"] == 150 and told["step"] == 3600 and told["left_out"] == 0
     assert len(told["series"]) == 8
     for one in told["series"]:
@@ -81,7 +81,7 @@ def test_series_are_told_as_they_are(story):
 def test_names_are_text_and_never_markup(story):
     cube = story.cube.assign_coords(location=['<img src=x onerror="1">', "</script>", "a&b", "d"])
     result = story.result.assign_coords(location=cube["location"])
-    page = render(Story(name="<b>.csv", cube=cube, result=result, method="linear"))
+    page = render(ReportContent(name="<b>.csv", cube=cube, result=result, method="linear"))
     assert "<img src=x" not in page.replace("data:image", "")
     assert "&lt;b&gt;.csv" in page
     data = re.search(r'id="series-data">(.*?)</script>', page, re.DOTALL).group(1)
@@ -90,7 +90,7 @@ def test_names_are_text_and_never_markup(story):
 
 
 def test_what_to_check_by_hand_are_the_widest_intervals_one_of_each_gap(story):
-    worst = worst_cells(story)
+    worst = cells_to_check(story)
     assert 1 < len(worst) <= 15
     spread = [float(story.cube.sel(measurement=m).std()) for m in story.cube["measurement"].values]
     wide = (story.result["upper"] - story.result["lower"]) / np.array(spread)
@@ -107,8 +107,8 @@ def test_without_intervals_the_longest_gaps_are_named():
     cube = network(steps=80, stations=3, measurements=1, missing=0.0)
     cube[10:14, 0, 0] = np.nan
     cube[40:60, 1, 0] = np.nan
-    story = Story(name="x", cube=cube, result=fill(cube, "linear"), method="linear")
-    worst = worst_cells(story)
+    story = ReportContent(name="x", cube=cube, result=fill(cube, "linear"), method="linear")
+    worst = cells_to_check(story)
     assert worst["gap"].tolist() == [20, 4] and "gaps with the most steps" in render(story)
 
 
@@ -120,34 +120,36 @@ def test_a_direction_over_north_is_not_the_widest():
     low, high = (xr.full_like(cube, np.nan) for _ in range(2))
     low[10, 0, 0], high[10, 0, 0] = 350.0, 10.0
     low[30, 1, 0], high[30, 1, 0] = 90.0, 200.0
-    story = Story(name="x", cube=cube, result=result.assign(lower=low, upper=high), method="linear")
-    assert worst_cells(story)["step"].tolist() == [30, 10]
+    story = ReportContent(
+        name="x", cube=cube, result=result.assign(lower=low, upper=high), method="linear"
+    )
+    assert cells_to_check(story)["step"].tolist() == [30, 10]
 
 
 def test_times_are_told_as_the_file_writes_them():
     frame = panel(network(steps=60, stations=2, measurements=1, missing=0.2))
     frame["time"] = pd.to_datetime(frame["time"]).dt.tz_localize("Europe/Berlin")
     source = open_source(frame)
-    story = Story(
+    story = ReportContent(
         name="x", cube=source.cube, result=fill(source.cube, "linear"), method="linear",
         clock=source.content.clock,
     )  # fmt: skip
     page = render(story)
     assert "+01:00 to" in page and '"zone":"Europe/Berlin"' in page
     midnight = int(np.datetime64("2020-01-01T00:00", "s").astype(np.int64))
-    assert packed_series(story.result, clock=story.clock)["first"] == midnight
+    assert pack_series(story.result, clock=story.clock)["first"] == midnight
 
 
 def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
-    sizes = [len(json.dumps(one)) for one in packed_series(story.result)["series"]]
+    sizes = [len(json.dumps(one)) for one in pack_series(story.result)["series"]]
     room = int(3.5 * max(sizes))
-    monkeypatch.setattr("cdsa.report.series.MOST_BYTES", room)
-    shown = shown_series(story.result)
-    assert len(shown) == 3 and packed_series(story.result)["left_out"] == 5
+    monkeypatch.setattr("cdsa.report.series.MAX_BYTES", room)
+    shown = choose_series(story.result)
+    assert len(shown) == 3 and pack_series(story.result)["left_out"] == 5
     filled = (story.result["source"] == "filled").sum("time").to_numpy()
     assert {filled[one] for one in shown} == set(np.sort(filled.ravel())[-3:])
     least = tuple(int(at) for at in np.unravel_index(filled.argmin(), filled.shape))
-    assert least in shown_series(story.result, [least])
+    assert least in choose_series(story.result, [least])
     assert "series with less to look at are left out" in render(story)
 
 
@@ -158,9 +160,11 @@ def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
     source = (cube.dims, kinds[cube.isnull().to_numpy().astype(int)])
     ends = {"lower": value - 1, "upper": value + 1}
     result = xr.Dataset({"value": value, "source": source, **ends})
-    write_report(Story(name="year", cube=cube, result=result, method="linear"), tmp_path / "r.html")
+    write_report(
+        ReportContent(name="year", cube=cube, result=result, method="linear"), tmp_path / "r.html"
+    )
     assert 4_000_000 < (tmp_path / "r.html").stat().st_size < 5_000_000
-    left_out = 36 * 6 - len(shown_series(result))
+    left_out = 36 * 6 - len(choose_series(result))
     assert f"{left_out} series with less to look at are left out" in (
         tmp_path / "r.html"
     ).read_text(encoding="utf-8")
@@ -168,8 +172,8 @@ def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
 
 def test_series_take_no_more_room_than_there_is(story, monkeypatch):
     for room in (3_500, 5_000, 9_000):
-        monkeypatch.setattr("cdsa.report.series.MOST_BYTES", room)
-        taken = len(json.dumps(packed_series(story.result)["series"], separators=(",", ":")))
+        monkeypatch.setattr("cdsa.report.series.MAX_BYTES", room)
+        taken = len(json.dumps(pack_series(story.result)["series"], separators=(",", ":")))
         assert room / 2 < taken <= room
 
 

@@ -229,7 +229,7 @@ def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, t
     folder.mkdir(parents=True)
     order = []
     with (folder / "turn").open("ab") as turn:
-        assert runner.take_turn(turn)
+        assert runner.lock_file(turn)
 
         def saw(cell):
             told.append(cell)

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from cdsa.core.records import append_results, plain, provenance, read_results
+from cdsa.core.records import append_results, provenance, read_results, to_json_value
 from cdsa.errors import ConfigError, OutputError
 
 
@@ -15,9 +15,16 @@ def test_records_are_added_never_replaced(tmp_path):
 
 
 def test_what_is_no_number_becomes_null():
-    assert plain(float("nan")) is None and plain(np.inf) is None
+    assert to_json_value(float("nan")) is None and to_json_value(np.inf) is None
     assert (
-        json.dumps([plain(np.float64(1.5)), plain(np.int64(3)), plain("x"), plain(True)])
+        json.dumps(
+            [
+                to_json_value(np.float64(1.5)),
+                to_json_value(np.int64(3)),
+                to_json_value("x"),
+                to_json_value(True),
+            ]
+        )
         == '[1.5, 3, "x", true]'
     )
 

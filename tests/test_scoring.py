@@ -7,7 +7,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import units_of
-from cdsa.core.masks import Bursts, Given
+from cdsa.core.masks import Bursts, GivenMask
 from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
@@ -61,7 +61,7 @@ def test_changing_the_hidden_truth_changes_no_guess(test):
     shown = []
     for truth in (cube, cube.where(~hidden, 1e6)):
         spy = Spy([])
-        score(spy, truth, Given(hidden=hidden), test=test)
+        score(spy, truth, GivenMask(hidden=hidden), test=test)
         shown.append(spy.seen)
     assert all(a.identical(b) for a, b in zip(*shown, strict=True))
 
@@ -236,7 +236,7 @@ def test_the_error_to_expect_is_that_of_the_tables_own_gaps(rate):
     sparse = truth.where(~hidden)
     filled = make_method("linear")[1].fit(sparse).fill(sparse)
     real = measure(filled, truth, hidden, sparse).overall()["mae"]
-    told = score("linear", sparse, "own:+0.1").errors.overall()["mae"]
+    told = score("linear", sparse, "like-data:+0.1").errors.overall()["mae"]
     assert told == pytest.approx(real, rel=0.15)
-    chosen = choose(["linear"], sparse, hidden_cells(sparse, "own:+0.1", seed=0), alike=True)
+    chosen = choose(["linear"], sparse, hidden_cells(sparse, "like-data:+0.1", seed=0), alike=True)
     assert chosen.expected.errors.overall()["mae"] == pytest.approx(told)

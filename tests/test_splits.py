@@ -1,19 +1,19 @@
 import numpy as np
 import pytest
 
-from cdsa.core.splits import Split, only, split_by_months, split_in_order, stretches
+from cdsa.core.splits import Split, keep_steps, segments, split_by_months, split_chronologically
 from cdsa.errors import ConfigError
 from conftest import network
 
 
 def test_every_step_belongs_to_one_part(cube):
-    split = split_in_order(cube, validation=0.1, test=0.2)
+    split = split_chronologically(cube, validation=0.1, test=0.2)
     assert (split.train.astype(int) + split.validation + split.test == 1).all()
     assert split.test.sum() == 12 and split.validation.sum() == 6
 
 
 def test_time_goes_from_train_to_test(cube):
-    split = split_in_order(cube, validation=0.1, test=0.2)
+    split = split_chronologically(cube, validation=0.1, test=0.2)
     assert np.flatnonzero(split.train).max() < np.flatnonzero(split.validation).min()
     assert np.flatnonzero(split.validation).max() < np.flatnonzero(split.test).min()
 
@@ -23,18 +23,18 @@ def test_months_are_whole():
     split = split_by_months(cube, test=[2])
     months = cube["time"].dt.month.values
     assert (months[split.test] == 2).all() and (months[split.train] != 2).all()
-    assert [s.stop - s.start for s in stretches(split.train)] == [24 * 31, 24 * (100 - 31 - 29)]
+    assert [s.stop - s.start for s in segments(split.train)] == [24 * 31, 24 * (100 - 31 - 29)]
 
 
 def test_only_a_part_is_left(cube):
-    split = split_in_order(cube, test=0.5)
-    rest = only(cube, split.train)
+    split = split_chronologically(cube, test=0.5)
+    rest = keep_steps(cube, split.train)
     assert rest[30:].isnull().all() and rest[:30].identical(cube[:30])
 
 
 def test_nothing_to_learn_from_is_refused(cube):
     with pytest.raises(ConfigError, match="leave something to learn from"):
-        split_in_order(cube, test=1.0)
+        split_chronologically(cube, test=1.0)
 
 
 def test_a_step_in_two_parts_is_refused():

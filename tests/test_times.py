@@ -4,10 +4,10 @@ import pytest
 
 from cdsa.core.times import (
     Clock,
-    describe_step,
+    format_step,
     is_regular,
     next_times,
-    read_step,
+    parse_step,
     regular_grid,
 )
 from cdsa.errors import ConfigError, TableError
@@ -42,7 +42,7 @@ def grid(stamps, step=None):
 )
 def test_stamps_are_written_as_they_were_read(stamps):
     times, clock = read(stamps)
-    assert clock.write(times) == stamps
+    assert clock.format(times) == stamps
 
 
 def test_stamps_with_an_offset_become_utc():
@@ -113,7 +113,7 @@ def test_an_offset_that_no_place_has_is_named(offset):
 @pytest.mark.parametrize("stamp", ["-1", "1600-01-01", "9999-12-31", "", "noon", None, [1]])
 def test_a_time_that_no_table_has_is_refused(stamp, zone):
     with pytest.raises(ConfigError, match="written as 2024-03-01T12:00 and lies between 1678 and"):
-        Clock(zone=zone).read(stamp)
+        Clock(zone=zone).parse(stamp)
 
 
 def test_day_first_or_month_first_is_asked_not_guessed():
@@ -128,7 +128,7 @@ def test_an_unreadable_stamp_is_named():
 
 def test_seconds_since_1970_are_read_when_said_so():
     times, clock = read([0, 3600], time_format="unix")
-    assert times[1] == np.datetime64("1970-01-01T01:00") and clock.write(times) == ["0", "3600"]
+    assert times[1] == np.datetime64("1970-01-01T01:00") and clock.format(times) == ["0", "3600"]
 
 
 def test_numbers_are_not_taken_for_dates():
@@ -178,12 +178,12 @@ def test_a_mistyped_year_is_not_taken_for_a_gap_of_decades():
     ("text", "words"), [("5min", "5 min"), ("h", "1 h"), ("1d", "1 d"), ("3months", "3 months")]
 )
 def test_a_step_reads_and_is_told_in_words(text, words):
-    assert describe_step(read_step(text)) == words
+    assert format_step(parse_step(text)) == words
 
 
 def test_a_step_of_nothing_is_refused():
     with pytest.raises(TableError, match="longer than nothing"):
-        read_step("0h")
+        parse_step("0h")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import torch
 import xarray as xr
 
 from cdsa.core.masks import AtRandom
-from cdsa.core.splits import split_by_months, stretches
+from cdsa.core.splits import segments, split_by_months
 from cdsa.errors import ConfigError
 from cdsa.training.windows import cut, stitch
 from conftest import network
@@ -39,7 +39,7 @@ def test_no_window_straddles_a_split():
     cube = network(steps=24 * 150, measurements=1)
     split = split_by_months(cube, test=[2, 4])
     for part in (split.train, split.test):
-        inside = [range(s.start, s.stop) for s in stretches(part)]
+        inside = [range(s.start, s.stop) for s in segments(part)]
         for steps in cut(cube, 36, 7, part=part).steps:
             real = steps[steps >= 0].tolist()
             assert sum(real[0] in piece and real[-1] in piece for piece in inside) == 1

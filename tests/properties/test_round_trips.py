@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 from cdsa.core.circular import from_components, to_components
 from cdsa.core.cube import make_cube
 from cdsa.core.gaps import gap_lengths, run_lengths
-from cdsa.core.masks import read_hide
+from cdsa.core.masks import parse_hide
 from cdsa.core.scaler import Scaler
 from cdsa.io.parse_arrays import NETCDF_DEFAULT_FILL
 from cdsa.io.source import open_source
@@ -53,7 +53,7 @@ def test_cutting_and_stitching_gives_the_cube_back(cube, length, data):
 
 @given(cubes(), st.booleans())
 def test_denormalise_undoes_normalise(cube, per_location):
-    scaler = Scaler.learn(cube, per_location=per_location)
+    scaler = Scaler.fit(cube, per_location=per_location)
     back = scaler.denormalise(scaler.normalise(cube))
     np.testing.assert_allclose(back, cube, rtol=1e-9, atol=1e-6)
     assert back.dims == cube.dims and back.coords.equals(cube.coords)
@@ -124,7 +124,7 @@ def same_bits(found: xr.DataArray, cube: xr.DataArray) -> bool:
     st.integers(0, 99),
 )
 def test_what_is_hidden_was_measured_and_something_always_stays(cube, way, seed):
-    hidden = read_hide(way)(cube, np.random.default_rng(seed))
+    hidden = parse_hide(way)(cube, np.random.default_rng(seed))
     assert not (hidden & cube.isnull()).any()
     seen = cube.where(~hidden).notnull().any(("time", "location"))
     assert (seen == cube.notnull().any(("time", "location"))).all()

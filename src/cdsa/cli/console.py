@@ -17,8 +17,8 @@ from rich.text import Text
 from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.records import Value
-from cdsa.core.summary import Inspection, missing_over_time
-from cdsa.core.text import number, several, share
+from cdsa.core.summary import CubeSummary, missing_over_time
+from cdsa.core.text import format_count, format_number, format_share
 from cdsa.io.files import detect_format
 from cdsa.io.source import Source
 from cdsa.methods.registry import MethodInfo
@@ -76,7 +76,7 @@ class Stamps:
 
     def __init__(self, source: Source) -> None:
         self.clock = source.content.clock
-        times = self.clock.local(source.cube["time"].to_numpy())
+        times = self.clock.to_local(source.cube["time"].to_numpy())
         self.form = "%Y-%m-%d %H:%M:%S"
         if (times.second == 0).all():
             self.form = "%Y-%m-%d %H:%M"
@@ -85,7 +85,7 @@ class Stamps:
 
     def __call__(self, moment: object) -> str:
         return str(
-            self.clock.local(np.array([moment], dtype="datetime64[ns]")).strftime(self.form)[0]
+            self.clock.to_local(np.array([moment], dtype="datetime64[ns]")).strftime(self.form)[0]
         )
 
     @property
@@ -101,17 +101,17 @@ def print_notes(source: Source, to: Console = out) -> None:
         to.print(f"[yellow]look:[/] {escape(text)}")
 
 
-def print_inspection(source: Source, found: Inspection) -> None:
+def print_inspection(source: Source, found: CubeSummary) -> None:
     """All that `cdsa info` tells."""
     stamp = Stamps(source)
     out.print(f"[bold]{escape(Path(source.name).name)}[/]  {escape(source.layout)}")
     out.print(
         f"{stamp(found.first)} to {stamp(found.last)}{stamp.zone}, every {found.step}: "
-        f"{several(found.steps, 'step')}"
+        f"{format_count(found.n_steps, 'step')}"
     )
     names = ", ".join(found.locations[:8]) + (", ..." if len(found.locations) > 8 else "")
-    places = "with coordinates" if found.placed else "without coordinates"
-    out.print(f"{several(len(found.locations), 'station')} {places}: {escape(names)}")
+    places = "with coordinates" if found.has_coordinates else "without coordinates"
+    out.print(f"{format_count(len(found.locations), 'station')} {places}: {escape(names)}")
     print_notes(source)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     unit = "unit" if found.measurements["unit"].any() else ""
@@ -125,14 +125,14 @@ def print_inspection(source: Source, found: Inspection) -> None:
             escape(str(row.unit)),
             f"{row.cells - row.missing:,}",
             f"{row.missing:,}",
-            share(float(row.share)),
+            format_share(float(row.share)),
             f"{row.gaps:,}",
-            several(int(row.longest), "step") if row.longest else "-",
+            format_count(int(row.longest), "step") if row.longest else "-",
         )
     out.print()
     out.print(table)
-    if len(found.longest):
-        _print_longest(found.longest, stamp)
+    if len(found.longest_gaps):
+        _print_longest(found.longest_gaps, stamp)
     if found.measurements["missing"].any():
         _print_sketches(source, stamp)
 
@@ -147,7 +147,7 @@ def _print_longest(longest: pd.DataFrame, stamp: Stamps) -> None:
             escape(str(row.location)),
             escape(str(row.measurement)),
             f"{stamp(row.first)} to {stamp(row.last)}",
-            several(int(row.steps), "step"),
+            format_count(int(row.steps), "step"),
         )
     out.print(table)
 
@@ -206,7 +206,7 @@ def print_filled(
         row = [escape(str(record["measurement"])), escape(unit)]
         row += [f"{record[name]:,}" for name in OF_A_FILL]
         errors = [record[name] for name in columns.values()]
-        row += [number(float(error)) if error is not None else "-" for error in errors]
+        row += [format_number(float(error)) if error is not None else "-" for error in errors]
         table.add_row(*row)
     out.print(table)
     totals = {word: sum(int(record[word] or 0) for record in records) for word in OF_A_FILL}
@@ -219,8 +219,8 @@ def print_filled(
         longest = int(run_lengths(filled.transpose(*result["source"].dims).to_numpy()).max())
         out.print(
             f"expected error: mean absolute error of {method or expected.method} on "
-            f"{several(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
-            f"{several(expected.longest, 'step')}"
+            f"{format_count(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
+            f"{format_count(expected.longest, 'step')}"
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
         inside = expected.errors.overall()["coverage"]
@@ -237,7 +237,7 @@ def print_filled(
     if elsewhere is not None:
         out.print(
             f"at places: mean absolute error of {elsewhere.method} on "
-            f"{several(elsewhere.hidden, 'measured cell')} of stations hidden whole"
+            f"{format_count(elsewhere.hidden, 'measured cell')} of stations hidden whole"
         )
     left_out = outputs and detect_format(outputs[0]) in ("netcdf", "zarr") and source.passthrough
     if left_out:
@@ -256,7 +256,7 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
     whole = summary[summary["overall"]] if summary["overall"].any() else summary
     repeats = len({scored.repeat for scored in scores})
     out.print(
-        f"{several(scores[0].hidden, 'measured cell')} hidden ({scores[0].hide})"
+        f"{format_count(scores[0].hidden, 'measured cell')} hidden ({scores[0].hide})"
         + (f", {repeats} repeats: mean ± standard deviation" if repeats > 1 else "")
     )
     unit = _unit_words(str(whole["unit"].iloc[0]))
@@ -269,18 +269,18 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
         table.add_column(name, justify="right")
     ranked = whole.sort_values("mae", kind="stable")
     for row in ranked.itertuples():
-        cells = [str(row.method), _with_spread(row, repeats), number(row.rmse)]
-        cells += [share(row.mre), share(row.mape)]
+        cells = [str(row.method), _with_spread(row, repeats), format_number(row.rmse)]
+        cells += [format_share(row.mre), format_share(row.mape)]
         if sure:
-            cells += [number(row.crps), share(row.coverage)]
-        cells.append(number(row.seconds, 2))
+            cells += [format_number(row.crps), format_share(row.coverage)]
+        cells.append(format_number(row.seconds, 2))
         table.add_row(*[f"[bold]{cell}[/]" if row.best else cell for cell in cells])
     out.print(table)
     if len(whole) < len(summary) or by != "measurement":
         _print_one_by_one(summary[~summary["overall"]], by, repeats, unit, list(ranked["method"]))
     unanswered = {scored.method: scored.unanswered for scored in scores if scored.unanswered}
     for method, count in unanswered.items():
-        out.print(f"{method} left {several(count, 'hidden cell')} open; they are not counted")
+        out.print(f"{method} left {format_count(count, 'hidden cell')} open; they are not counted")
 
 
 def print_best(method: str | None, hide: str) -> None:
@@ -301,7 +301,7 @@ def _unit_words(unit: str) -> str:
 
 
 def _with_spread(row: Any, repeats: int) -> str:
-    mean = number(row.mae)
+    mean = format_number(row.mae)
     decimals = len(mean.partition(".")[2])  # the spread to the same digit as the mean
     told = repeats > 1 and "e" not in mean and np.isfinite(row.spread)  # none if met only once
     return mean + (f" ± {row.spread:.{decimals}f}" if told else "")

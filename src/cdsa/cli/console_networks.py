@@ -14,7 +14,7 @@ from cdsa.cli import console
 from cdsa.core import defaults
 from cdsa.core.cube import units_of
 from cdsa.core.records import Value
-from cdsa.core.text import number, several
+from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
 from cdsa.io.source import Source
 from cdsa.methods.base import Learnt
@@ -66,10 +66,11 @@ def print_trained(
     """How a training went and where the network is."""
     if records:
         first = records[0]
-        steps = several(int(first["steps"] or 0), "step")
+        steps = format_count(int(first["steps"] or 0), "step")
         console.out.print(
             f"{first['method']}: {first['variables']:,} variables, {steps} in "
-            f"{number(float(first['seconds'] or 0))} s, best after step {first['best_step']:,}"
+            f"{format_number(float(first['seconds'] or 0))} s, "
+            f"best after step {first['best_step']:,}"
         )
         if first["measurement"] is not None:
             _print_errors(records, "error on cells kept from training")
@@ -94,15 +95,15 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     if scored is not None:
         errors = {str(r["measurement"]): r["mae"] for r in scored.records() if not r["overall"]}
         told.append(
-            f"at {several(int(strange.sum()), 'station')} that the network was not trained "
+            f"at {format_count(int(strange.sum()), 'station')} that the network was not trained "
             f"on: error {_listed(errors, units_of(cube))} on "
-            f"{several(scored.hidden, 'measured cell')} hidden from it"
+            f"{format_count(scored.hidden, 'measured cell')} hidden from it"
         )
     silent = network.placed(cube).never_measured(cube)
     errors = {str(error["measurement"]): error["mae_elsewhere"] for error in filler.errors}
     if silent.any() and any(error is not None for error in errors.values()):
         told.append(
-            f"at {several(int(silent.sum()), 'place')} without a sensor: error "
+            f"at {format_count(int(silent.sum()), 'place')} without a sensor: error "
             f"{_listed(errors, units_of(cube))} when stations it was trained on were hidden whole"
         )
     return told
@@ -122,7 +123,7 @@ def _score_at(
 
 def _listed(errors: Mapping[str, Value], units: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{name} {number(float(error))} {units.get(name, '')}".rstrip()
+        f"{name} {format_number(float(error))} {units.get(name, '')}".rstrip()
         for name, error in errors.items()
         if error is not None
     )
@@ -141,7 +142,7 @@ def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
             escape(str(record["measurement"])),
             escape(str(record.get("unit") or "")),
             f"{record['cells']:,}",
-            number(float(error)) if error is not None else "-",
+            format_number(float(error)) if error is not None else "-",
         )
     console.out.print(table)
 
@@ -159,7 +160,7 @@ def print_forecast(
     times = source.cube["time"].to_numpy()
     steps = ahead.stop - ahead.start
     span = f"{stamp(times[ahead.start])} to {stamp(times[ahead.stop - 1])}{stamp.zone}"
-    console.out.print(f"{several(steps, 'step')} ahead: {span}")
+    console.out.print(f"{format_count(steps, 'step')} ahead: {span}")
     units = units_of(source.cube)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
@@ -173,14 +174,14 @@ def print_forecast(
             escape(units[str(record["measurement"])]),
             f"{record['forecast']:,}",
             f"{record['unfillable']:,}",
-            number(float(error)) if error is not None else "-",
+            format_number(float(error)) if error is not None else "-",
         )
     console.out.print(table)
     if any(record["expected_mae"] is not None for record in records):
         where = (
             "on steps kept from the network's training, which told it when to stop"
             if network
-            else f"of foreseeing the last {several(steps, 'step')} there are"
+            else f"of foreseeing the last {format_count(steps, 'step')} there are"
         )
         console.out.print(f"expected error: mean absolute error {where}")
     for path in outputs:

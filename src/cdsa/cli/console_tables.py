@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cdsa.cli.console import out
 from cdsa.core.records import Value
-from cdsa.core.text import several, share
+from cdsa.core.text import format_count, format_share
 from cdsa.datasets import OpenedDataset
 from cdsa.datasets.spec import DatasetSpec, FileSet
 from cdsa.paper.compare import (
@@ -47,8 +47,8 @@ def print_dataset(data: DatasetSpec, there: Sequence[str]) -> None:
     """All that is known of a data set; `there` has its forms that can be read."""
     facts = data.expected
     sizes = (
-        f"{facts.steps:,} steps x {several(facts.stations, 'station')} x "
-        f"{several(facts.measurements, 'measurement')}, {share(facts.missing)} missing"
+        f"{facts.steps:,} steps x {format_count(facts.stations, 'station')} x "
+        f"{format_count(facts.measurements, 'measurement')}, {format_share(facts.missing)} missing"
     )
     out.print(f"[bold]{data.name}[/]  {escape(data.title)}")
     told = Table.grid(padding=(0, 2, 0, 0))

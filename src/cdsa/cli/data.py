@@ -96,7 +96,7 @@ def show_one(
     from dataclasses import replace
 
     from cdsa.cli import console, console_tables
-    from cdsa.core.summary import inspect_cube
+    from cdsa.core.summary import summarise_cube
     from cdsa.datasets import open_dataset
     from cdsa.io.files import detect_format
     from cdsa.io.source import open_source, save_cube
@@ -108,7 +108,7 @@ def show_one(
         opened = open_dataset(name, folder, file_set=form)
         source = replace(open_source(opened.cube), name=name)
     console_tables.print_opened(opened)
-    console.print_inspection(source, inspect_cube(opened.cube))
+    console.print_inspection(source, summarise_cube(opened.cube))
     if output is not None:
         save_cube(opened.cube, output, overwrite=overwrite)
         console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)

@@ -7,7 +7,7 @@ import typer
 
 from cdsa.cli.options import File, Json
 from cdsa.cli.read_options import Reading, with_read_options_for_cell
-from cdsa.core.text import number
+from cdsa.core.text import format_number
 
 if TYPE_CHECKING:
     from cdsa.core.records import Value
@@ -52,7 +52,7 @@ def explain(
     with console.busy(f"loading {model}"):
         filler = load_filler(model)
     clock = source.content.clock
-    reasons = filler.explain(source.cube, clock.read(moment), place, kind or names[0])
+    reasons = filler.explain(source.cube, clock.parse(moment), place, kind or names[0])
     if json:
         console.print_json(_records(reasons, top, clock))
         return
@@ -84,7 +84,7 @@ def _stamp(cell: "Cell", clock: "Clock") -> str:
     """The time of a cell, as the table writes it."""
     import numpy as np
 
-    return clock.write(np.array([cell.time]))[0]
+    return clock.format(np.array([cell.time]))[0]
 
 
 def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
@@ -98,7 +98,7 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
     when = escape(_stamp(cell, clock))
     console.out.print(
         f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], {when}: "
-        f"filled with [bold]{number(reasons.value, 4)}[/] {escape(unit)}"
+        f"filled with [bold]{format_number(reasons.value, 4)}[/] {escape(unit)}"
     )
     if not told:
         console.say("nothing was measured around it: this is what is usual")
@@ -114,7 +114,7 @@ def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
             escape(_stamp(reason.cell, clock)),
             escape(reason.cell.location),
             escape(reason.cell.measurement),
-            number(reason.value, 4),
+            format_number(reason.value, 4),
         )
     console.out.print(table)
     rest = 1 - sum(reason.share for reason in told)

@@ -83,7 +83,7 @@ def fill(
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
     from cdsa.cli import console, console_networks, fill
-    from cdsa.core.atomic import staged_text
+    from cdsa.core.atomic import write_texts
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source, save_all
     from cdsa.io.write import check_outputs
@@ -125,7 +125,7 @@ def fill(
     with console.busy("writing"):
         pages = {report: fill.report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
-        staged_text(pages, overwrite=overwrite)
+        write_texts(pages, overwrite=overwrite)
         outputs += list(pages)
     records = fill_records(result, choice)
     if json:
@@ -327,11 +327,11 @@ def chosen(
 
 def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
     """The report of a fill, as one page."""
-    from cdsa.report.content import story_of
+    from cdsa.report.content import collect
     from cdsa.report.page import render
 
     name = Path(source.name).name
-    return render(story_of(source, result, choice, name=name, command=command_line()))
+    return render(collect(source, result, choice, name=name, command=command_line()))
 
 
 def refuse_report(path: Path | None, *, overwrite: bool) -> None:

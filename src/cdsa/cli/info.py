@@ -16,12 +16,12 @@ Size = Annotated[int, typer.Option(min=1)]
 def info(file: File, *, reading: Reading, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
     from cdsa.cli import console
-    from cdsa.core.summary import inspect_cube
+    from cdsa.core.summary import summarise_cube
     from cdsa.io.source import open_source
 
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
-        found = inspect_cube(source.cube)
+        found = summarise_cube(source.cube)
     if json:
         console.print_notes(source, console.err)
         console.print_json(

@@ -28,8 +28,9 @@ Json = Annotated[
 ]
 HOW_TO_HIDE = typer.Option(
     "--hide",
-    help="What to hide: own:0.2 (gaps like the data's own), random:0.2, bursts:0.2, blocks:0.2 "
-    "(until that share is missing), own:+0.1 (a share of what is there), stations:2, last:12.",
+    help="What to hide: like-data:0.2 (gaps like the data's), random:0.2, bursts:0.2, "
+    "blocks:0.2 (until that share is missing), like-data:+0.1 (a share of what is there), "
+    "stations:2, last:12.",
     metavar="HOW",
 )
 Hide = Annotated[str, HOW_TO_HIDE]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import DataFolder, Json, Overwrite
-from cdsa.core.text import several
+from cdsa.core.text import format_count
 from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
 
 if TYPE_CHECKING:
@@ -166,13 +166,13 @@ def _announce(cells: "list[Cell]", wanted: int) -> None:
     known = wanted - len(cells)
     minutes = round(sum(cell.minutes or 0 for cell in cells))
     training = (
-        f", with {several(minutes, 'minute')} of training in all (--minutes for each, "
+        f", with {format_count(minutes, 'minute')} of training in all (--minutes for each, "
         "--methods for fewer, --quick to try)"
         if minutes
         else ""
     )
     there = f"; {known} are known already" if known else ""
-    console.note(f"{several(len(cells), 'cell')} of the table to measure{training}{there}")
+    console.note(f"{format_count(len(cells), 'cell')} of the table to measure{training}{there}")
 
 
 def _words(text: str | None) -> list[str] | None:

@@ -114,9 +114,9 @@ def plot(
     _refuse_idle(kind, {name: value for name, value in given.items() if value}, names, training)
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a picture", "matplotlib", "plot")
-    from cdsa.plots.figures import check_picture, save_figure
+    from cdsa.plots.figures import check_figure_path, save_figure
 
-    check_picture(output, overwrite=overwrite)
+    check_figure_path(output, overwrite=overwrite)
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **reading)
     clock = source.content.clock
@@ -126,7 +126,7 @@ def plot(
         hide=hide,
         training=training,
         model=model,
-        moment=None if moment is None else clock.read(moment),
+        moment=None if moment is None else clock.parse(moment),
         place=place,
         measured=measured,
         shown=_stretch(first, last, clock),
@@ -177,8 +177,8 @@ def _stretch(first: str | None, last: str | None, clock: "Clock") -> slice:
     end."""
     whole_day = last is not None and DAY.fullmatch(last) is not None
     return slice(
-        None if first is None else clock.read(first),
-        None if last is None else clock.read(f"{last}T23:59:59.999999999" if whole_day else last),
+        None if first is None else clock.parse(first),
+        None if last is None else clock.parse(f"{last}T23:59:59.999999999" if whole_day else last),
     )
 
 
@@ -197,17 +197,17 @@ class _Wish:
     shown: slice
 
     def gaps(self) -> "Figure":
-        from cdsa.plots.data import draw_gaps
+        from cdsa.plots.data import plot_gaps
         from cdsa.plots.figures import new_figure
 
         cube = _between(self.cube, self.shown)
         rows = min(40, max(cube.sizes["location"], 4))
         figure = new_figure(9, 1.2 + 0.22 * rows)
-        draw_gaps(cube, figure.axes[0])
+        plot_gaps(cube, figure.axes[0])
         return figure
 
     def series(self) -> "Figure":
-        from cdsa.plots.data import draw_series
+        from cdsa.plots.data import plot_series
         from cdsa.plots.figures import new_figure
         from cdsa.workflows.fill import fill_with
         from cdsa.workflows.score import hidden_cells
@@ -221,7 +221,7 @@ class _Wish:
             visible, truth = self.cube.where(~hidden), self.cube.where(hidden)
         result = fill_with(self._filler(visible), visible)
         figure = new_figure(9, 3)
-        draw_series(
+        plot_series(
             _between(result, self.shown),
             figure.axes[0],
             location=place,
@@ -258,7 +258,7 @@ class _Wish:
         return int(str(self.training.get("seed", 0)))
 
     def map(self) -> "Figure":
-        from cdsa.plots.data import draw_places
+        from cdsa.plots.data import plot_map
         from cdsa.plots.figures import new_figure
 
         errors, unit = None, ""
@@ -267,15 +267,15 @@ class _Wish:
             table = scored.table("location")
             errors, unit = {str(n): float(table.loc[n, "mae"]) for n in table.index}, scored.unit
         figure = new_figure(7, 6)
-        draw_places(self.cube, figure.axes[0], errors=errors, unit=unit)
+        plot_map(self.cube, figure.axes[0], errors=errors, unit=unit)
         return figure
 
     def errors(self) -> "Figure":
         from cdsa.plots.figures import new_figure
-        from cdsa.plots.scores import draw_errors
+        from cdsa.plots.scores import plot_errors
 
         figure = new_figure(6.5, 3.8)
-        draw_errors(self._scores(self.methods or ("linear", "climatology")), figure.axes[0])
+        plot_errors(self._scores(self.methods or ("linear", "climatology")), figure.axes[0])
         return figure
 
     def _scores(self, methods: tuple[str, ...]) -> "list[Score]":
@@ -287,23 +287,23 @@ class _Wish:
         )
 
     def reasons(self) -> "Figure":
-        from cdsa.plots.attention import draw_attended, draw_time_measurement
+        from cdsa.plots.attention import plot_attended_series, plot_time_measurement
         from cdsa.plots.figures import new_figure
 
         told = self._explained()
         figure = new_figure(11, 3.6, columns=2, width_ratios=[1, 1.6])
-        draw_time_measurement(told, figure.axes[0])
-        draw_attended(told, figure.axes[1])
+        plot_time_measurement(told, figure.axes[0])
+        plot_attended_series(told, figure.axes[1])
         return figure
 
     def attention(self) -> "Figure":
-        from cdsa.plots.attention import draw_axis_map
+        from cdsa.plots.attention import plot_attention_map
         from cdsa.plots.figures import new_figure
 
         told = self._explained()
         figure = new_figure(4 * max(1, len(told.maps)), 4.4, columns=max(1, len(told.maps)))
         for ax, (axis, table) in zip(figure.axes, told.maps.items(), strict=False):
-            draw_axis_map(table, ax, row=getattr(told.cell, axis))
+            plot_attention_map(table, ax, row=getattr(told.cell, axis))
         return figure
 
     def _explained(self) -> "Reasons":

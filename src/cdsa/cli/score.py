@@ -21,7 +21,7 @@ from cdsa.cli import console
 from cdsa.cli.progress import Bar, logged, say_training
 from cdsa.cli.train_options import make_trained
 from cdsa.core.cube import has_coordinates
-from cdsa.core.metrics import KEYS
+from cdsa.core.metrics import GROUP_KEYS
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import GRAPH, PLACES, Method
 from cdsa.methods.registry import info_of, make_method
@@ -109,17 +109,17 @@ def demo(
     from importlib.util import find_spec
 
     from cdsa.cli import console, fill, score
-    from cdsa.core.atomic import make_folder, staged_text
-    from cdsa.core.summary import inspect_cube
+    from cdsa.core.atomic import make_directory, write_texts
+    from cdsa.core.summary import summarise_cube
     from cdsa.datasets.nyc_weather import open_demo_source
     from cdsa.io.source import save_all
     from cdsa.workflows.fill import fill_records, fill_with
     from cdsa.workflows.select import Chosen
 
-    make_folder(folder)
+    make_directory(folder)
     source = open_demo_source()
     console.heading("1. What is in the table (cdsa info)")
-    console.print_inspection(source, inspect_cube(source.cube))
+    console.print_inspection(source, summarise_cube(source.cube))
     console.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
     names = score.usable_methods(source.cube)
     training: Training = {} if minutes is None else {"minutes": minutes}
@@ -139,7 +139,7 @@ def demo(
     told = Chosen(choice.filler, best, choice.expected, scores=choice.scores)
     outputs, report = [output, detail], folder / "report.html"
     if find_spec("matplotlib") is not None:
-        staged_text({report: fill.report_of(source, result, told)}, overwrite=True)
+        write_texts({report: fill.report_of(source, result, told)}, overwrite=True)
         outputs.append(report)
     console.print_filled(source, result, fill_records(result, told), told.expected, outputs)
     sys.stdout.flush()
@@ -240,6 +240,6 @@ def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) ->
 def read_by(by: str) -> str:
     """The way of breaking errors down that the user asked for."""
     by = "location" if by == "station" else by
-    if by not in KEYS:
-        raise ConfigError(unknown("breakdown", by, KEYS))
+    if by not in GROUP_KEYS:
+        raise ConfigError(unknown("breakdown", by, GROUP_KEYS))
     return by

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cdsa.core.records import Value, plain
+from cdsa.core.records import Value, to_json_value
 
 if TYPE_CHECKING:
     from cdsa.methods.engine.estimator import NeuralFiller
@@ -172,7 +172,7 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
         "steps": place.step,
         "best_step": place.best_step,
         "seconds": round(place.seconds, 1),
-        "validation": plain(place.best) if place.best is not None else None,
+        "validation": to_json_value(place.best) if place.best is not None else None,
     }
     nothing: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
     return [error | common for error in filler.errors or nothing]

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cdsa.core.text import one_line
+from cdsa.core.text import single_line
 from cdsa.errors import OutputError
 
 
@@ -32,7 +32,7 @@ def stage_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
         ) from bad
     except RuntimeError as bad:  # what the NetCDF library says of a full disk
         raise OutputError(
-            f"{shown} could not be written: {one_line(bad)}. Nothing was changed"
+            f"{shown} could not be written: {single_line(bad)}. Nothing was changed"
         ) from bad
     finally:
         for part in parts:
@@ -48,7 +48,7 @@ def staged(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list
         yield parts
 
 
-def staged_text(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
+def write_texts(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
     """Write pages of text, all of them or none."""
     with staged(list(pages), overwrite=overwrite) as parts:
         for part, text in zip(parts, pages.values(), strict=True):
@@ -73,7 +73,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
         )
 
 
-def make_folder(folder: Path) -> None:
+def make_directory(folder: Path) -> None:
     """Make a folder for outputs, unless it exists."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _settle(folder: Path) -> None:
+def _fsync_directory(folder: Path) -> None:
     """Have a change of names in a folder outlast a power cut, where the system can."""
     if hasattr(os, "O_DIRECTORY"):
         number = os.open(folder, os.O_DIRECTORY)
@@ -121,7 +121,7 @@ def _settle(folder: Path) -> None:
             os.close(number)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all, whatever happens meanwhile."""
     part = path.with_name(f".{path.name}.part")
     try:
@@ -130,7 +130,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        _settle(path.parent)
+        _fsync_directory(path.parent)
     except OSError as bad:
         part.unlink(missing_ok=True)
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

@@ -14,7 +14,7 @@ from cdsa.core.cube import (
 )
 
 
-def on_circle(degrees: NDArray[np.floating]) -> NDArray[np.floating]:
+def wrap_degrees(degrees: NDArray[np.floating]) -> NDArray[np.floating]:
     """Directions from 0 up to but not including 360 degrees."""
     turned = degrees % 360.0
     return np.where(turned >= 360.0, 0.0, turned)  # a tiny negative angle is rounded up to 360
@@ -62,7 +62,7 @@ def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:
         if angle:
             east = plain.sel(measurement=f"{name}{EAST}").to_numpy()
             north = plain.sel(measurement=f"{name}{NORTH}").to_numpy()
-            columns.append(on_circle(np.rad2deg(np.arctan2(east, north))))
+            columns.append(wrap_degrees(np.rad2deg(np.arctan2(east, north))))
         else:
             columns.append(plain.sel(measurement=name).to_numpy())
     return like.copy(data=np.stack(columns, axis=-1))

@@ -87,18 +87,18 @@ def _parse(text: str, kind: Any, whole: str) -> object:
         raise ConfigError(f"--set {whole} wants {what}, but found '{text}'") from bad
 
 
-def to_plain(config: object) -> dict[str, Any]:
+def to_dict(config: object) -> dict[str, Any]:
     """The settings as nested dicts of plain values."""
     return {name: _plain(value) for name in _fields(config) for value in (getattr(config, name),)}
 
 
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value):
-        return to_plain(value)
+        return to_dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 
-def from_plain(kind: type[T], plain: object, where: str = "") -> T:
+def from_dict(kind: type[T], plain: object, where: str = "") -> T:
     """The settings back from nested dicts; what does not belong is refused."""
     if not isinstance(plain, dict):
         raise ConfigError(f"settings of {kind.__name__} are written as an object{where}")
@@ -109,7 +109,7 @@ def from_plain(kind: type[T], plain: object, where: str = "") -> T:
     values: dict[str, object] = {}
     for name, value in plain.items():
         if dataclasses.is_dataclass(kinds[name]):
-            values[name] = from_plain(kinds[name], value, where)
+            values[name] = from_dict(kinds[name], value, where)
         elif get_origin(kinds[name]) is tuple and isinstance(value, list):
             values[name] = _tuple(name, value, get_args(kinds[name]), where)
         else:

@@ -5,7 +5,7 @@ METHOD = AUTO = "auto"
 """
 
 
-HIDE = "own:+0.1"
+HIDE = "like-data:+0.1"
 """Gaps like the table's own: what a method is good for is told where it would have to fill."""
 
 
@@ -15,17 +15,17 @@ INTERVAL = 0.9
 FORECAST = TRAIN = NETWORK = "cdsa"
 
 
-LEAST_CELLS = 500
+MIN_CELLS = 500
 """Measured cells from which on a network can learn anything; with fewer, 'auto' does not try."""
 
 
-SIMPLER = ("linear", "climatology", "idw", "knn", "mice")
+BASELINES = ("linear", "climatology", "idw", "knn", "mice")
 """What the default network is compared with, as far as it is installed and fits the table."""
 
 
-MOST_SERIES = {"mice": 60}
+MAX_SERIES = {"mice": 60}
 """With more series these take too long to be tried unasked."""
 
 
-NEARBY = "idw"
+SITE_BASELINE = "idw"
 """What it is compared with where there is no sensor."""

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-CLASSES: tuple[tuple[str, int], ...] = (
+GAP_CLASSES: tuple[tuple[str, int], ...] = (
     ("1", 1),
     ("2-5", 5),
     ("6-23", 23),
@@ -13,7 +13,7 @@ CLASSES: tuple[tuple[str, int], ...] = (
 """Gap-length classes by their longest member, in steps; the last one has no end."""
 
 
-LONGEST = CLASSES[-2][1] + 1
+LONG_GAP = GAP_CLASSES[-2][1] + 1
 """Steps of a gap of the last class."""
 
 
@@ -30,7 +30,7 @@ def run_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.where(missing, end - start + 1, 0)
 
 
-def reach_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+def effective_gap_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The same as a measure of how hard a cell is to fill: a gap that is open at one end, the first
     or the last step, counts double, for the middle of a gap of twice its length is as far from
     anything as its far end is; and a series that is all missing counts as the longest gap."""
@@ -38,10 +38,10 @@ def reach_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     opening = np.logical_and.accumulate(missing, axis=0)
     closing = np.logical_and.accumulate(missing[::-1], axis=0)[::-1]
     lengths = np.where(opening ^ closing, 2 * lengths, lengths)
-    return np.where(opening & closing, np.maximum(lengths, LONGEST), lengths)
+    return np.where(opening & closing, np.maximum(lengths, LONG_GAP), lengths)
 
 
-def how_far(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+def bridge_variance(missing: NDArray[np.bool_]) -> NDArray[np.float64]:
     """For every missing cell how far it is from what was measured, as a walk strays from the line:
     a b / (a + b) for a steps from the last and b to the next, or the steps to the only one; 0 on
     what was measured, and endless in a series that never was. Time is axis 0."""
@@ -68,4 +68,4 @@ def gap_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def gap_class(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The position in `CLASSES` of gaps of these lengths."""
-    return np.searchsorted([longest for _, longest in CLASSES[:-1]], lengths, side="left")
+    return np.searchsorted([longest for _, longest in GAP_CLASSES[:-1]], lengths, side="left")

@@ -33,7 +33,7 @@ def great_circle(
     return RADIUS_KM * angle
 
 
-def usual_distance(kilometres: NDArray[np.floating]) -> float:
+def median_distance(kilometres: NDArray[np.floating]) -> float:
     """The median distance between two different places; one where there is only one."""
     apart = kilometres[kilometres > 0]
     return float(np.median(apart)) if apart.size else 1.0

@@ -20,18 +20,18 @@ from cdsa.errors import ConfigError, unknown
 Bools = NDArray[np.bool_]
 
 
-PAPER_MEAN, PAPER_SPREAD = 6.35, 9.81
+PAPER_GAP_MEAN, PAPER_GAP_STD = 6.35, 9.81
 """Mean and standard deviation of the paper's natural gaps, for data with too few of their own."""
 
 
-ENOUGH_GAPS = 10
+MIN_GAPS = 10
 
 
-MOST_MOVES = 100
+MAX_SHIFTS = 100
 """How often own gaps are moved at the most."""
 
 
-class Hide(Protocol):
+class HideStrategy(Protocol):
     """A way of hiding: cube and generator in, boolean cube out, True where hidden."""
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray: ...
@@ -56,7 +56,7 @@ class Amount:
         if given is None or not 0 < given < 1:
             raise ConfigError(f"a rate or share lies between 0 and 1, but found {given}")
 
-    def cells(self, cube: xr.DataArray) -> int:
+    def n_cells(self, cube: xr.DataArray) -> int:
         """The number of measured cells to hide."""
         there = cube.to_numpy()[:, :, fillable(cube)]
         measured = int(np.isfinite(there).sum())
@@ -80,7 +80,7 @@ class AtRandom(Amount):
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured = cube.notnull().to_numpy()
-        chosen = rng.permutation(np.flatnonzero(measured))[: self.cells(cube)]
+        chosen = rng.permutation(np.flatnonzero(measured))[: self.n_cells(cube)]
         hidden = np.zeros(cube.size, dtype=bool)
         hidden[chosen] = True
         return _as_cube(hidden.reshape(cube.shape), cube)
@@ -99,8 +99,8 @@ class Bursts(Amount):
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured = cube.notnull().to_numpy()
-        wanted = self.cells(cube)
-        walk = _Walk(measured.shape, natural_gaps(cube), rng)
+        wanted = self.n_cells(cube)
+        walk = _Walk(measured.shape, natural_gap_lengths(cube), rng)
         low, high = 0.0, 1.0  # a chance of one leaves no step uncovered
         for _ in range(30):
             chance = (low + high) / 2
@@ -145,16 +145,16 @@ class _Walk:
 
 def _lengths(count: int, natural: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """So many lengths of gaps: drawn from the natural ones, or the paper's if those are too few."""
-    if len(natural) >= ENOUGH_GAPS:
+    if len(natural) >= MIN_GAPS:
         return rng.choice(natural, count)
     lengths = np.empty(0, dtype=np.int64)
     while len(lengths) < count:
-        drawn = rng.normal(PAPER_MEAN, PAPER_SPREAD, size=2 * count).astype(np.int64)
+        drawn = rng.normal(PAPER_GAP_MEAN, PAPER_GAP_STD, size=2 * count).astype(np.int64)
         lengths = np.concatenate([lengths, drawn[drawn >= 1]])
     return lengths[:count]
 
 
-def natural_gaps(cube: xr.DataArray) -> NDArray[np.int64]:
+def natural_gap_lengths(cube: xr.DataArray) -> NDArray[np.int64]:
     """Lengths of the data's own gaps of two steps and more; those that take up more than a quarter
     of the time are a station that was not there rather than one that dropped out."""
     missing = cube.isnull().to_numpy()[:, :, fillable(cube)]
@@ -177,7 +177,7 @@ def _trim(hidden: Bools, wanted: int, rng: np.random.Generator) -> Bools:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnGaps(Amount):
+class LikeData(Amount):
     """The data's own gaps, at other times: what drops out together is hidden together, be it all
     that a station measures or the whole network.
 
@@ -193,12 +193,12 @@ class OwnGaps(Amount):
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
         measured, steps = cube.notnull().to_numpy(), cube.sizes["time"]
-        missing = own_gaps(cube, self.longest).to_numpy()
-        if gap_starts(missing).sum() < ENOUGH_GAPS:
+        missing = natural_gap_mask(cube, self.longest).to_numpy()
+        if gap_starts(missing).sum() < MIN_GAPS:
             return Bursts(rate=self.rate, share=self.share)(cube, rng)
-        hidden, left = np.zeros(cube.shape, dtype=bool), self.cells(cube)
+        hidden, left = np.zeros(cube.shape, dtype=bool), self.n_cells(cube)
         number = drop_outs(missing)
-        for _ in range(MOST_MOVES):
+        for _ in range(MAX_SHIFTS):
             moved = np.roll(number, int(rng.integers(1, steps)), axis=0)
             taken = _take(np.where(measured & ~hidden, moved, 0), left, rng)
             hidden |= taken
@@ -212,7 +212,7 @@ class OwnGaps(Amount):
         return _as_cube(hidden, cube)
 
 
-def own_gaps(cube: xr.DataArray, longest: int | None = None) -> xr.DataArray:
+def natural_gap_mask(cube: xr.DataArray, longest: int | None = None) -> xr.DataArray:
     """True where a cell is missing, in gaps of at most a quarter of the time, or of the `longest`
     there shall be: what is missing for longer was not there rather than dropped out."""
     runs, steps = run_lengths(cube.isnull().to_numpy()), cube.sizes["time"]
@@ -272,7 +272,7 @@ class Blocks(Amount):
     """Stations of a block: the nearest ones, or any if there are no coordinates."""
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
-        left = self.cells(cube)
+        left = self.n_cells(cube)
         measured = cube.notnull().to_numpy()
         hidden = np.zeros(cube.shape, dtype=bool)
         steps = min(self.steps, cube.sizes["time"])
@@ -334,7 +334,7 @@ class LastSteps:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Given:
+class GivenMask:
     """Exactly these cells, as a boolean cube."""
 
     hidden: xr.DataArray
@@ -359,23 +359,31 @@ def _as_cube(hidden: Bools, cube: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(hidden, dims=cube.dims, coords=cube.coords, name="hidden")
 
 
-KINDS: dict[str, Callable[..., Hide]] = {
-    "own": OwnGaps, "random": AtRandom, "bursts": Bursts, "blocks": Blocks, "stations": Stations,
+STRATEGIES: dict[str, Callable[..., HideStrategy]] = {
+    "like-data": LikeData,
+    "random": AtRandom,
+    "bursts": Bursts,
+    "blocks": Blocks,
+    "stations": Stations,
     "last": LastSteps,
-}  # fmt: skip
+}
 
 
-def read_hide(text: str) -> Hide:
-    """A way of hiding from text: 'random:0.2' (final rate), 'own:+0.1' (share of what is there),
-    'bursts:0.2', 'blocks:0.2', 'stations:2', 'last:12'."""
+def parse_hide(text: str) -> HideStrategy:
+    """A hiding strategy from text: 'random:0.2' (final missing rate), 'like-data:+0.1' (share of
+    the observed cells), 'bursts:0.2', 'blocks:0.2', 'stations:2', 'last:12'."""
     kind, _, amount = text.partition(":")
-    if kind not in KINDS:
-        raise ConfigError(unknown("way of hiding", kind, KINDS) + ", as in bursts:0.2 or last:12")
+    if kind == "own":
+        raise ConfigError(f"'own' is called 'like-data' now: --hide like-data:{amount or '0.2'}")
+    if kind not in STRATEGIES:
+        raise ConfigError(
+            unknown("way of hiding", kind, STRATEGIES) + ", as in bursts:0.2 or last:12"
+        )
     try:
         number = float(amount)
         if kind in ("stations", "last"):
-            return KINDS[kind](count=int(amount))
+            return STRATEGIES[kind](count=int(amount))
     except ValueError as bad:
         example = f"{kind}:2" if kind in ("stations", "last") else f"{kind}:0.2"
         raise ConfigError(f"--hide wants an amount, as in {example}, but found '{text}'") from bad
-    return KINDS[kind](**{"share" if amount.startswith("+") else "rate": number})
+    return STRATEGIES[kind](**{"share" if amount.startswith("+") else "rate": number})

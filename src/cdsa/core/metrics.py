@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import angle_difference
 from cdsa.core.cube import is_direction
-from cdsa.core.gaps import CLASSES, gap_class, how_far, run_lengths
+from cdsa.core.gaps import GAP_CLASSES, bridge_variance, gap_class, run_lengths
 from cdsa.errors import ConfigError, unknown
 
 Floats = NDArray[np.float64]
@@ -23,31 +23,31 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-KEYS = ["measurement", "location", "gap"]
+GROUP_KEYS = ["measurement", "location", "gap"]
 
 
-SCALED = ("abs", "square", "told", "truth", "pinball", "spanned", "width")
+SCALED_SUMS = ("abs", "square", "told", "truth", "pinball", "spanned", "width")
 """Sums that are kept in standard deviations too."""
 
 
-PLAIN = ("cells", "weight", "share", "nonzero", "bounded", "inside")
+PLAIN_SUMS = ("cells", "weight", "share", "nonzero", "bounded", "inside")
 
 
-SUMS = [*PLAIN, *SCALED, *(f"z_{name}" for name in SCALED)]
+SUMS = [*PLAIN_SUMS, *SCALED_SUMS, *(f"z_{name}" for name in SCALED_SUMS)]
 
 
-FIGURES = ("mae", "rmse", "mse", "mre", "mape", "crps", "coverage", "width")
+METRICS = ("mae", "rmse", "mse", "mre", "mape", "crps", "coverage", "width")
 
 
-FAR = (0.6, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""How far cells are from what was measured (`how_far`): ends of strata."""
+STRATA_EDGES = (0.6, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""How far cells are from what was measured (`bridge_variance`): ends of strata."""
 
 
-ENOUGH_CELLS = 50
+MIN_CELLS = 50
 """Of a stratum, to be counted by itself."""
 
 
-LEAST_WEIGHT = 1e-6
+MIN_WEIGHT = 1e-6
 """Of cells that are as far as none should be; they can still be looked at."""
 
 
@@ -55,7 +55,7 @@ LEVELS = tuple(number / 10 for number in range(1, 10))
 """Intervals whose ends are, with the guess between them, 19 quantiles: 0.05, 0.10 ... 0.95."""
 
 
-Ends = Mapping[float, tuple[xr.DataArray, xr.DataArray]]
+Intervals = Mapping[float, tuple[xr.DataArray, xr.DataArray]]
 """Lower and upper ends by the share that an interval promises to hold."""
 
 
@@ -67,7 +67,7 @@ class Errors:
 
     def __add__(self, other: "Errors") -> "Errors":
         both = pd.concat([self.sums, other.sums])
-        return Errors(both.groupby(level=KEYS, sort=False, observed=True).sum())
+        return Errors(both.groupby(level=GROUP_KEYS, sort=False, observed=True).sum())
 
     def by(self, *keys: str) -> pd.DataFrame:
         """Figures per measurement, location or gap class, or any combination of them.
@@ -76,12 +76,12 @@ class Errors:
         first, because units cannot be added; else they are in the measurement's own unit.
         """
         for key in keys:
-            if key not in KEYS:
-                raise ConfigError(unknown("breakdown", key, KEYS))
+            if key not in GROUP_KEYS:
+                raise ConfigError(unknown("breakdown", key, GROUP_KEYS))
         sums = self.sums if "measurement" in keys else self._comparable()
         figures = _figures(sums.groupby(level=list(keys), sort=False, observed=True).sum())
         if keys == ("gap",):  # shortest first
-            figures = figures.reindex([name for name, _ in CLASSES if name in figures.index])
+            figures = figures.reindex([name for name, _ in GAP_CLASSES if name in figures.index])
         return figures
 
     def overall(self) -> pd.Series:
@@ -91,7 +91,7 @@ class Errors:
     def _comparable(self) -> pd.DataFrame:
         if self.sums.index.get_level_values("measurement").nunique() < 2:
             return self.sums
-        return self.sums.assign(**{name: self.sums[f"z_{name}"] for name in SCALED})
+        return self.sums.assign(**{name: self.sums[f"z_{name}"] for name in SCALED_SUMS})
 
 
 def _figures(sums: pd.DataFrame) -> pd.DataFrame:
@@ -115,21 +115,27 @@ def _figures(sums: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def in_proportion(
-    trials: Sequence[tuple[xr.DataArray, xr.DataArray]], own: xr.DataArray
+def importance_weights(
+    trials: Sequence[tuple[xr.DataArray, xr.DataArray]], missing: xr.DataArray
 ) -> list[Floats]:
     """How much each cell (t, l, m) of some trials, asked cells and what was visible, must count for
     cells to be as far from what was measured as those are that are missing, `own`, measurement by
     measurement: what is hidden in a table with gaps makes longer ones than it has, and can only be
     asked for where it was measured, at their ends."""
-    wanted, places = own.to_numpy(), np.searchsorted(FAR, how_far(own.to_numpy()))
+    wanted, places = (
+        missing.to_numpy(),
+        np.searchsorted(STRATA_EDGES, bridge_variance(missing.to_numpy())),
+    )
     asked = [each.to_numpy() for each, _ in trials]
-    strata = [np.searchsorted(FAR, how_far(seen.isnull().to_numpy())) for _, seen in trials]
+    strata = [
+        np.searchsorted(STRATA_EDGES, bridge_variance(seen.isnull().to_numpy()))
+        for _, seen in trials
+    ]
     weights = [np.ones(each.shape) for each in asked]
-    for m in range(own.sizes["measurement"]):
+    for m in range(missing.sizes["measurement"]):
         goal = _count([places[..., m]], [wanted[..., m]])
         there = _count([each[..., m] for each in strata], [each[..., m] for each in asked])
-        if goal.sum() >= ENOUGH_CELLS <= there.sum():
+        if goal.sum() >= MIN_CELLS <= there.sum():
             share = _proportions(goal, there)
             for weight, stratum in zip(weights, strata, strict=True):
                 weight[..., m] = share[stratum[..., m]]
@@ -138,7 +144,7 @@ def in_proportion(
 
 def _count(strata: Sequence[NDArray[np.int64]], cells: Sequence[Bools]) -> NDArray[np.int64]:
     pairs = zip(strata, cells, strict=True)
-    counts = [np.bincount(each[there], minlength=len(FAR) + 1) for each, there in pairs]
+    counts = [np.bincount(each[there], minlength=len(STRATA_EDGES) + 1) for each, there in pairs]
     total: NDArray[np.int64] = np.sum(counts, axis=0)
     return total
 
@@ -148,20 +154,20 @@ def _proportions(wanted: NDArray[np.int64], there: NDArray[np.int64]) -> Floats:
     with few cells is taken with the one before."""
     group = np.zeros(len(there), dtype=np.int64)
     for place in range(1, len(there)):
-        enough = there[:place][group[:place] == group[place - 1]].sum() >= ENOUGH_CELLS
-        group[place] = group[place - 1] + (enough and there[place:].sum() >= ENOUGH_CELLS)
+        enough = there[:place][group[:place] == group[place - 1]].sum() >= MIN_CELLS
+        group[place] = group[place - 1] + (enough and there[place:].sum() >= MIN_CELLS)
     goal, found = (np.bincount(group, each) / each.sum() for each in (wanted, there))
-    weight: Floats = np.maximum(goal / found, LEAST_WEIGHT)
+    weight: Floats = np.maximum(goal / found, MIN_WEIGHT)
     return weight[group]
 
 
 def measure(
-    guess: xr.DataArray,
+    prediction: xr.DataArray,
     truth: xr.DataArray,
-    asked: xr.DataArray,
+    eval_mask: xr.DataArray,
     visible: xr.DataArray,
-    ends: Ends | None = None,
-    weight: Floats | None = None,
+    intervals: Intervals | None = None,
+    weights: Floats | None = None,
 ) -> Errors:
     """Errors of `guess` on the `asked` cells of `truth`; `visible` is what the method saw.
 
@@ -173,11 +179,11 @@ def measure(
     """
     angles = is_direction(truth)
     real = truth.to_numpy().astype(np.float64)
-    guessed = guess.transpose(*truth.dims).to_numpy().astype(np.float64)
-    cells = np.nonzero(asked.to_numpy() & np.isfinite(guessed) & np.isfinite(real))
+    guessed = prediction.transpose(*truth.dims).to_numpy().astype(np.float64)
+    cells = np.nonzero(eval_mask.to_numpy() & np.isfinite(guessed) & np.isfinite(real))
     wanted, found, m = real[cells], guessed[cells], cells[2]
     error = np.where(angles[m], angle_difference(found, wanted), found - wanted)
-    spread = spreads(visible)[m]
+    spread = standard_deviations(visible)[m]
     gaps = gap_class(run_lengths(visible.isnull().to_numpy())[cells])
     straight = ~angles[m]  # a share of a direction says nothing
     nonzero = (wanted != 0) & straight
@@ -186,7 +192,7 @@ def measure(
         "square": error**2,
         "told": np.abs(error) * straight,
         "truth": np.abs(wanted) * straight,
-        **_within(ends or {}, cells, found, wanted, straight),
+        **_within(intervals or {}, cells, found, wanted, straight),
     }
     counts = {name: sums.pop(name) for name in ("bounded", "inside")}
     rows = pd.DataFrame(
@@ -199,15 +205,21 @@ def measure(
         }
         | {f"z_{name}": n / (spread**2 if name == "square" else spread) for name, n in sums.items()}
     )
-    rows = rows.mul(np.ones(len(m)) if weight is None else weight[cells], axis=0).assign(cells=1.0)
-    numbers = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=KEYS)
-    table = rows.set_index(numbers).groupby(level=KEYS).sum()[SUMS]
+    rows = rows.mul(np.ones(len(m)) if weights is None else weights[cells], axis=0).assign(
+        cells=1.0
+    )
+    numbers = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=GROUP_KEYS)
+    table = rows.set_index(numbers).groupby(level=GROUP_KEYS).sum()[SUMS]
     table.index = _labelled(table.index, truth)
     return Errors(table)
 
 
 def _within(
-    ends: Ends, cells: tuple[NDArray[np.int64], ...], point: Floats, truth: Floats, straight: Bools
+    ends: Intervals,
+    cells: tuple[NDArray[np.int64], ...],
+    point: Floats,
+    truth: Floats,
+    straight: Bools,
 ) -> dict[str, Floats]:
     """What is summed up of intervals, cell by cell."""
     nothing = np.zeros(len(truth))
@@ -237,13 +249,13 @@ def _within(
 
 
 def _labelled(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:
-    names = [str(name) for name, _ in CLASSES]
+    names = [str(name) for name, _ in GAP_CLASSES]
     labels = (cube["measurement"].to_numpy(), cube["location"].to_numpy(), np.array(names))
-    parts = [label[index.get_level_values(k)] for label, k in zip(labels, KEYS, strict=True)]
-    return pd.MultiIndex.from_arrays(parts, names=KEYS)
+    parts = [label[index.get_level_values(k)] for label, k in zip(labels, GROUP_KEYS, strict=True)]
+    return pd.MultiIndex.from_arrays(parts, names=GROUP_KEYS)
 
 
-def spreads(cube: xr.DataArray) -> NDArray[np.float64]:
+def standard_deviations(cube: xr.DataArray) -> NDArray[np.float64]:
     """Standard deviation of each measurement's cells, on the circle for angles; 1 for what never
     changes, which so counts in its own unit."""
     values = cube.to_numpy().astype(np.float64)

@@ -57,7 +57,7 @@ def _commit() -> str:
         return "none"
 
 
-def plain(value: object) -> Value:
+def to_json_value(value: object) -> Value:
     """A value as JSON can hold it; what is not a finite number becomes null."""
     if isinstance(value, str | bool | None):
         return value
@@ -76,7 +76,7 @@ def append_results(path: str | Path, records: Iterable[Record]) -> None:
     lines = "".join(json.dumps(dict(record)) + "\n" for record in records).encode()
     try:
         with Path(path).open("ab+") as file:
-            take_turn(file)
+            lock_file(file)
             file.seek(0)
             whole, last = _parted(file.read(), path)
             if last is not None:
@@ -89,7 +89,7 @@ def append_results(path: str | Path, records: Iterable[Record]) -> None:
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad
 
 
-def take_turn(file: IO[bytes], *, wait: bool = True) -> bool:
+def lock_file(file: IO[bytes], *, wait: bool = True) -> bool:
     """Have a file to oneself until it is closed, where the system sees to it; whether one has."""
     if fcntl is None:
         return True

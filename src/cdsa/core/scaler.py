@@ -14,10 +14,10 @@ class Scaler:
     """Mean and spread by axis name: per measurement, or per location and measurement."""
 
     mean: xr.DataArray
-    spread: xr.DataArray
+    std: xr.DataArray
 
     @classmethod
-    def learn(cls, cube: xr.DataArray, *, per_location: bool = False) -> "Scaler":
+    def fit(cls, cube: xr.DataArray, *, per_location: bool = False) -> "Scaler":
         """The scaler of the measured cells of `cube`."""
         over = ["time"] if per_location else ["time", "location"]
         known = cube.notnull().any(over)
@@ -31,18 +31,18 @@ class Scaler:
         bare = [name for name in mean.coords if name not in mean.dims]
         return cls(mean.drop_vars(bare), spread.drop_vars(bare))
 
-    def part(self, cube: xr.DataArray) -> "Scaler":
+    def select(self, cube: xr.DataArray) -> "Scaler":
         """The scaler of the measurements that a cube has."""
         names = cube["measurement"].to_numpy()
-        return Scaler(self.mean.sel(measurement=names), self.spread.sel(measurement=names))
+        return Scaler(self.mean.sel(measurement=names), self.std.sel(measurement=names))
 
     def normalise(self, cube: xr.DataArray) -> xr.DataArray:
         """Values in spreads from the mean."""
-        return self._keep(cube, (cube - self.mean) / self.spread)
+        return self._keep(cube, (cube - self.mean) / self.std)
 
     def denormalise(self, cube: xr.DataArray) -> xr.DataArray:
         """Values in their own unit again."""
-        return self._keep(cube, cube * self.spread + self.mean)
+        return self._keep(cube, cube * self.std + self.mean)
 
     def _keep(self, cube: xr.DataArray, result: xr.DataArray) -> xr.DataArray:
         if result.shape != cube.shape:  # xarray joins on labels and would silently drop strangers

@@ -26,7 +26,9 @@ class Split:
             raise ConfigError("a time step may belong to one of train, validation and test only")
 
 
-def split_in_order(cube: xr.DataArray, *, validation: float = 0.0, test: float = 0.2) -> Split:
+def split_chronologically(
+    cube: xr.DataArray, *, validation: float = 0.0, test: float = 0.2
+) -> Split:
     """The first steps to learn from, then those to validate on, the last ones to test on."""
     steps = cube.sizes["time"]
     if validation < 0 or test < 0 or validation + test >= 1:
@@ -48,17 +50,17 @@ def split_by_months(
     return Split(~(is_test | is_validation), is_validation, is_test)
 
 
-def stretches(part: Bools) -> list[slice]:
+def segments(part: Bools) -> list[slice]:
     """The unbroken stretches of a part, in order; windows are cut inside one of them."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], part.astype(np.int8), [0]])))
     return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
-def only(cube: xr.DataArray, part: Bools) -> xr.DataArray:
+def keep_steps(cube: xr.DataArray, part: Bools) -> xr.DataArray:
     """The cube on the same grid with everything outside the part missing."""
-    return cube.where(on_time(part, cube))
+    return cube.where(time_mask(part, cube))
 
 
-def on_time(steps: Bools, cube: xr.DataArray) -> xr.DataArray:
+def time_mask(steps: Bools, cube: xr.DataArray) -> xr.DataArray:
     """Flags of steps, with the cube's times."""
     return xr.DataArray(steps, dims="time", coords={"time": cube["time"]})

@@ -10,37 +10,37 @@ from numpy.typing import NDArray
 from cdsa.core.cube import fillable, has_coordinates, is_direction, units_of
 from cdsa.core.gaps import gap_starts, run_lengths
 from cdsa.core.records import Value
-from cdsa.core.times import describe_step, infer_step
+from cdsa.core.times import format_step, infer_step
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection:
+class CubeSummary:
     """What is in a cube."""
 
-    steps: int
+    n_steps: int
     step: str
     first: pd.Timestamp
     last: pd.Timestamp
     locations: tuple[str, ...]
-    placed: bool
+    has_coordinates: bool
     """Whether the locations have coordinates."""
 
     measurements: pd.DataFrame
     """Per measurement: unit, is_direction, cells, missing, share, gaps, longest gap."""
 
-    longest: pd.DataFrame
+    longest_gaps: pd.DataFrame
     """The longest gaps: location, measurement, first and last missing step, steps. Series that
     were never measured are left out."""
 
     def records(self) -> list[dict[str, Value]]:
         """Flat records, one per measurement."""
         common: dict[str, Value] = {
-            "steps": self.steps,
+            "steps": self.n_steps,
             "step": self.step,
             "first": str(self.first),
             "last": str(self.last),
             "stations": len(self.locations),
-            "coordinates": self.placed,
+            "coordinates": self.has_coordinates,
         }
         return [
             {"measurement": row.Index, "unit": row.unit, "is_direction": bool(row.is_direction)}
@@ -51,7 +51,7 @@ class Inspection:
         ]
 
 
-def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
+def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
     """Count and find the gaps of a cube; the `most` longest are listed."""
     times = cube["time"].to_numpy()
     missing = cube.isnull().to_numpy()
@@ -70,15 +70,15 @@ def inspect_cube(cube: xr.DataArray, *, most: int = 5) -> Inspection:
         },
         index=pd.Index(cube["measurement"].to_numpy(), name="measurement"),
     )
-    return Inspection(
-        steps=len(times),
-        step=describe_step(infer_step(times)) if len(times) > 1 else "-",
+    return CubeSummary(
+        n_steps=len(times),
+        step=format_step(infer_step(times)) if len(times) > 1 else "-",
         first=pd.Timestamp(times[0]),
         last=pd.Timestamp(times[-1]),
         locations=tuple(str(name) for name in cube["location"].to_numpy()),
-        placed=has_coordinates(cube),
+        has_coordinates=has_coordinates(cube),
         measurements=measurements,
-        longest=_longest(cube, np.where(opens & ~missing.all(axis=0), runs, 0), most),
+        longest_gaps=_longest(cube, np.where(opens & ~missing.all(axis=0), runs, 0), n_longest),
     )
 
 
@@ -99,17 +99,17 @@ def _longest(cube: xr.DataArray, lengths: NDArray[np.int64], most: int) -> pd.Da
     )
 
 
-def missing_over_time(cube: xr.DataArray, axis: str, columns: int) -> NDArray[np.float64]:
+def missing_over_time(cube: xr.DataArray, dim: str, n_bins: int) -> NDArray[np.float64]:
     """Share missing per label of `axis` (down) and stretch of time (across)."""
-    other = "location" if axis == "measurement" else "measurement"
-    if axis == "location":  # what nobody ever measured would hide when stations dropped out
+    other = "location" if dim == "measurement" else "measurement"
+    if dim == "location":  # what nobody ever measured would hide when stations dropped out
         cube = cube.isel(measurement=fillable(cube) if fillable(cube).any() else slice(None))
-    missing = cube.isnull().mean(other).transpose(axis, "time").to_numpy()
-    edges = time_parts(cube, columns)
+    missing = cube.isnull().mean(other).transpose(dim, "time").to_numpy()
+    edges = time_bin_edges(cube, n_bins)
     return np.add.reduceat(missing, edges[:-1], axis=1) / np.diff(edges)
 
 
-def time_parts(cube: xr.DataArray, columns: int) -> NDArray[np.int64]:
+def time_bin_edges(cube: xr.DataArray, n_bins: int) -> NDArray[np.int64]:
     """The first step of each of so many stretches of time, about equally long, and the end."""
     steps = cube.sizes["time"]
-    return np.linspace(0, steps, min(columns, steps) + 1).astype(np.int64)
+    return np.linspace(0, steps, min(n_bins, steps) + 1).astype(np.int64)

@@ -3,7 +3,7 @@
 import math
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """A figure with so many significant digits, without exponents where they can be avoided."""
     if value is None or not math.isfinite(value):
         return "-"
@@ -13,23 +13,23 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits - 1}e}"
 
 
-def share(value: float) -> str:
+def format_share(value: float) -> str:
     """A share as a percentage."""
     if not math.isfinite(value):
         return "-"
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
 
 
-def interval_of(level: object) -> str:
+def format_interval(level: object) -> str:
     """An interval by the share of values that it holds: '90% interval'; plainly so if unknown."""
     return f"{100 * level:g}% interval" if isinstance(level, float) else "interval"
 
 
-def several(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """A count and its word: '1 step', '2,000 steps'."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def one_line(bad: Exception) -> str:
+def single_line(bad: Exception) -> str:
     """What another library says of its error, on one line."""
     return " ".join(str(bad).split())[:200].rstrip(".")

@@ -38,10 +38,10 @@ LONGEST_MONTH = 31 * 86400  # seconds
 EPOCHS = {"unix": 1, "unix-ms": 1000}
 
 
-MOST_SPARSE = 2  # a grid this many times longer than its stamps may still be their own
+MAX_SPARSE = 2  # a grid this many times longer than its stamps may still be their own
 
 
-ROUND = tuple(
+COMMON_STEPS = tuple(
     pd.Timedelta(n, unit=unit)
     for unit, numbers in (
         ("s", (1, 2, 5, 10, 15, 20, 30)),
@@ -53,11 +53,11 @@ ROUND = tuple(
 """Steps that clocks are set to."""
 
 
-NEARLY = 0.1
+STEP_TOLERANCE = 0.1
 """How far a step may be off one of them, as a share."""
 
 
-MOST_EMPTY = 50  # a grid this many times longer than its stamps is a mistyped stamp, not a gap
+MAX_EMPTY = 50  # a grid this many times longer than its stamps is a mistyped stamp, not a gap
 
 
 @dataclass(frozen=True)
@@ -76,18 +76,18 @@ class Clock:
     suffix: str | None = None
     """The zone as written behind the stamp, such as 'Z'; None: the offset from UTC, if any."""
 
-    wall: bool = False
+    wall_time: bool = False
     """Whether times inside are those of a clock on the wall: so for daily and monthly data, whose
     steps are not all of one length in UTC."""
 
-    def write(self, times: Times) -> list[str]:
+    def format(self, times: Times) -> list[str]:
         """The stamps as text; `times` are UTC if there is a zone."""
         if self.pattern in EPOCHS:
             ticks = times.astype("datetime64[us]").astype(np.int64) / (
                 1_000_000 / EPOCHS[self.pattern]
             )
             return [repr(float(tick)).removesuffix(".0") for tick in ticks]
-        index = self.local(times)
+        index = self.to_local(times)
         text = list(index.strftime(self.pattern))
         if self.digits:
             nanoseconds = times.astype("datetime64[ns]").astype(np.int64) % 1_000_000_000
@@ -102,17 +102,17 @@ class Clock:
         offsets = index.strftime("%z")
         return [f"{stamp}{z[:3]}:{z[3:]}" for stamp, z in zip(text, offsets, strict=True)]
 
-    def read(self, stamp: object) -> np.datetime64:
+    def parse(self, stamp: object) -> np.datetime64:
         """A stamp that a user gave, as times are inside: one without a zone is in that of the
         source."""
         try:
             moment = pd.Timestamp(stamp)
             if moment is pd.NaT:
                 raise ValueError("no time at all")
-            if self.zone is not None and moment.tzinfo is None and not self.wall:
+            if self.zone is not None and moment.tzinfo is None and not self.wall_time:
                 moment = moment.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
             if moment.tzinfo is not None:
-                home = self.zone if self.wall and self.zone is not None else "UTC"
+                home = self.zone if self.wall_time and self.zone is not None else "UTC"
                 moment = moment.tz_convert(home).tz_localize(None)
             nanoseconds = moment.as_unit("ns").value
         except (ValueError, TypeError, OverflowError) as bad:
@@ -122,10 +122,10 @@ class Clock:
             ) from bad
         return np.datetime64(nanoseconds, "ns")
 
-    def steps(self, times: Times) -> dict[str, object]:
+    def to_plain(self, times: Times) -> dict[str, object]:
         """When steps are by this clock, in seconds since 1970, for a page to draw: the first and
         the step or, where steps differ, all of them; how many; and the zone."""
-        seconds = self.local(times).tz_localize(None).as_unit("s").asi8
+        seconds = self.to_local(times).tz_localize(None).as_unit("s").asi8
         apart = np.diff(seconds)
         told: dict[str, object] = {"times": seconds.tolist()}
         if not len(apart) or (apart == apart[0]).all():
@@ -133,24 +133,24 @@ class Clock:
         zone = "" if self.zone is None else str(self.zone)
         return {**told, "count": len(seconds), "zone": zone}
 
-    def local(self, times: Times) -> pd.DatetimeIndex:
+    def to_local(self, times: Times) -> pd.DatetimeIndex:
         """The stamps in the zone they were written in."""
         index = pd.DatetimeIndex(times)
         if self.zone is None:
             return index
-        if self.wall:
+        if self.wall_time:
             summer = np.ones(len(index), dtype=bool)
             return index.tz_localize(self.zone, ambiguous=summer, nonexistent="shift_forward")
         return index.tz_localize("UTC").tz_convert(self.zone)
 
-    def on_wall(self, times: Times, step: str | None) -> tuple[Times, "Clock"]:
+    def to_internal(self, times: Times, step: str | None) -> tuple[Times, "Clock"]:
         """Times and clock as kept inside: wall time for steps of a day and more, else UTC."""
         if self.zone is None or (step is None and len(np.unique(times)) < 2):
             return times, self
-        wall = to_nanoseconds(self.local(times).tz_localize(None))
-        span = read_step(step) if step is not None else infer_step(np.unique(wall))
+        wall = to_nanoseconds(self.to_local(times).tz_localize(None))
+        span = parse_step(step) if step is not None else infer_step(np.unique(wall))
         if isinstance(span, int) or span >= pd.Timedelta(days=1):
-            return wall, replace(self, wall=True)
+            return wall, replace(self, wall_time=True)
         return times, self
 
 
@@ -165,13 +165,13 @@ def to_nanoseconds(index: pd.DatetimeIndex) -> Times:
         ) from bad
 
 
-def digits_of(times: Times) -> int:
+def subsecond_digits(times: Times) -> int:
     """Decimal places of seconds that the stamps need."""
     rest = times.astype(np.int64) % 1_000_000_000
     return next(d for d in (0, 3, 6, 9) if not (rest % 10 ** (9 - d)).any())
 
 
-def read_step(text: str) -> pd.Timedelta | int:
+def parse_step(text: str) -> pd.Timedelta | int:
     """A step such as '1h', '15min' or '1d'; whole calendar months come back as their number."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|)\s*([A-Za-z]+)\s*", text)
     unit = found and UNITS.get(found.group(2).lower())
@@ -208,7 +208,7 @@ def regular_grid(
             f"the time step cannot be told from one time stamp ({pd.Timestamp(distinct[0])}). Give "
             "it with --step, for example --step 1h"
         )
-    span = infer_step(distinct) if step is None else read_step(step)
+    span = infer_step(distinct) if step is None else parse_step(step)
     if isinstance(span, int):
         return _months(times, span)
     stamps = times if step is None else _snap(times, span)
@@ -218,17 +218,17 @@ def regular_grid(
     if off.any():
         row = int(np.argmax(off))
         raise TableError(
-            f"stamps must be one step apart, here usually {describe_step(span)}, but "
+            f"stamps must be one step apart, here usually {format_step(span)}, but "
             f"{pd.Timestamp(times[row])} in {where(row)} lies between two steps. To move stamps to "
-            f"the nearest step, give it: --step {short_step(_rounded(span))}"
+            f"the nearest step, give it: --step {step_option(_rounded(span))}"
         )
     return grid, position
 
 
 def _rounded(span: pd.Timedelta) -> pd.Timedelta:
     """The step of a clock that is meant by one that is a little off it."""
-    nearest = min(ROUND, key=lambda step: abs(step / span - 1))
-    return nearest if abs(nearest / span - 1) < NEARLY else span
+    nearest = min(COMMON_STEPS, key=lambda step: abs(step / span - 1))
+    return nearest if abs(nearest / span - 1) < STEP_TOLERANCE else span
 
 
 def infer_step(distinct: Times) -> pd.Timedelta | int:
@@ -240,7 +240,7 @@ def infer_step(distinct: Times) -> pd.Timedelta | int:
     usual, common = int(spans[np.argmax(counts)]), int(np.gcd.reduce(spans))
     steps = int((distinct[-1] - distinct[0]).astype(np.int64)) // common + 1
     # where the commonest distance is not the step, the one that all are multiples of may be
-    if (spans % usual).any() and common in spans and steps <= MOST_SPARSE * len(distinct):
+    if (spans % usual).any() and common in spans and steps <= MAX_SPARSE * len(distinct):
         usual = common
     return pd.Timedelta(usual, unit="ns")
 
@@ -292,23 +292,23 @@ def _grid_through(times: Times, span: pd.Timedelta, where: Where) -> Times:
     low = (int(ticks.min()) - anchor) // span.value
     high = -((anchor - int(ticks.max())) // span.value)  # rounded up
     steps, stamps = high - low + 1, len(np.unique(times))
-    if steps > max(MOST_EMPTY * stamps, 10_000):
+    if steps > max(MAX_EMPTY * stamps, 10_000):
         ends = int(np.argmin(times)), int(np.argmax(times))
         raise TableError(
             f"between the first stamp {pd.Timestamp(times[ends[0]])} ({where(ends[0])}) and the "
             f"last {pd.Timestamp(times[ends[1]])} ({where(ends[1])}) lie {steps:,} steps of "
-            f"{describe_step(span)}, but there are only {stamps:,} stamps. Correct a mistyped "
+            f"{format_step(span)}, but there are only {stamps:,} stamps. Correct a mistyped "
             "stamp, or give the true step with --step"
         )
     grid: Times = (anchor + np.arange(low, high + 1) * span.value).astype("datetime64[ns]")
     return grid
 
 
-def next_times(times: Times, count: int) -> Times:
+def next_times(times: Times, n_steps: int) -> Times:
     """The stamps that come after a regular grid of at least two."""
     span = infer_step(times)
     last = pd.Timestamp(times[-1])
-    numbers = range(1, count + 1)
+    numbers = range(1, n_steps + 1)
     if not isinstance(span, int):
         return np.array([last + number * span for number in numbers], dtype="datetime64[ns]")
     to_the_end = pd.DatetimeIndex(times).day.max() > 28  # of the month, whichever day that is
@@ -324,7 +324,7 @@ def is_regular(times: Times) -> bool:
     return months is not None and len(np.unique(np.diff(months))) == 1
 
 
-def describe_step(span: pd.Timedelta | int) -> str:
+def format_step(span: pd.Timedelta | int) -> str:
     """A step in words: '5 min', '1 h', '3 months'."""
     if isinstance(span, int):
         return "1 month" if span == 1 else f"{span} months"
@@ -335,6 +335,6 @@ def describe_step(span: pd.Timedelta | int) -> str:
     return f"{span.total_seconds():g} s"
 
 
-def short_step(span: pd.Timedelta | int) -> str:
-    """A step as `read_step` takes it: '5min', '1h', '3months'."""
-    return describe_step(span).replace(" ", "")
+def step_option(span: pd.Timedelta | int) -> str:
+    """A step as `parse_step` takes it: '5min', '1h', '3months'."""
+    return format_step(span).replace(" ", "")

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.circular import on_circle
+from cdsa.core.circular import wrap_degrees
 from cdsa.core.cube import assign_metadata
 from cdsa.io.options import ReadOptions
 
@@ -31,7 +31,7 @@ def combine_duplicates(
         joined = groups["n"].first()
     else:
         means = groups.mean()
-        circle = on_circle(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
+        circle = wrap_degrees(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
         plain = (means["angle"] == 0) | (groups.size() == 1)
         joined = means["n"].where(plain, circle)
     values.ravel()[joined.index.to_numpy()] = joined.to_numpy()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.text import one_line
+from cdsa.core.text import single_line
 from cdsa.core.times import Where
 from cdsa.errors import ConfigError, MissingExtraError, TableError
 from cdsa.io.columns import looks_like_date, parse_number
@@ -256,7 +256,7 @@ def _read_parquet(path: Path, options: ReadOptions) -> RawFile:
         frame = table.to_pandas(types_mapper=whole.get, ignore_metadata=True)
     except (pyarrow.ArrowException, ValueError) as bad:
         raise TableError(
-            f"{path} is not a whole Parquet file: {one_line(bad)}. Get it again"
+            f"{path} is not a whole Parquet file: {single_line(bad)}. Get it again"
         ) from bad
     refuse_duplicate_names([str(name) for name in frame.columns], str(path))
     return RawFile(frame, schema=table.schema)
@@ -272,7 +272,7 @@ def _read_arrays(path: Path, form: Format) -> xr.Dataset:
     except PermissionError:
         raise
     except Exception as bad:  # each engine has errors of its own, some of them bare RuntimeErrors
-        raise TableError(f"{path} is not a whole {form} file: {one_line(bad)}") from bad
+        raise TableError(f"{path} is not a whole {form} file: {single_line(bad)}") from bad
 
 
 def refuse_duplicate_names(names: list[str], where: str) -> None:

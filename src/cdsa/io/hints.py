@@ -8,7 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import has_coordinates
-from cdsa.core.times import infer_step, short_step
+from cdsa.core.times import infer_step, step_option
 
 MISSING_CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
 """Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
@@ -47,7 +47,7 @@ def staggered_stations(cube: xr.DataArray) -> Iterator[str]:
     usual = int(min(np.median(own) for own in apart))
     if usual > 1:
         step = infer_step(cube["time"].to_numpy())
-        own = short_step(step * usual)
+        own = step_option(step * usual)
         yield (
             f"no station reports more often than every {own}, but they do at different times, so "
             f"most steps are gaps; to bring them together, give --step {own}"

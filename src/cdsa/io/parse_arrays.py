@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, make_cube
-from cdsa.core.times import Clock, digits_of, regular_grid, to_nanoseconds
+from cdsa.core.times import Clock, regular_grid, subsecond_digits, to_nanoseconds
 from cdsa.errors import ConfigError, TableError, unknown
 from cdsa.io.arrays import FILLED, Arrays
 from cdsa.io.assemble import annotate, combine_duplicates
@@ -97,7 +97,7 @@ def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
         cube=cube,
         step_index=position,
         measurement_index=chosen,
-        clock=Clock(digits=digits_of(grid)),
+        clock=Clock(digits=subsecond_digits(grid)),
         notes=tuple(notes),
         warnings=(*doubts, *likely_missing_codes(cube), *likely_directions(cube)),
     )

@@ -55,7 +55,7 @@ def parse_table(
     times, clock = parse_timestamps(
         frame[roles.time], where, tz=options.tz, time_format=options.time_format, is_repeat=again
     )
-    times, clock = clock.on_wall(times, options.step)
+    times, clock = clock.to_internal(times, options.step)
     grid, row_time = regular_grid(times[chosen], at, options.step)
     shape = (len(grid), len(names), len(measured))
     _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
@@ -170,7 +170,7 @@ def _refuse_duplicates(
     row = int(np.argmax(twice))
     first = int(np.argmax(keys == keys[row]))
     moment = pd.Timestamp(times[rows.frame_row[row]])
-    zone = "" if clock.zone is None or clock.wall else " UTC"
+    zone = "" if clock.zone is None or clock.wall_time else " UTC"
     days = bool((times.astype("datetime64[D]") == times).all())
     station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
     cell = {"wide": "", "panel": station, "long": station + kind}[rows.layout]

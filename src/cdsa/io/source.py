@@ -137,7 +137,7 @@ class Source:
         kept = result["source"].isin(["observed", "missing"]).to_numpy()
         t, l, m = np.nonzero(~kept)  # noqa: E741
         columns: dict[str, object] = {
-            "time": np.array(self.content.clock.write(result["time"].to_numpy()), dtype=object)[t],
+            "time": np.array(self.content.clock.format(result["time"].to_numpy()), dtype=object)[t],
             "location": result["location"].to_numpy()[l],
             "measurement": result["measurement"].to_numpy()[m],
         }

@@ -64,23 +64,23 @@ def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> Objec
 def format_timestamps(column: pd.Series, clock: Clock, times: Times) -> ObjectArray:
     """Times as this column would hold them."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        local = clock.local(times)
+        local = clock.to_local(times)
         zone = getattr(column.dtype, "tz", None)
         local = local.tz_localize(None) if zone is None else local.tz_convert(zone)
         return np.asarray(local, dtype=object)
     if isinstance(column.dtype, pd.PeriodDtype):
         return np.asarray(pd.DatetimeIndex(times).to_period(column.dtype.freq), dtype=object)
     if pd.api.types.is_numeric_dtype(column.dtype):
-        numbers = [float(text) for text in clock.write(times)]
+        numbers = [float(text) for text in clock.format(times)]
         return np.array([int(n) if n == int(n) else n for n in numbers], dtype=object)
     if not is_text(column):
         first = next(entry for entry in column if not pd.isna(entry))
-        moments = [moment.to_pydatetime() for moment in clock.local(times)]
+        moments = [moment.to_pydatetime() for moment in clock.to_local(times)]
         if isinstance(first, datetime.datetime):
             return np.array(moments, dtype=object)
         if isinstance(first, datetime.date):
             return np.array([moment.date() for moment in moments], dtype=object)
-    return np.array(clock.write(times), dtype=object)
+    return np.array(clock.format(times), dtype=object)
 
 
 def assign_values(
@@ -259,7 +259,7 @@ class Table:
                 codes = () if name in places else self.options.missing
                 typed[name] = parse_numbers(typed[name], replace(self.options, missing=codes), str)
         if is_text(typed[self.roles.time]):
-            typed[self.roles.time] = self.clock.local(self.times)
+            typed[self.roles.time] = self.clock.to_local(self.times)
         return typed
 
     def _missing_rows(

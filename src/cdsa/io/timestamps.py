@@ -13,7 +13,7 @@ from cdsa.core.times import (
     Clock,
     Times,
     Where,
-    digits_of,
+    subsecond_digits,
     to_nanoseconds,
 )
 from cdsa.errors import TableError
@@ -111,7 +111,7 @@ def _parse_datetimes(
         times, clock = _localize(index, tz, where, again), Clock(zone=tz)
     else:
         times, clock = to_nanoseconds(index), Clock()
-    return times, replace(clock, digits=digits_of(times))
+    return times, replace(clock, digits=subsecond_digits(times))
 
 
 def _parse_text(
@@ -277,7 +277,9 @@ def _infer_clock(
         clock = Clock(zone=zone, pattern=pattern, digits=digits, suffix=suffix)
         written = replace(clock, zone=None, suffix="")
         few = to_nanoseconds(times[:9])
-        if written.write(few) == bodies[:9] and written.write(to_nanoseconds(times)) == bodies:
+        if written.format(few) == bodies[:9] and written.format(to_nanoseconds(times)) == bodies:
             return clock
     plainly = "%Y-%m-%dT%H:%M:%S" if used == "ISO8601" else used
-    return Clock(zone=zone, pattern=plainly, digits=digits_of(to_nanoseconds(times)), suffix=suffix)
+    return Clock(
+        zone=zone, pattern=plainly, digits=subsecond_digits(to_nanoseconds(times)), suffix=suffix
+    )

@@ -16,7 +16,7 @@ from cdsa.core.atomic import (
     check_target,
     stage_files,
 )
-from cdsa.core.text import one_line
+from cdsa.core.text import single_line
 from cdsa.errors import MissingExtraError, OutputError
 from cdsa.io.files import CsvStyle, Format, detect_format, xarray_engine
 
@@ -102,7 +102,7 @@ def _as_schema(frame: pd.DataFrame, schema: Any) -> Any:
         return pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
     except (pyarrow.ArrowException, ValueError) as bad:
         raise OutputError(
-            f"the filled table does not fit the Parquet file's types: {one_line(bad)}. Write CSV"
+            f"the filled table does not fit the Parquet file's types: {single_line(bad)}. Write CSV"
         ) from bad
 
 

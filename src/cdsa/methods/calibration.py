@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.circular import EAST, angle_difference, on_circle, to_components
+from cdsa.core.circular import EAST, angle_difference, to_components, wrap_degrees
 from cdsa.core.cube import is_direction, round_significant, valid_range
-from cdsa.core.gaps import CLASSES, gap_class, reach_lengths
-from cdsa.core.metrics import spreads
-from cdsa.core.splits import on_time
+from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
+from cdsa.core.metrics import standard_deviations
+from cdsa.core.splits import time_mask
 from cdsa.methods.base import Filler
 from cdsa.methods.wrapper import DIGITS
 
@@ -31,7 +31,7 @@ WIDEST = 0.9
 """The widest interval that a network tells itself; wider ones are this one, widened more."""
 
 
-NEVER = len(CLASSES)
+NEVER = len(GAP_CLASSES)
 """The class, behind those of gap lengths, of stations of which nothing was ever measured."""
 
 
@@ -177,7 +177,7 @@ class Calibration:
             factor, middle = factors[number][gaps[:, :, k]], filled.to_numpy()[:, :, k]
             if self.angles[number]:
                 known = told[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
-                around = on_circle(
+                around = wrap_degrees(
                     round_significant(np.stack([middle - factor, middle + factor]), DIGITS)
                 )
                 whole = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
@@ -204,7 +204,7 @@ def _classes_around(
     """The cells of a class of gap lengths, with as many classes next to it as it takes to have
     enough that are known."""
     near: NDArray[np.bool_] = gaps == gap
-    for reach in range(1, len(CLASSES)):
+    for reach in range(1, len(GAP_CLASSES)):
         if gap == NEVER or (near & known).sum() >= ENOUGH:
             break
         near = (np.abs(gaps - gap) <= reach) & (gaps != NEVER)
@@ -235,7 +235,7 @@ class BoundedFiller:
     ) -> "BoundedFiller":
         """Intervals for a filler from what it, or its like, made of `visible`."""
         names = [str(name) for name in truth["measurement"].to_numpy()]
-        spread = spreads(visible)
+        spread = standard_deviations(visible)
         at = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
         point = filled.to_numpy()[at].astype(np.float64)
         side = np.where(np.arange(2 * len(SHARES)) % 2, 1.0, -1.0)[:, None]
@@ -244,7 +244,7 @@ class BoundedFiller:
             truth=truth.to_numpy()[at].astype(np.float64),
             ends=point + side * spread[at[2]],
             measurement=at[2],
-            gap=gap_class(reach_lengths(visible.isnull().to_numpy())[at]),
+            gap=gap_class(effective_gap_lengths(visible.isnull().to_numpy())[at]),
         )
         angles = tuple(bool(angle) for angle in is_direction(truth))
         calibration = Calibration.learn(told, tuple(names), angles)
@@ -268,7 +268,7 @@ class BoundedFiller:
         guess = to_components(filled)
         names = guess["measurement"].to_numpy()
         width = xr.DataArray([self.spread.get(str(n), np.nan) for n in names], dims="measurement")
-        gaps = gap_class(reach_lengths(cube.isnull().to_numpy()))
+        gaps = gap_class(effective_gap_lengths(cube.isnull().to_numpy()))
         told = guess, guess - width, guess + width
         return [self.calibration.interval(level, filled, told, gaps) for level in levels]
 
@@ -287,7 +287,7 @@ def ends_from_others(
     asked = (truth.notnull() & visible.isnull()).transpose(*truth.dims)
     found: dict[float, Ends] = {}
     for number in range(FOLDS):
-        mine = on_time(fold == number, truth)
+        mine = time_mask(fold == number, truth)
         rest = truth.where(~mine).transpose(*truth.dims)
         ends = [(xr.full_like(truth, np.nan), xr.full_like(truth, np.nan)) for _ in levels]
         if int((asked & ~mine).sum()) >= ENOUGH:

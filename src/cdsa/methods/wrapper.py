@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from cdsa.core.circular import from_components, on_circle, to_components
+from cdsa.core.circular import from_components, to_components, wrap_degrees
 from cdsa.core.cube import check_cube, has_coordinates, is_direction, round_significant, valid_range
 from cdsa.errors import ConfigError
 
@@ -47,7 +47,9 @@ class Guard:
         whole = self._complete(plain, plain.where(plain.notnull(), guessed))
         filled = within_bounds(from_components(whole, cube)).transpose(*cube.dims)
         values = round_significant(filled.to_numpy(), DIGITS)
-        values = np.where(is_direction(cube), on_circle(values), values)  # 359.99... is north again
+        values = np.where(
+            is_direction(cube), wrap_degrees(values), values
+        )  # 359.99... is north again
         return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
 
     def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.masks import AtRandom, Bursts
-from cdsa.core.splits import only, split_by_months
+from cdsa.core.splits import keep_steps, split_by_months
 from cdsa.datasets.spec import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 
@@ -124,7 +124,7 @@ def _by_months(name: str, truth: xr.DataArray, hidden: xr.DataArray, sample: str
     late = xr.DataArray(split.test, dims="time", coords={"time": truth["time"]})
     return Filling(
         protocol=sample,
-        train=visible if sample == "in-sample" else only(visible, split.train),
+        train=visible if sample == "in-sample" else keep_steps(visible, split.train),
         test=visible,
         truth=truth,
         asked={ALL: hidden, TEST_MONTHS: (hidden & late).transpose(*truth.dims)},

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from cdsa.core.atomic import staged_text
+from cdsa.core.atomic import write_texts
 from cdsa.core.records import Record, read_results
 from cdsa.errors import ConfigError
 from cdsa.paper.compare import (
@@ -66,7 +66,7 @@ def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list
         plain.with_name(f"{plain.name}.md"): markdown_page(records, name),
         plain.with_name(f"{plain.name}.html"): html_page(records, name),
     }
-    staged_text(pages, overwrite=overwrite or all(_is_ours(path) for path in pages))
+    write_texts(pages, overwrite=overwrite or all(_is_ours(path) for path in pages))
     return list(pages)
 
 

@@ -14,14 +14,14 @@ import xarray as xr
 
 from cdsa.core.config import override
 from cdsa.core.cube import units_of
-from cdsa.core.metrics import FIGURES, LEVELS, Errors, measure
+from cdsa.core.metrics import LEVELS, METRICS, Errors, measure
 from cdsa.core.records import (
     Value,
     append_results,
+    lock_file,
     now,
-    plain,
     read_results,
-    take_turn,
+    to_json_value,
 )
 from cdsa.datasets import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
@@ -176,7 +176,7 @@ def _known_or_measured(table: str, cell: Cell, bench: Bench, *, wait: bool) -> R
     folder = _folder(cell, lab)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / TURN).open("ab") as turn:
-        if not take_turn(turn, wait=wait):
+        if not lock_file(turn, wait=wait):
             return None
         known = None if lab.again else bench.known(cell)  # another run may have been faster
         try:
@@ -235,11 +235,14 @@ def _figures(errors: Errors) -> dict[str, Value]:
     station where they held least."""
     told, by_gap = errors.overall(), errors.by("gap")
     return (
-        {name: plain(float(told[name])) for name in FIGURES}
+        {name: to_json_value(float(told[name])) for name in METRICS}
         | {"count": int(told["cells"])}
         | {f"count_gap_{gap}": int(number) for gap, number in by_gap["cells"].items()}
-        | {f"coverage_gap_{gap}": plain(float(one)) for gap, one in by_gap["coverage"].items()}
-        | {"coverage_least_station": plain(float(errors.by("location")["coverage"].min()))}
+        | {
+            f"coverage_gap_{gap}": to_json_value(float(one))
+            for gap, one in by_gap["coverage"].items()
+        }
+        | {"coverage_least_station": to_json_value(float(errors.by("location")["coverage"].min()))}
     )
 
 
@@ -351,7 +354,7 @@ def _profile(cell: Cell) -> dict[str, Value]:
     cost = cost_of(manner, PAPER_SIZES)
     nothing: dict[str, Value] = dict.fromkeys(
         (
-            *FIGURES,
+            *METRICS,
             "count",
             "trained_seconds",
             "trained_steps",

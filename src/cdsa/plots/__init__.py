@@ -4,18 +4,18 @@ They draw into axes that are given, and touch nothing else; `figures.py` makes a
 need the extra 'plot' (matplotlib).
 """
 
-from cdsa.plots.attention import draw_attended, draw_axis_map, draw_time_measurement
-from cdsa.plots.data import draw_gaps, draw_places, draw_series
-from cdsa.plots.scores import draw_accuracy, draw_errors, draw_growth
+from cdsa.plots.attention import plot_attended_series, plot_attention_map, plot_time_measurement
+from cdsa.plots.data import plot_gaps, plot_map, plot_series
+from cdsa.plots.scores import plot_accuracy, plot_errors, plot_growth
 
 __all__ = [
-    "draw_accuracy",
-    "draw_attended",
-    "draw_axis_map",
-    "draw_errors",
-    "draw_gaps",
-    "draw_growth",
-    "draw_places",
-    "draw_series",
-    "draw_time_measurement",
+    "plot_accuracy",
+    "plot_attended_series",
+    "plot_attention_map",
+    "plot_errors",
+    "plot_gaps",
+    "plot_growth",
+    "plot_map",
+    "plot_series",
+    "plot_time_measurement",
 ]

@@ -15,9 +15,9 @@ from cdsa.plots.figures import (
     GREY,
     PINK,
     SHADES,
-    plain,
-    plainer,
-    time_axis,
+    escape,
+    format_time_axis,
+    hide_spines,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ BOXES, LEAST = 6, 0.002
 """Moments that are boxed and joined by arrows, and the share below which none is."""
 
 
-def draw_axis_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> Axes:
+def plot_attention_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> Axes:
     """Who looks at whom along one axis; the row of what was asked for is framed, of a direction
     those of its two components."""
     axis = str(table.dims[0])
@@ -58,7 +58,7 @@ def draw_axis_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> Axes:
     return ax
 
 
-def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -> Axes:
+def plot_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -> Axes:
     """Shares by time and measurement at the station itself, or, if all of it comes from elsewhere,
     over all stations; the cells with the largest are boxed."""
     shares = _near(reasons, around)
@@ -69,7 +69,7 @@ def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -
     times = table["time"].to_numpy()
     every = max(1, len(times) // 4)
     ax.set_xticks(range(0, len(times), every), _names(times, "time")[::every], fontsize=7)
-    ax.set_yticks(range(len(kinds)), [plain(kind) for kind in kinds], fontsize=8)
+    ax.set_yticks(range(len(kinds)), [escape(kind) for kind in kinds], fontsize=8)
     flat = table.to_numpy().ravel()
     order = np.argsort(-flat)[:BOXES]
     order = order[flat[order] > LEAST]
@@ -82,7 +82,7 @@ def draw_time_measurement(reasons: "Reasons", ax: Axes, *, around: int = WIDE) -
     return ax
 
 
-def draw_attended(
+def plot_attended_series(
     reasons: "Reasons", ax: Axes, *, other: str | None = None, around: int = WIDE
 ) -> Axes:
     """Two series, one above the other: that of the cell and an `other` measurement of the station
@@ -101,7 +101,7 @@ def draw_attended(
         scaled = (series - middle) / (2 * spread) + height
         ax.plot(times, scaled, ".-", color=COLOURS[number], linewidth=1.2, markersize=4)
         ax.annotate(
-            plain(measurement if location == cell.location else f"{measurement}, {location}"),
+            escape(measurement if location == cell.location else f"{measurement}, {location}"),
             (times[0], height + 1.1), fontsize=8, color=COLOURS[number],
         )  # fmt: skip
         where[location, measurement] = scaled
@@ -133,13 +133,13 @@ def draw_attended(
                         "connectionstyle": "arc3,rad=0.2"},
         )  # fmt: skip
     told_as = f"{cell.measurement} at {cell.location}, {_names(np.array([cell.time]), 'time')[0]}"
-    ax.set_title(plain(f"{told_as}: {reasons.value:.4g}"), fontsize=10, loc="left")
+    ax.set_title(escape(f"{told_as}: {reasons.value:.4g}"), fontsize=10, loc="left")
     ax.set_yticks([])
     ax.set_ylim(-3.2, 3.2)
     ax.set_xlim(times[0] - step, times[-1] + step)
-    time_axis(ax)
+    format_time_axis(ax)
     ax.spines["left"].set_visible(False)
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 def _near(reasons: "Reasons", around: int) -> xr.DataArray:
@@ -178,4 +178,4 @@ def _names(labels: np.ndarray, axis: str) -> list[str]:
         day = len(set(labels.astype("datetime64[D]"))) > 1
         form = DateFormatter("%d %H:%M" if day else "%H:%M")
         return [form.format_data(date2num(label)) for label in labels]
-    return [plain(name).replace("\0", ", ") for name in labels]  # directions are two components
+    return [escape(name).replace("\0", ", ") for name in labels]  # directions are two components

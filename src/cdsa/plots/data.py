@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cdsa.core.cube import fillable, has_coordinates, is_direction, units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.summary import missing_over_time
-from cdsa.core.text import interval_of
+from cdsa.core.text import format_interval
 from cdsa.errors import ConfigError
 from cdsa.plots.figures import (
     BLACK,
@@ -20,9 +20,9 @@ from cdsa.plots.figures import (
     GREY,
     RED,
     SHADES,
-    plain,
-    plainer,
-    time_axis,
+    escape,
+    format_time_axis,
+    hide_spines,
 )
 
 COLUMNS = 300
@@ -36,14 +36,14 @@ DARKEST = 5
 """Percent missing that are the darkest shade where nothing misses more."""
 
 
-def draw_gaps(cube: xr.DataArray, ax: Axes, *, axis: str = "location") -> Axes:
+def plot_gaps(cube: xr.DataArray, ax: Axes, *, dim: str = "location") -> Axes:
     """A row for each station, or measurement, and time to the right: the darker, the more of it is
     missing, up to the largest share there is."""
-    missing = 100 * missing_over_time(cube, axis, COLUMNS)
+    missing = 100 * missing_over_time(cube, dim, COLUMNS)
     times = cube["time"].to_numpy()
     step = times[1] - times[0] if len(times) > 1 else np.timedelta64(1, "h")
     low, high = date2num(times[0]), date2num(times[-1] + step)
-    names = [plain(name) for name in cube[axis].to_numpy()]
+    names = [escape(name) for name in cube[dim].to_numpy()]
     image = ax.imshow(
         missing,
         aspect="auto",
@@ -54,7 +54,7 @@ def draw_gaps(cube: xr.DataArray, ax: Axes, *, axis: str = "location") -> Axes:
         extent=(low, high, len(names) - 0.5, -0.5),
     )
     ax.xaxis_date()
-    time_axis(ax)
+    format_time_axis(ax)
     every = -(-len(names) // MAX_GAP_LABELS)
     ax.set_yticks(range(0, len(names), every), names[::every])
     if len(names) > 12:
@@ -88,7 +88,7 @@ class Degrees(MaxNLocator):
         return super().__call__()
 
 
-def draw_places(
+def plot_map(
     cube: xr.DataArray, ax: Axes, *, errors: Mapping[str, float] | None = None, unit: str = ""
 ) -> Axes:
     """Stations at their coordinates, the darker the more is missing and, with `errors` by station,
@@ -113,7 +113,7 @@ def draw_places(
                 [], [], s=SMALL + (LARGE - SMALL) * part, color="white", edgecolor=GREY,
                 label=f"{part * most:.2g}",
             )  # fmt: skip
-        what = f"mean absolute error\n({plain(unit)})" if unit else "mean absolute error"
+        what = f"mean absolute error\n({escape(unit)})" if unit else "mean absolute error"
         ax.legend(
             title=what, frameon=False, fontsize=7, title_fontsize=7, alignment="left", ncols=3,
             loc="lower left", bbox_to_anchor=(0, 1.02), borderaxespad=0, borderpad=0,
@@ -126,7 +126,7 @@ def draw_places(
     if len(names) <= MAX_MAP_LABELS:
         for name, x, y, size in zip(names, lon, lat, sizes, strict=True):
             ax.annotate(
-                plain(name), (x, y), xytext=(0, 2 + np.sqrt(size) / 2), textcoords="offset points",
+                escape(name), (x, y), xytext=(0, 2 + np.sqrt(size) / 2), textcoords="offset points",
                 ha="center", va="bottom", fontsize=7, color=BLACK, zorder=4,
             )  # fmt: skip
     middle = np.deg2rad(np.mean(lat))
@@ -145,7 +145,7 @@ def draw_places(
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8)
     bar.set_label("% missing")
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 LONE = 3
@@ -155,7 +155,7 @@ LONE = 3
 MOST_DOTS = 600
 
 
-def draw_series(
+def plot_series(
     result: xr.Dataset,
     ax: Axes,
     *,
@@ -177,7 +177,7 @@ def draw_series(
         ax.plot(times[alone], value[alone], ".", color=BLACK, markersize=2.5)
     if "lower" in one and np.isfinite(one["lower"].to_numpy()[filled]).any():
         low, high = one["lower"].to_numpy(), one["upper"].to_numpy()
-        name = interval_of(level)
+        name = format_interval(level)
         turns = bool(is_direction(result["value"].sel(measurement=[measurement]))[0])
         for part in _stretches(filled, joined=False):
             lone = part.stop - part.start == 1  # an area of one moment has no width
@@ -198,14 +198,14 @@ def draw_series(
         shown = filled & np.isfinite(told)
         ax.plot(times[shown], told[shown], ".", color=BLUE, markersize=3.5, label="hidden truth")
     unit = units_of(result["value"])[measurement]
-    ax.set_ylabel(plain(f"{measurement} ({unit})" if unit else measurement))
-    ax.set_title(plain(location), loc="left", fontsize=10)
+    ax.set_ylabel(escape(f"{measurement} ({unit})" if unit else measurement))
+    ax.set_title(escape(location), loc="left", fontsize=10)
     ax.margins(x=0.01)
-    time_axis(ax)
+    format_time_axis(ax)
     ax.legend(frameon=False, fontsize=8, ncols=4, loc="upper right", borderaxespad=0)
     low_end, high_end = ax.get_ylim()
     ax.set_ylim(low_end, high_end + 0.12 * (high_end - low_end))  # room for the legend
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 def _pieces(

@@ -61,26 +61,26 @@ def new_figure(width: float, height: float, *, columns: int = 1, **more: Any) ->
     return figure
 
 
-def plainer(ax: Axes) -> Axes:
+def hide_spines(ax: Axes) -> Axes:
     """Axes with lines on two sides only."""
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def time_axis(ax: Axes) -> None:
+def format_time_axis(ax: Axes) -> None:
     """Dates along the bottom, no more of them than can be read."""
     locator = AutoDateLocator(minticks=3, maxticks=8)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def plain(name: object) -> str:
+def escape(name: object) -> str:
     """A name as it stands in a table: a dollar in it begins no formula."""
     return str(name).replace("$", r"\$")
 
 
 @contextlib.contextmanager
-def legible(figure: Figure) -> Iterator[None]:
+def font_fallback(figure: Figure) -> Iterator[None]:
     """While a figure is written: names of every script in a font that has it, and not a word of
     letters that no font here has."""
     known = set(fontManager.get_font_names())
@@ -92,7 +92,7 @@ def legible(figure: Figure) -> Iterator[None]:
         yield
 
 
-def check_picture(path: Path, *, overwrite: bool) -> None:
+def check_figure_path(path: Path, *, overwrite: bool) -> None:
     """Refuse what could not be written, before any work is done for it."""
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"a picture is written as {', '.join(FORMATS)}, but found '{path.name}'")
@@ -101,11 +101,11 @@ def check_picture(path: Path, *, overwrite: bool) -> None:
 
 def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
     """Write a picture, in the format that its name ends with."""
-    check_picture(path, overwrite=overwrite)
+    check_figure_path(path, overwrite=overwrite)
     with (
         staged([path], overwrite=overwrite) as (part,),
         rc_context(SAME_NAMES),
-        legible(figure),
+        font_fallback(figure),
     ):
         figure.savefig(
             part,

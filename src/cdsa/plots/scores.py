@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from cdsa.core.gaps import CLASSES
+from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.records import Value
 from cdsa.plots.figures import (
     BLACK,
@@ -15,8 +15,8 @@ from cdsa.plots.figures import (
     GREEN,
     GREY,
     RED,
-    plain,
-    plainer,
+    escape,
+    hide_spines,
 )
 from cdsa.workflows.score import Score
 
@@ -31,10 +31,10 @@ FEW = 6
 """Methods whose names find room among their lines."""
 
 
-def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
+def plot_errors(scores: Sequence[Score], ax: Axes) -> Axes:
     """Mean absolute error by class of gap length, a line for each method, of cells that were hidden
     from all of them. With several measurements, in their standard deviations."""
-    order = [str(name) for name, _ in CLASSES]
+    order = [str(name) for name, _ in GAP_CLASSES]
     shown: list[str] = []
     for number, scored in enumerate(scores):
         figures = scored.table("gap")
@@ -50,13 +50,13 @@ def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
             markerfacecolor=None if number < len(COLOURS) else "white",
             linewidth=1.4,
             markersize=5,
-            label=plain(scored.method),
+            label=escape(scored.method),
         )
     at = [order.index(name) for name in shown]
     ax.set_xticks(at, shown)
     ax.set_xlabel("steps of the gap")
     unit = scores[0].unit if scores else ""
-    ax.set_ylabel(f"mean absolute error ({plain(unit)})" if unit else "mean absolute error")
+    ax.set_ylabel(f"mean absolute error ({escape(unit)})" if unit else "mean absolute error")
     ax.set_ylim(bottom=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
     if len(scores) <= FEW:
@@ -65,14 +65,14 @@ def draw_errors(scores: Sequence[Score], ax: Axes) -> Axes:
         ax.legend(
             frameon=False, fontsize=8, handlelength=3, loc="upper left", bbox_to_anchor=(1.0, 1.0)
         )
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
 """Of each power of ten."""
 
 
-def draw_accuracy(
+def plot_accuracy(
     records: Sequence[Mapping[str, Value]],
     ax: Axes,
     *,
@@ -94,12 +94,12 @@ def draw_accuracy(
             color=COLOURS[number % len(COLOURS)],
             linewidth=1.4,
             markersize=5,
-            label=plain(method),
+            label=escape(method),
         )
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
         ax.annotate(
-            plain(name), (1, level), xycoords=ax.get_yaxis_transform(), ha="right", va="bottom",
+            escape(name), (1, level), xycoords=ax.get_yaxis_transform(), ha="right", va="bottom",
             fontsize=7, color=BLACK,
         )  # fmt: skip
     ax.set_xscale("log")
@@ -114,9 +114,9 @@ def draw_accuracy(
     if levels and shown:
         ax.set_xlim(right=2.2 * shown[-1])  # room for the names of levels
     ax.set_xlabel("minutes of training")
-    ax.set_ylabel(f"mean absolute error ({plain(unit)})" if unit else "mean absolute error")
+    ax.set_ylabel(f"mean absolute error ({escape(unit)})" if unit else "mean absolute error")
     ax.legend(frameon=False, fontsize=8)
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 MANNERS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
@@ -137,7 +137,7 @@ WIDE = 0.2
 """Of a bar and the gap beside it; the axes are one apart."""
 
 
-def draw_growth(
+def plot_growth(
     records: Sequence[Mapping[str, Value]],
     ax: Axes,
     *,
@@ -164,7 +164,7 @@ def draw_growth(
     ax.set_ylabel(f"times that of {sizes}")
     if legend:
         ax.legend(frameon=False, fontsize=8)
-    return plainer(ax)
+    return hide_spines(ax)
 
 
 def _cost(record: Mapping[str, Value], cost: str) -> float:

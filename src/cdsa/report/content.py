@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.config import to_plain
+from cdsa.core.config import to_dict
 from cdsa.core.cube import is_direction
 from cdsa.core.gaps import gap_starts, run_lengths
-from cdsa.core.metrics import spreads
+from cdsa.core.metrics import standard_deviations
 from cdsa.core.records import Value
-from cdsa.core.text import interval_of
+from cdsa.core.text import format_interval
 from cdsa.core.times import Clock
 from cdsa.io.source import Source
 from cdsa.workflows.score import Score
@@ -22,7 +22,7 @@ WORST = 15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Story:
+class ReportContent:
     """All that a report tells."""
 
     name: str
@@ -47,7 +47,7 @@ class Story:
     errors: Sequence[Mapping[str, Value]] = ()
     """Errors of a network's own exam, where no cells were hidden for it."""
 
-    told: Sequence[str] = ()
+    messages: Sequence[str] = ()
     """What was said of the choice."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -60,19 +60,19 @@ class Story:
         """Which interval filled cells have, such as '90% interval'; empty if they have none."""
         if not has_intervals(self.result):
             return ""
-        return interval_of(self.result.attrs.get("interval"))
+        return format_interval(self.result.attrs.get("interval"))
 
-    def stamp(self, time: np.datetime64) -> str:
+    def format_time(self, time: np.datetime64) -> str:
         """A time as the file writes it."""
-        return self.clock.write(np.array([time], dtype="datetime64[ns]"))[0]
+        return self.clock.format(np.array([time], dtype="datetime64[ns]"))[0]
 
 
-def story_of(
+def collect(
     source: Source, result: xr.Dataset, choice: Chosen, *, name: str, command: str
-) -> Story:
+) -> ReportContent:
     """What is to be told of a fill that was planned and carried out."""
     made = getattr(main_part(choice.filler), "method", None)
-    return Story(
+    return ReportContent(
         name=name,
         cube=source.cube,
         result=result,
@@ -82,13 +82,13 @@ def story_of(
         expected=choice.expected,
         scores=choice.scores,
         errors=choice.errors,
-        told=choice.told,
-        settings={} if made is None else to_plain(made),
+        messages=choice.told,
+        settings={} if made is None else to_dict(made),
         command=command,
     )
 
 
-def worst_cells(story: Story) -> pd.DataFrame:
+def cells_to_check(story: ReportContent) -> pd.DataFrame:
     """Filled cells to check by hand, one of each gap and some of every measurement: those with the
     widest intervals or, where there are none, in the longest gaps."""
     result, cube = story.result, story.cube
@@ -99,7 +99,7 @@ def worst_cells(story: Story) -> pd.DataFrame:
     if has_intervals(result):
         width = (result["upper"] - result["lower"]).to_numpy()
         turned = np.where(width >= 360, 360.0, width % 360)  # a direction's runs clockwise
-        doubt = np.where(is_direction(cube), turned, width) / spreads(cube)
+        doubt = np.where(is_direction(cube), turned, width) / standard_deviations(cube)
     number = np.arange(len(missing))[:, None, None]
     first = np.maximum.accumulate(np.where(gap_starts(missing), number, 0), axis=0)
     where = np.argwhere(filled & np.isfinite(doubt))

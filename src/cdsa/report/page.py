@@ -17,17 +17,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cdsa.core.atomic import staged_text
+from cdsa.core.atomic import write_texts
 from cdsa.core.cube import has_coordinates, units_of
 from cdsa.core.metrics import LEVELS
 from cdsa.core.records import Value, now
-from cdsa.core.summary import Inspection, inspect_cube
-from cdsa.core.text import interval_of, number
-from cdsa.plots.data import draw_gaps, draw_places
-from cdsa.plots.figures import legible, new_figure
-from cdsa.plots.scores import draw_errors
-from cdsa.report.content import Story, worst_cells
-from cdsa.report.series import packed_series
+from cdsa.core.summary import CubeSummary, summarise_cube
+from cdsa.core.text import format_interval, format_number
+from cdsa.plots.data import plot_gaps, plot_map
+from cdsa.plots.figures import font_fallback, new_figure
+from cdsa.plots.scores import plot_errors
+from cdsa.report.content import ReportContent, cells_to_check
+from cdsa.report.series import pack_series
 from cdsa.workflows.score import Score
 
 DOTS = 110
@@ -61,7 +61,7 @@ def table(
 
 def picture(figure: Figure, words: str, *, narrow: bool = False) -> str:
     file = io.BytesIO()
-    with legible(figure):
+    with font_fallback(figure):
         figure.savefig(
             file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None}
         )
@@ -78,23 +78,23 @@ DIGITS = 4
 """Of a figure."""
 
 
-MEASURED = interval_of(max(LEVELS))
+MEASURED = format_interval(max(LEVELS))
 """The interval that is measured on hidden cells."""
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def write_report(story: Story, path: Path, *, overwrite: bool = False) -> None:
+def write_report(story: ReportContent, path: Path, *, overwrite: bool = False) -> None:
     """Write the report; it appears whole or not at all."""
-    staged_text({path: render(story)}, overwrite=overwrite)
+    write_texts({path: render(story)}, overwrite=overwrite)
 
 
-def render(story: Story) -> str:
+def render(story: ReportContent) -> str:
     """The page."""
-    looked, worst = inspect_cube(story.cube), worst_cells(story)
+    looked, worst = summarise_cube(story.cube), cells_to_check(story)
     wanted = [] if worst.empty else list(worst["series"])
-    packed = packed_series(story.result, wanted, story.clock)
+    packed = pack_series(story.result, wanted, story.clock)
     parts = [
         _head(story, looked),
         _contents(story, looked),
@@ -136,11 +136,11 @@ PAGE = """<!doctype html>
 """
 
 
-def _head(story: Story, looked: Inspection) -> str:
+def _head(story: ReportContent, looked: CubeSummary) -> str:
     gaps = int((story.result["source"] == "filled").sum())
     cells = story.cube.size
     facts = [
-        (f"{looked.steps:,}", f"steps of {looked.step}"),
+        (f"{looked.n_steps:,}", f"steps of {looked.step}"),
         (f"{len(looked.locations):,}", "stations"),
         (f"{len(looked.measurements):,}", "measurements"),
         (f"{gaps:,}", f"cells filled, {gaps / cells:.1%} of all"),
@@ -148,14 +148,14 @@ def _head(story: Story, looked: Inspection) -> str:
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
     times = story.cube["time"].to_numpy()
-    span = html.escape(f"{story.stamp(times[0])} to {story.stamp(times[-1])}")
+    span = html.escape(f"{story.format_time(times[0])} to {story.format_time(times[-1])}")
     return (
         f"<h1>{html.escape(story.name)}, filled</h1>\n<p class=soft>{span}</p>\n"
         f"<div class=facts>{boxes}</div>"
     )
 
 
-def _contents(story: Story, looked: Inspection) -> str:
+def _contents(story: ReportContent, looked: CubeSummary) -> str:
     rows = [
         [
             str(name),
@@ -171,10 +171,10 @@ def _contents(story: Story, looked: Inspection) -> str:
     return section("What was in the file", table(head, rows, numbers=range(2, 6)))
 
 
-def _missing(story: Story) -> str:
+def _missing(story: ReportContent) -> str:
     stations = min(40, max(4, story.cube.sizes["location"]))
     figure = new_figure(9, 1.2 + 0.22 * stations)
-    draw_gaps(story.cube, figure.axes[0])
+    plot_gaps(story.cube, figure.axes[0])
     shown = [picture(figure, "When and where it is missing: the darker, the more of it.")]
     if has_coordinates(story.cube):
         errors, unit = None, ""
@@ -183,13 +183,13 @@ def _missing(story: Story) -> str:
             errors = {str(name): float(error) for name, error in found.items()}
             unit = story.expected.unit
         figure = new_figure(7, 5)
-        draw_places(story.cube, figure.axes[0], errors=errors, unit=unit)
+        plot_map(story.cube, figure.axes[0], errors=errors, unit=unit)
         words = "The stations, what each is missing, and its error."
         shown.append(picture(figure, words, narrow=True))
     return section("What was missing", *shown)
 
 
-def _filled(story: Story) -> str:
+def _filled(story: ReportContent) -> str:
     source = story.result["source"]
     rows = []
     for name in story.cube["measurement"].to_numpy():
@@ -198,11 +198,11 @@ def _filled(story: Story) -> str:
         counts = [f"{int((one == kind).sum()):,}" for kind in kinds]
         rows.append([str(name), *counts, story.parts.get(str(name), story.method)])
     head = ["measurement", "measured", "filled", "cannot be filled", "by"]
-    words = [f"<p>{html.escape(line)}</p>" for line in story.told]
+    words = [f"<p>{html.escape(line)}</p>" for line in story.messages]
     return section("What was filled, and by what", *words, table(head, rows, numbers=(1, 2, 3)))
 
 
-def _expected(story: Story) -> str:
+def _expected(story: ReportContent) -> str:
     own = story.expected
     if own is None:
         if not story.errors:
@@ -228,7 +228,7 @@ def _expected(story: Story) -> str:
         )
     shown = [note, _by(own, "measurement"), _by(own, "gap")]
     figure = new_figure(6.5, 3.6)
-    draw_errors(story.scores or [own], figure.axes[0])
+    plot_errors(story.scores or [own], figure.axes[0])
     shown.append(picture(figure, "Errors by the length of the gap.", narrow=True))
     return section("What error to expect", *shown)
 
@@ -272,7 +272,7 @@ def _timeline(packed: Mapping[str, object], interval: str) -> str:
     )
 
 
-def _worst(story: Story, worst: pd.DataFrame) -> str:
+def _worst(story: ReportContent, worst: pd.DataFrame) -> str:
     if worst.empty:
         return section("Cells to check by hand", "<p>Nothing was filled.</p>")
     units = units_of(story.cube)
@@ -286,7 +286,7 @@ def _worst(story: Story, worst: pd.DataFrame) -> str:
             f'data-location="{html.escape(row.location, quote=True)}" '
             f'data-measurement="{html.escape(row.measurement, quote=True)}">show</button>'
         )
-        cells = [story.stamp(row.time), row.location, row.measurement, _number(row.value)]
+        cells = [story.format_time(row.time), row.location, row.measurement, _number(row.value)]
         cells += [interval, units[row.measurement], f"{row.gap:,}"]
         rows.append([*(html.escape(cell) for cell in cells), button])
     head = ["time", "station", "measurement", "filled with", story.interval or "interval", "unit"]
@@ -299,7 +299,7 @@ def _worst(story: Story, worst: pd.DataFrame) -> str:
     )
 
 
-def _settings(story: Story) -> str:
+def _settings(story: ReportContent) -> str:
     settings = json.dumps(story.settings, indent=1, ensure_ascii=False, default=str)
     words = f"cdsa {version('cdsa')}, {now()}"
     command = f"<pre>{html.escape(story.command)}</pre>" if story.command else ""
@@ -308,7 +308,7 @@ def _settings(story: Story) -> str:
 
 
 def _number(value: Value) -> str:
-    return number(value, DIGITS) if isinstance(value, int | float) else number(None)
+    return format_number(value, DIGITS) if isinstance(value, int | float) else format_number(None)
 
 
 def _resource(name: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cdsa.core.cube import is_direction, units_of
 from cdsa.core.times import Clock
 
-MOST_BYTES = 4_400_000
+MAX_BYTES = 4_400_000
 """Of the series of a report; of more, those with most to look at are shown."""
 
 
@@ -21,22 +21,22 @@ NAMES = 200
 """Bytes of what stands beside the numbers of a series."""
 
 
-def packed_series(
+def pack_series(
     result: xr.Dataset, wanted: Sequence[tuple[int, int]] = (), clock: Clock = AS_IT_IS
 ) -> dict[str, object]:
     """Times by this clock, and for each series its values, which of them were filled, and their
     intervals. The `wanted` series, by the numbers of station and measurement, are among them."""
     value = result["value"]
-    chosen = shown_series(result, wanted)
+    chosen = choose_series(result, wanted)
     units = units_of(value)
     return {
-        **clock.steps(value["time"].to_numpy()),
+        **clock.to_plain(value["time"].to_numpy()),
         "left_out": int(value.shape[1] * value.shape[2] - len(chosen)),
         "series": [_packed(result, *one, units) for one in chosen],
     }
 
 
-def shown_series(
+def choose_series(
     result: xr.Dataset, wanted: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int]]:
     """The series that fit into a report: those wanted, then those with most filled cells; in the
@@ -46,7 +46,7 @@ def shown_series(
     ranked = [(int(n // filled.shape[1]), int(n % filled.shape[1])) for n in order]
     chosen = list(dict.fromkeys([*wanted, *ranked]))
     sizes = np.cumsum([_bytes(result, int(filled[one])) for one in chosen])
-    fit = int(np.searchsorted(sizes, MOST_BYTES, side="right"))
+    fit = int(np.searchsorted(sizes, MAX_BYTES, side="right"))
     return sorted(chosen[: max(1, fit, len(set(wanted)))])
 
 

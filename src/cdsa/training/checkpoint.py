@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from cdsa.core.atomic import write_whole
+from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
 FORMAT = 6
@@ -33,10 +33,10 @@ def save_checkpoint(
     """Write a network; a reader finds the old one, none, or the new one, nothing between."""
     (folder / DOCUMENT).unlink(missing_ok=True)
     content = save({name: part.detach().cpu().contiguous() for name, part in tensors.items()})
-    write_whole(folder / WEIGHTS, content)
+    write_atomic(folder / WEIGHTS, content)
     told = {"format": FORMAT, **document, "weights_sha256": hashlib.sha256(content).hexdigest()}
     told["sha256"] = _digest(told)
-    write_whole(folder / DOCUMENT, json.dumps(told, indent=1).encode() + b"\n")
+    write_atomic(folder / DOCUMENT, json.dumps(told, indent=1).encode() + b"\n")
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from cdsa.core.atomic import write_whole
+from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
 Weights = dict[str, Tensor]
@@ -88,7 +88,7 @@ class Store:
             "settings": self.settings,
             "sha256": _digest(plain),
         }
-        write_whole(self.path, save(plain, metadata=told))
+        write_atomic(self.path, save(plain, metadata=told))
 
     def load(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, kept: Mapping[str, Weights]

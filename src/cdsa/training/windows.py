@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdsa.core.splits import stretches
+from cdsa.core.splits import segments
 from cdsa.errors import ConfigError
 from cdsa.nn.context import Surroundings, Whereabouts
 
@@ -137,7 +137,7 @@ def cut(
         observed=observed,
         truth=truth.to(dtype),
         asked=hidden,
-        steps=torch.as_tensor(_steps(stretches(used), length, stride)),
+        steps=torch.as_tensor(_steps(segments(used), length, stride)),
         where=where,
     )
 

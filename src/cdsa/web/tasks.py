@@ -14,10 +14,10 @@ import numpy as np
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.atomic import staged_text
+from cdsa.core.atomic import write_texts
 from cdsa.core.config import override
 from cdsa.core.cube import SOURCES
-from cdsa.core.masks import read_hide
+from cdsa.core.masks import parse_hide
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
 from cdsa.io.options import ReadOptions
@@ -96,7 +96,7 @@ def refuse(ask: Ask, limits: Limits) -> None:
             f"found {minutes:g}"
         )
     if isinstance(ask, Compare):
-        read_hide(ask.hide)
+        parse_hide(ask.hide)
         networks = sum(info_of(name).trains for name in ask.methods)
         wanted = networks * ask.repeats * (OTHERWISE_MINUTES if minutes is None else minutes)
         if wanted > limits.training_minutes:
@@ -334,13 +334,13 @@ def _report(
     """The report of a fill, if it can be drawn; a fill is as good without."""
     if find_spec("matplotlib") is None:
         return {}
-    from cdsa.report.content import story_of
+    from cdsa.report.content import collect
     from cdsa.report.page import render
 
-    story = story_of(source, result, choice, name=task.held.name, command=_command(task))
+    story = collect(source, result, choice, name=task.held.name, command=_command(task))
     path = task.folder / "report.html"
     try:
-        staged_text({path: render(story)}, overwrite=True)
+        write_texts({path: render(story)}, overwrite=True)
     except Exception:
         logger.exception("a report could not be drawn")
         teller.tell("the report could not be drawn; the table is filled all the same")

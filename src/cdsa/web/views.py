@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
-from cdsa.core.summary import inspect_cube, missing_over_time, time_parts
+from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
 from cdsa.errors import unknown
 from cdsa.io.sidecars import Sites
 from cdsa.io.source import Source
@@ -30,7 +30,7 @@ LONGEST = 12
 def table(held: Held, source: Source) -> schemas.TableAnswer:
     """What was understood of a table."""
     cube, clock = source.cube, source.content.clock
-    seen = inspect_cube(cube, most=LONGEST)
+    seen = summarise_cube(cube, n_longest=LONGEST)
     placed = has_coordinates(cube)
     missing = missing_over_time(cube, "location", 1)[:, 0]
     stations = [
@@ -43,7 +43,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
         for number, name in enumerate(cube["location"].to_numpy())
     ]
     frame = source.content.frame if isinstance(source.content, Table) else None
-    ends = clock.write(cube["time"].to_numpy()[[0, -1]])
+    ends = clock.format(cube["time"].to_numpy()[[0, -1]])
     return schemas.TableAnswer(
         id=held.id,
         name=held.name,
@@ -53,7 +53,7 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
         doubts=list(source.warnings),
         columns=[] if frame is None else [str(name) for name in frame.columns],
         reading=schemas.Reading.model_validate(held.reading),
-        steps=seen.steps,
+        steps=seen.n_steps,
         step=seen.step,
         first=ends[0],
         last=ends[1],
@@ -75,11 +75,11 @@ def table(held: Held, source: Source) -> schemas.TableAnswer:
             schemas.Gap(
                 location=str(row.location),
                 measurement=str(row.measurement),
-                first=clock.write(np.array([row.first], dtype="datetime64[ns]"))[0],
-                last=clock.write(np.array([row.last], dtype="datetime64[ns]"))[0],
+                first=clock.format(np.array([row.first], dtype="datetime64[ns]"))[0],
+                last=clock.format(np.array([row.last], dtype="datetime64[ns]"))[0],
                 steps=int(row.steps),
             )
-            for row in seen.longest.itertuples()
+            for row in seen.longest_gaps.itertuples()
         ],
     )
 
@@ -100,7 +100,9 @@ def gaps(source: Source, measurement: str | None) -> schemas.Gaps:
     shares = missing_over_time(cube, "location", PARTS)
     return schemas.Gaps(
         measurement=measurement,
-        first=source.content.clock.write(cube["time"].to_numpy()[time_parts(cube, PARTS)[:-1]]),
+        first=source.content.clock.format(
+            cube["time"].to_numpy()[time_bin_edges(cube, PARTS)[:-1]]
+        ),
         stations=[str(name) for name in cube["location"].to_numpy()],
         missing=np.rint(100 * shares).astype(int).tolist(),
     )
@@ -144,7 +146,7 @@ def filled_cells(
             chosen &= keep[:, None] if axis == 1 else keep
     every = np.flatnonzero(chosen)
     t, l, m = np.unravel_index(every[start : start + most], chosen.shape)  # noqa: E741
-    stamps = source.content.clock.write(np.asarray(arrays["time"])[t]) if len(t) else []
+    stamps = source.content.clock.format(np.asarray(arrays["time"])[t]) if len(t) else []
     names, kinds = cube["location"].to_numpy(), cube["measurement"].to_numpy()
     parts = {name: _numbers(arrays[name][t, l, m]) for name in ("value", "lower", "upper")
              if name in arrays}  # fmt: skip
@@ -181,17 +183,17 @@ def reasons(
     times = cube["time"].to_numpy()
     if isinstance(moment, int) and moment >= len(times):
         raise NotThereError(f"the table has {len(times):,} steps, but found {moment:,}")
-    at = clock.read(moment) if isinstance(moment, str) else times[moment]
+    at = clock.parse(moment) if isinstance(moment, str) else times[moment]
     told = filler.explain(cube, at, location, measurement)
     return schemas.ReasonsAnswer(
-        time=clock.write(np.array([at]))[0],
+        time=clock.format(np.array([at]))[0],
         location=location,
         measurement=measurement,
         value=_plain(told.value),
         axes=told.by_axis(),
         cells=[
             schemas.ReasonAnswer(
-                time=clock.write(np.array([reason.cell.time]))[0],
+                time=clock.format(np.array([reason.cell.time]))[0],
                 step=int(np.searchsorted(times, reason.cell.time)),
                 location=reason.cell.location,
                 measurement=reason.cell.measurement,
@@ -230,7 +232,7 @@ def _series(
         measurement=measurement,
         unit=units_of(cube)[measurement],
         turns=bool(is_direction(cube)[m]),
-        times=schemas.Times.model_validate(clock.steps(np.asarray(times))),
+        times=schemas.Times.model_validate(clock.to_plain(np.asarray(times))),
         values=_numbers(values),
     )
 

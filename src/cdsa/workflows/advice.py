@@ -7,7 +7,7 @@ import xarray as xr
 
 from cdsa.core.cube import valid_range
 from cdsa.core.geo import great_circle
-from cdsa.core.text import several
+from cdsa.core.text import format_count
 
 Tell = Callable[[str], object]
 
@@ -28,7 +28,7 @@ def tell_far_places(cube: xr.DataArray, added: xr.DataArray, tell: Tell) -> None
             f"{places['location'].to_numpy()[worst]} is {nearest[worst]:,.0f} km from the nearest "
             "station, further than any two stations are from each other"
             + (
-                f"; so {'is' if more == 1 else 'are'} {several(more, 'other place')}"
+                f"; so {'is' if more == 1 else 'are'} {format_count(more, 'other place')}"
                 if more
                 else ""
             )
@@ -56,7 +56,7 @@ def tell_known(
         late = [name for name, end in zip(names, last, strict=False) if end == max(last)]
         if len(last) == len(names):
             tell(
-                f"in the last {several(max(last) - min(last), 'step')} only "
+                f"in the last {format_count(max(last) - min(last), 'step')} only "
                 f"{', '.join(late)} has values; if they are known in advance, say --known "
                 f"{','.join(late)}"
             )

@@ -9,7 +9,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import check_cube, has_coordinates
-from cdsa.core.records import Value, plain
+from cdsa.core.records import Value, to_json_value
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Method, fill_and_ends
 from cdsa.methods.registry import make_method
@@ -126,8 +126,10 @@ def fill_records(result: xr.Dataset, choice: Chosen) -> list[dict[str, Value]]:
         record: dict[str, Value] = {"measurement": name, "method": method, **counts}
         for figure in ("mae", "rmse"):
             known = name in figures.index
-            record[f"expected_{figure}"] = plain(figures.loc[name, figure]) if known else None
+            record[f"expected_{figure}"] = (
+                to_json_value(figures.loc[name, figure]) if known else None
+            )
         if elsewhere:
-            record["expected_mae_at_places"] = plain(at_places.get(name, np.nan))
+            record["expected_mae_at_places"] = to_json_value(at_places.get(name, np.nan))
         records.append(record)
     return records

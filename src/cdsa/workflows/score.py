@@ -12,17 +12,17 @@ from cdsa.core import defaults
 from cdsa.core.config import override
 from cdsa.core.cube import check_cube, units_of
 from cdsa.core.gaps import run_lengths
-from cdsa.core.masks import Given, Hide, OwnGaps, own_gaps, read_hide
+from cdsa.core.masks import GivenMask, HideStrategy, LikeData, natural_gap_mask, parse_hide
 from cdsa.core.metrics import (
-    FIGURES,
     LEVELS,
-    Ends,
+    METRICS,
     Errors,
-    in_proportion,
+    Intervals,
+    importance_weights,
     measure,
 )
-from cdsa.core.records import Value, plain
-from cdsa.core.splits import only, split_in_order
+from cdsa.core.records import Value, to_json_value
+from cdsa.core.splits import keep_steps, split_chronologically
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Method, fill_and_ends
 from cdsa.methods.registry import make_method
@@ -86,7 +86,7 @@ class Score:
                 by: name,
                 "hide": self.hide,
                 "repeat": self.repeat,
-                **{figure: plain(float(figures[figure])) for figure in FIGURES},
+                **{figure: to_json_value(float(figures[figure])) for figure in METRICS},
                 "unit": self.units.get(name, "") if own and not overall else self.unit,
                 "cells": int(figures["cells"]),
                 "overall": overall,
@@ -99,7 +99,7 @@ class Score:
 def score(
     method: str | Method,
     cube: xr.DataArray,
-    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
@@ -140,7 +140,7 @@ class Trial:
 def try_method(
     method: str | Method,
     cube: xr.DataArray,
-    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
@@ -156,8 +156,8 @@ def try_method(
     visible = cube.where(~hidden)  # from here on the hidden values exist in `cube` alone
     learnt_from = visible
     if test is not None:
-        part = split_in_order(cube, test=test)
-        learnt_from, visible = only(visible, part.train), visible.isel(time=part.test)
+        part = split_chronologically(cube, test=test)
+        learnt_from, visible = keep_steps(visible, part.train), visible.isel(time=part.test)
     start = time.perf_counter()
     filler = made.fit(learnt_from)
     filled, ends = fill_and_ends(filler, visible, LEVELS)
@@ -184,25 +184,29 @@ def _errors(
     truth: xr.DataArray,
     asked: xr.DataArray,
     visible: xr.DataArray,
-    ends: Ends,
+    ends: Intervals,
     *,
     alike: bool,
 ) -> Errors:
     """Errors on hidden cells. Those that are to be alike to what is missing are counted so."""
-    weight = in_proportion([(asked, visible)], own_gaps(truth))[0] if alike else None
+    weight = importance_weights([(asked, visible)], natural_gap_mask(truth))[0] if alike else None
     return measure(filled, truth, asked, visible, ends, weight)
 
 
 def hidden_cells(
-    cube: xr.DataArray, hide: str | Hide | xr.DataArray, *, seed: int, test: float | None = None
+    cube: xr.DataArray,
+    hide: str | HideStrategy | xr.DataArray,
+    *,
+    seed: int,
+    test: float | None = None,
 ) -> xr.DataArray:
     """The cells to hide, the same for every method; with `test` in the last part of time only."""
     rng = np.random.default_rng(seed)
-    way: Hide = Given(hidden=hide) if isinstance(hide, xr.DataArray) else _way(hide)
+    way: HideStrategy = GivenMask(hidden=hide) if isinstance(hide, xr.DataArray) else _way(hide)
     if test is None:
         hidden = way(cube, rng)
     else:
-        late = split_in_order(cube, test=test).test
+        late = split_chronologically(cube, test=test).test
         if late.sum() < 1:
             raise ConfigError(f"a test share of {test:g} leaves no time step to test on")
         hidden = way(cube.isel(time=late), rng).reindex_like(cube, fill_value=False).astype(bool)
@@ -211,25 +215,25 @@ def hidden_cells(
     return hidden
 
 
-def _name_of(hide: str | Hide | xr.DataArray) -> str:
+def _name_of(hide: str | HideStrategy | xr.DataArray) -> str:
     if isinstance(hide, str):
         return hide
     return "given" if isinstance(hide, xr.DataArray) else type(hide).__name__.lower()
 
 
-def _own(hide: str | Hide | xr.DataArray) -> bool:
+def _own(hide: str | HideStrategy | xr.DataArray) -> bool:
     """Whether the gaps that are hidden are those of the table itself."""
-    return not isinstance(hide, xr.DataArray) and isinstance(_way(hide), OwnGaps)
+    return not isinstance(hide, xr.DataArray) and isinstance(_way(hide), LikeData)
 
 
-def _way(hide: str | Hide) -> Hide:
-    return read_hide(hide) if isinstance(hide, str) else hide
+def _way(hide: str | HideStrategy) -> HideStrategy:
+    return parse_hide(hide) if isinstance(hide, str) else hide
 
 
 def compare(
     methods: Sequence[str | Method],
     cube: xr.DataArray,
-    hide: str | Hide = defaults.HIDE,
+    hide: str | HideStrategy = defaults.HIDE,
     *,
     repeats: int = 1,
     seed: int = 0,
@@ -252,7 +256,7 @@ def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
     mean of each figure over repeats, the standard deviation of the MAE as `spread`, and whether it
     is the best."""
     records = pd.DataFrame([record for scored in scores for record in scored.records(by)])
-    figures = [*FIGURES, "seconds"]
+    figures = [*METRICS, "seconds"]
     records[figures] = records[figures].astype(float)
     groups = records.groupby([by, "overall", "method"], sort=False)
     table = groups[figures].mean()

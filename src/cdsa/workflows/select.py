@@ -9,13 +9,13 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
-from cdsa.core.masks import Hide
+from cdsa.core.masks import HideStrategy
 from cdsa.core.metrics import (
     LEVELS,
     Errors,
 )
 from cdsa.core.records import Value
-from cdsa.core.text import number, several
+from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
 from cdsa.methods.base import PLACES, Filler, IntervalFiller, Method
 from cdsa.methods.calibration import BoundedFiller, ends_from_others
@@ -69,10 +69,10 @@ def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> 
     series = cube.sizes["location"] * cube.sizes["measurement"]
     fitting = [
         name
-        for name in defaults.SIMPLER
+        for name in defaults.BASELINES
         if info_of(name).installed
         and (has_coordinates(cube) or info_of(name).needs != PLACES)
-        and series <= defaults.MOST_SERIES.get(name, series)
+        and series <= defaults.MAX_SERIES.get(name, series)
     ]
     return [network, *fitting]
 
@@ -80,7 +80,7 @@ def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> 
 def choose(
     methods: Sequence[str | Method],
     cube: xr.DataArray,
-    hide: str | Hide | xr.DataArray = defaults.HIDE,
+    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
     *,
     seed: int = 0,
     parted: bool = False,
@@ -204,7 +204,7 @@ def plan(
     it is the simplest. `cube` is what will be filled, if that has more places."""
     cube = learnt_from if cube is None else cube
     auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
-    few = int(cube.notnull().sum()) < defaults.LEAST_CELLS
+    few = int(cube.notnull().sum()) < defaults.MIN_CELLS
     if not auto and (needed := info_of(name).stations) > learnt_from.sizes["location"]:
         tell(
             f"{name} needs {needed} stations, but there are {learnt_from.sizes['location']}: where "
@@ -212,10 +212,10 @@ def plan(
         )
     hidden = cells_to_check_on(learnt_from, tell, stations=more) if check else None
     if auto and (few or not cube.isnull().any() or (check and hidden is None)):
-        name, auto = defaults.SIMPLER[0], False
+        name, auto = defaults.BASELINES[0], False
         if few and cube.isnull().any():
             tell(
-                f"fewer than {defaults.LEAST_CELLS} measured cells are too few for a network: "
+                f"fewer than {defaults.MIN_CELLS} measured cells are too few for a network: "
                 f"filling with {name}"
             )
     return Plan(defaults.NETWORK if auto else name, auto, learnt_from, more, hidden, tell)
@@ -266,7 +266,7 @@ def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -
     if plan.hidden is None:
         return Chosen(made.fit(known), label, None)
     rivals: list[str | Method] = candidates(known, made)
-    rivals = [made, defaults.NEARBY] if plan.places else rivals
+    rivals = [made, defaults.SITE_BASELINE] if plan.places else rivals
     parted = plan.auto and not plan.places
     tried = rivals if plan.auto else [made]
     alike = not plan.places  # to the table's own gaps; places without a sensor have none
@@ -296,13 +296,13 @@ def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) ->
         return
     errors = {name: scored.errors.overall()["mae"] for name, scored in scores.items()}
     others = ", ".join(
-        f"{name} {number(error)}" for name, error in errors.items() if name != choice.best
+        f"{name} {format_number(error)}" for name, error in errors.items() if name != choice.best
     )
     best = scores[choice.best]
     where = " for places without a sensor" if at_places else ""
     yield (
-        f"chose {choice.best}{where}: error {number(errors[choice.best])}"
-        f"{best.unit and ' ' + best.unit} on {several(best.hidden, 'cell')} hidden for the "
+        f"chose {choice.best}{where}: error {format_number(errors[choice.best])}"
+        f"{best.unit and ' ' + best.unit} on {format_count(best.hidden, 'cell')} hidden for the "
         f"choice ({others})"
     )
     for kind, name in choice.parts.items():
@@ -310,7 +310,7 @@ def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) ->
             scores[n].table("measurement").loc[kind, "mae"] for n in (name, choice.best)
         )
         unit = best.units[kind] and f" {best.units[kind]}"
-        off = f"error {number(ours)}{unit}, {choice.best} {number(theirs)}"
+        off = f"error {format_number(ours)}{unit}, {choice.best} {format_number(theirs)}"
         yield f"{name} for {kind}: {off}"
     if choice.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"

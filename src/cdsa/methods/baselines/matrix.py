@@ -34,7 +34,7 @@ def learn_matrix(
     Unless it knows the order of rows, it could tell no more than means of a moment at which nothing
     was measured: there straight lines in time stand in.
     """
-    scaler = Scaler.learn(plain, per_location=True)
+    scaler = Scaler.fit(plain, per_location=True)
     places = np.sort(plain["location"].to_numpy())
     kinds = np.sort(plain["measurement"].to_numpy())
 

@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import has_coordinates
-from cdsa.core.gaps import LONGEST
-from cdsa.core.geo import great_circle, usual_distance
+from cdsa.core.gaps import LONG_GAP
+from cdsa.core.geo import great_circle, median_distance
 from cdsa.nn.context import Whereabouts
 from cdsa.nn.graph import Edge, links_of, width_of
 from cdsa.nn.interpolation import shrunk
@@ -269,7 +269,7 @@ class Frame:
         long = len(times) >= least
         usual = Usual.learn(values if long else np.full_like(values, np.nan), times)
         places = _places(scaled)
-        unit = usual_distance(_kilometres(places)) if has_coordinates(scaled) else None
+        unit = median_distance(_kilometres(places)) if has_coordinates(scaled) else None
         return cls(
             unit=unit,
             cycles=cycles,
@@ -415,7 +415,7 @@ def _stretches(scaled: xr.DataArray) -> NDArray[np.datetime64]:
     there = np.flatnonzero(scaled.notnull().any(("location", "measurement")).to_numpy())
     if not len(there):
         return np.empty((0, 2), dtype=times.dtype)
-    parts = np.split(there, np.flatnonzero(np.diff(there) > LONGEST) + 1)
+    parts = np.split(there, np.flatnonzero(np.diff(there) > LONG_GAP) + 1)
     return np.array([(times[part[0]], times[part[-1]]) for part in parts])
 
 

@@ -17,9 +17,9 @@ from torch import nn
 
 from cdsa.core.circular import base_names, to_components
 from cdsa.core.cube import check_cube, fillable
-from cdsa.core.gaps import LONGEST
+from cdsa.core.gaps import LONG_GAP
 from cdsa.core.records import Value
-from cdsa.core.splits import on_time
+from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Ends, ends_of
 from cdsa.methods.engine.explain import Reasoning, Reasons, explain, find_cell
@@ -246,7 +246,7 @@ class NeuralFiller(Guard):
         if fresh.any():
             usual, wider = ends[: 2 * len(levels)], ends[2 * len(levels) :]
             ends = [
-                new.where(on_time(fresh, cube), old).transpose(*cube.dims)
+                new.where(time_mask(fresh, cube), old).transpose(*cube.dims)
                 for old, new in zip(usual, wider, strict=True)
             ]
         return [filled, *ends]
@@ -315,7 +315,7 @@ def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice,
     known = np.isin(base_names(network.measurements), cube["measurement"].to_numpy())
     found = set(base_names(network.measurements)[known])
     whole = found >= set(cube["measurement"].to_numpy()[fillable(cube)])
-    margin = stride * -(-max(2 * stride, LONGEST) // stride)
+    margin = stride * -(-max(2 * stride, LONG_GAP) // stride)
     core = stride * max(1, CELLS_IN_A_BLOCK // (stride * cube[0].size))
     if network.ahead or not whole:  # means stand in for what a network does not know
         core = there

@@ -119,7 +119,7 @@ def find_cell(
     for axis, name in (("location", location), ("measurement", measurement)):
         if name not in cube[axis].to_numpy():
             raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
-    wanted = Clock().read(time)
+    wanted = Clock().parse(time)
     times = cube["time"].to_numpy()
     at = np.flatnonzero(times == wanted)
     if not len(at):

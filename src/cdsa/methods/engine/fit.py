@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cdsa.core.circular import base_names, to_components
-from cdsa.core.config import to_plain
+from cdsa.core.config import to_dict
 from cdsa.core.scaler import Scaler
-from cdsa.core.splits import on_time
+from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.context import Frame
 from cdsa.methods.engine.predictor import Network, pick_device, warn_of_lonely
@@ -40,8 +40,8 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
     asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
     # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
     learnt_steps = ~exam_steps if ahead else np.ones_like(exam_steps)
-    visible = plain.where(~asked & on_time(learnt_steps, plain))
-    scaler = Scaler.learn(visible)
+    visible = plain.where(~asked & time_mask(learnt_steps, plain))
+    scaler = Scaler.fit(visible)
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
     if method.model.situated:
@@ -105,7 +105,7 @@ def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
     """Of what a training is about, settings and data; its minutes may be changed on the way."""
     cube = to_components(cube)
     timeless = replace(method, train=replace(method.train, minutes=None))
-    digest = hashlib.sha256(json.dumps(to_plain(timeless), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(to_dict(timeless), sort_keys=True).encode())
     digest.update(cube.to_numpy().tobytes())
     for axis in cube.dims:
         digest.update("\0".join(map(str, cube[axis].to_numpy())).encode())
@@ -120,7 +120,7 @@ def _store(method: "Neural", own: xr.DataArray) -> Store | None:
     folder = method.run.folder
     if folder is None:
         return None
-    settings = json.dumps(to_plain(method))
+    settings = json.dumps(to_dict(method))
     return Store(folder / TRAINING, fingerprint(method, own), settings)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import xarray as xr
 
-from cdsa.core.atomic import make_folder
-from cdsa.core.config import from_plain, to_plain
+from cdsa.core.atomic import make_directory
+from cdsa.core.config import from_dict, to_dict
 from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
 from cdsa.errors import CdsaError, ConfigError, OutputError
@@ -43,10 +43,10 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
     folder, network = Path(folder), filler.network
     if network is None:
         raise ConfigError("there was too little to learn from, so there is no network to save")
-    make_folder(folder)
+    make_directory(folder)
     arrays = {
         "mean": network.scaler.mean,
-        "spread": network.scaler.spread,
+        "spread": network.scaler.std,
         "station_means": filler.station_means.transpose("location", "measurement"),
         "means": filler.means,
     }
@@ -68,7 +68,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         tensors,
         {
             "method": filler.method.name,
-            "settings": to_plain(filler.method),
+            "settings": to_dict(filler.method),
             "window": {"past": network.past, "ahead": network.ahead},
             "axes": dataclasses.asdict(filler.axes),
             "network": {
@@ -112,7 +112,7 @@ def open_folder(folder: Path, *, overwrite: bool) -> bool:
     and `overwrite`, emptied.
     """
     ours = [folder / name for name in (DOCUMENT, WEIGHTS, TRAINING)]
-    make_folder(folder)
+    make_directory(folder)
     others = [path for path in folder.iterdir() if not path.name.startswith(".")]
     if others and not any(path in ours for path in others):
         raise OutputError(f"{folder} is not empty and holds no network. Choose another folder")
@@ -152,7 +152,7 @@ def _filler(
     name = document["method"]
     if name not in REGISTRY or not REGISTRY[name].trains:
         raise CheckpointError(f"this version of cdsa has no method '{name}', which was trained")
-    method: Neural = from_plain(class_of(REGISTRY[name]), document["settings"])
+    method: Neural = from_dict(class_of(REGISTRY[name]), document["settings"])
     beside = {n: tensors[BESIDE + n].numpy() for n in ARRAYS}
     window, own, around = document["window"], document["network"], document["beside"]
     locations, measurements = np.array(own["locations"]), np.array(own["measurements"])

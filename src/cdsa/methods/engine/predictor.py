@@ -114,7 +114,7 @@ class Network:
         if not self.frame.needs(cube):
             cube = cube.isel(time=slice(0, 1))
         own = self.own(to_components(cube))
-        scaled = self.scaler.part(own).normalise(own)
+        scaled = self.scaler.select(own).normalise(own)
         frame = self.frame.placing(scaled, self._kinds(own))
         if frame.edges:
             strange = np.setdiff1d(frame.locations, self.locations)
@@ -147,7 +147,7 @@ class Network:
         told = stitch(self._pieces(own, levels), own, tapered=True)
         told = told if levels else told.expand_dims("quantile", axis=-1)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
-        return self.scaler.part(own).denormalise(told).reindex(axes)
+        return self.scaler.select(own).denormalise(told).reindex(axes)
 
     @torch.no_grad()
     def foresee(
@@ -168,7 +168,7 @@ class Network:
         told = torch.cat([guess[:, self.past :].cpu() for guess in batches]).double()
         told = told if levels else told.unsqueeze(-1)  # (origins, steps ahead, l, m, 1 + q)
         axes = {name: own[name].to_numpy() for name in ("location", "measurement")}
-        scaler = self.scaler.part(own)
+        scaler = self.scaler.select(own)
         return [
             [
                 scaler.denormalise(xr.DataArray(part.numpy(), dims=DIMS, coords=axes))
@@ -203,12 +203,12 @@ class Network:
     def refuse_absurd(self, cube: xr.DataArray) -> None:
         """Refuse values that are so far from all that was learnt from that nothing can be told."""
         own = self.own(to_components(cube))
-        far = np.abs(self.scaler.part(own).normalise(own).to_numpy()) > ABSURD
+        far = np.abs(self.scaler.select(own).normalise(own).to_numpy()) > ABSURD
         if far.any():
             t, l, m = np.argwhere(far)[0]  # noqa: E741
             raise ConfigError(
                 f"the network knows {own['measurement'].to_numpy()[m]} about "
-                f"{float(self.scaler.part(own).mean[m]):.4g}, but at "
+                f"{float(self.scaler.select(own).mean[m]):.4g}, but at "
                 f"{own['location'].to_numpy()[l]}, {own['time'].to_numpy()[t]} it is "
                 f"{float(own[t, l, m]):.4g}. Take such values out, or convert the unit"
             )
@@ -226,7 +226,7 @@ class Network:
 
     def _cut(self, own: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
         """Windows that start at these steps, which may lie before the first."""
-        scaled = self.scaler.part(own).normalise(own)
+        scaled = self.scaler.select(own).normalise(own)
         where = None if self.frame is None else self.frame.where(scaled, self._kinds(own))
         steps = starts[:, None] + np.arange(length)
         there = (steps >= 0) & (steps < own.sizes["time"])

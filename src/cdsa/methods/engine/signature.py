@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import xarray as xr
 
 from cdsa.core.cube import has_coordinates, is_direction, units_of
-from cdsa.core.times import describe_step, infer_step
+from cdsa.core.times import format_step, infer_step
 from cdsa.errors import ConfigError
 
 
@@ -39,7 +39,7 @@ class Axes:
             measurements=tuple(str(name) for name in cube["measurement"].to_numpy()),
             units=tuple(units_of(cube).values()),
             angles=tuple(bool(angle) for angle in is_direction(cube)),
-            step=describe_step(infer_step(times)) if len(times) > 1 else "-",
+            step=format_step(infer_step(times)) if len(times) > 1 else "-",
             first=str(times[0]),
             last=str(times[-1]),
         )

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components, to_components
 from cdsa.core.cube import is_direction, units_of
-from cdsa.core.gaps import gap_class, reach_lengths
-from cdsa.core.masks import AtRandom, Bursts, OwnGaps, own_gaps
-from cdsa.core.metrics import in_proportion, measure
-from cdsa.core.records import Value, plain
-from cdsa.core.splits import on_time, stretches
+from cdsa.core.gaps import effective_gap_lengths, gap_class
+from cdsa.core.masks import AtRandom, Bursts, LikeData, natural_gap_mask
+from cdsa.core.metrics import importance_weights, measure
+from cdsa.core.records import Value, to_json_value
+from cdsa.core.splits import segments, time_mask
 from cdsa.methods.calibration import NEVER, SHARES, Calibration, Told, ends_of
 from cdsa.methods.engine.predictor import Network
 from cdsa.methods.wrapper import within_bounds
@@ -72,17 +72,17 @@ def choose_exam(
             hidden = AtRandom(share=share)(own, rng)
         case "natural":
             # own gaps first: what is hidden one by one would be taken for gaps of the table's own
-            hidden = OwnGaps(share=share * 2 / 3, longest=length)(own, rng)
+            hidden = LikeData(share=share * 2 / 3, longest=length)(own, rng)
             hidden = hidden | AtRandom(share=share / 3)(own.where(~hidden), rng)
         case _:
             hidden = Bursts(share=share)(own, rng)
-    return inside, (hidden & on_time(inside, own)).transpose(*own.dims)
+    return inside, (hidden & time_mask(inside, own)).transpose(*own.dims)
 
 
 def gap_classes(cube: xr.DataArray, ahead: int, silent: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The class of the gap that each cell of a cube lies in; of a forecast, of its steps ahead.
     Stations that are `silent` (l,) have a class of their own."""
-    lengths = reach_lengths(cube.isnull().to_numpy())
+    lengths = effective_gap_lengths(cube.isnull().to_numpy())
     if ahead:
         number = np.arange(cube.sizes["time"]) - (cube.sizes["time"] - ahead) + 1
         lengths = np.broadcast_to(np.maximum(number, 1)[:, None, None], cube.shape)
@@ -129,9 +129,11 @@ class Exam:
         names = [str(name) for name in self.own["measurement"].to_numpy()]
         weights: Sequence[NDArray[np.float64] | None] = [None] * len(sheets)
         if not self.network.ahead:
-            weights = in_proportion([(s.asked, s.visible) for s in sheets], own_gaps(self.own))
+            weights = importance_weights(
+                [(s.asked, s.visible) for s in sheets], natural_gap_mask(self.own)
+            )
         found = [
-            measure(s.guess, s.truth, s.asked, s.visible, weight=weight)
+            measure(s.guess, s.truth, s.asked, s.visible, weights=weight)
             for s, weight in zip(sheets, weights, strict=True)
         ]
         figures = reduce(operator.add, found).by("measurement")
@@ -141,9 +143,9 @@ class Exam:
                 "measurement": str(name),
                 "unit": units[str(name)],
                 "cells": int(row["cells"]),
-                "mae": plain(float(row["mae"])),
-                "rmse": plain(float(row["rmse"])),
-                "mae_elsewhere": plain(elsewhere.get(names.index(str(name)), np.nan)),
+                "mae": to_json_value(float(row["mae"])),
+                "rmse": to_json_value(float(row["rmse"])),
+                "mae_elsewhere": to_json_value(elsewhere.get(names.index(str(name)), np.nan)),
             }
             for name, row in figures.iterrows()
         )
@@ -184,7 +186,7 @@ class Exam:
         margin, sheets = self.network.length // 2, []
         network = self.network.placed(self.own.where(~self.hidden))
         asking = self.hidden.any(("location", "measurement")).to_numpy()
-        parts = stretches(self.steps & asking_nearby(asking, self.network.length))
+        parts = segments(self.steps & asking_nearby(asking, self.network.length))
         if rng is not None:
             parts = [parts[n] for n in evenly(len(parts), PIECES)]
         for part in parts:
@@ -199,7 +201,7 @@ class Exam:
             network_then = network.forgetting(piece["location"].to_numpy()[lost])
             told = network_then.answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
-            gaps = gap_class(reach_lengths(missing))
+            gaps = gap_class(effective_gap_lengths(missing))
             gaps[:, lost] = NEVER if self.network.fits_any else gaps[:, lost]
             guess = within_bounds(from_components(told.isel(quantile=0), piece))
             sheets.append(_Sheet(guess, _ends(told, piece), piece, asked, shown, gaps))

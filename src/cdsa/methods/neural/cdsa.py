@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from cdsa.core.config import from_plain
+from cdsa.core.config import from_dict
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.predictor import refuse_too_many
@@ -390,7 +390,7 @@ class Cdsa(Neural):
         before = self.run.folder and settings_of(self.run.folder / TRAINING)
         if before and self.fitted and model is not self.model:  # with more time than it had before
             with contextlib.suppress(ConfigError):  # another method's: refused as another training
-                model = from_plain(GeographicConfig, before["model"])
+                model = from_dict(GeographicConfig, before["model"])
         stride = self.stride or min(length, max(1, there // STARTS))
         return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
 

@@ -16,6 +16,14 @@ class Inner:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    lr: float = 1e-3
+    validation: float = 0.1
+    max_order: int = 3
+    masking: Literal["like_data", "random"] = "like_data"
+
+
+@dataclass(frozen=True)
 class Outer:
     inner: Inner = field(default_factory=Inner)
     minutes: float | None = None
@@ -35,11 +43,11 @@ def test_any_setting_can_be_changed_by_its_path():
     [
         ("inner.layer=6", "did you mean 'layers'"),
         ("iner.layers=6", "did you mean 'inner'"),
-        ("inner.layers=six", "wants a whole number, but found 'six'"),
-        ("inner.rate=x", "wants a number, but found 'x'"),
-        ("inner.wide=perhaps", "wants true or false"),
+        ("inner.layers=six", "must be a whole number, but found 'six'"),
+        ("inner.rate=x", "must be a number, but found 'x'"),
+        ("inner.wide=perhaps", "must be true or false"),
         ("inner.manner=jont", "did you mean 'joint'"),
-        ("inner=3", "'inner' has settings of its own: layers, rate, manner, wide"),
+        ("inner=3", "'inner' is a group of settings: layers, rate, manner, wide"),
         ("minutes.x=3", "'minutes' is a single value and has no 'x'"),
         ("inner.layers", "name=value, but found 'inner.layers'"),
         ("=3", "name=value"),
@@ -49,6 +57,24 @@ def test_any_setting_can_be_changed_by_its_path():
 def test_a_wrong_change_is_answered(change, answer):
     with pytest.raises(ConfigError, match=answer):
         override(Outer(), [change])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("rate=1", "lr"), ("most=2", "max_order"), ("masking=natural", "like_data")]
+)
+def test_an_old_name_is_answered_with_the_new_one(old, new):
+    with pytest.raises(ConfigError, match=f"is called '{new}' now"):
+        override(Renamed(), [old])
+
+
+def test_an_old_name_in_a_file_is_answered_with_the_new_one():
+    with pytest.raises(ConfigError, match="Renamed has no setting 'rate'; it is called 'lr' now"):
+        from_dict(Renamed, {"rate": 1.0})
+
+
+def test_an_old_name_that_is_still_a_setting_keeps_working():
+    assert override(Renamed(), ["validation=0.2"]).validation == 0.2
+    assert override(Inner(), ["rate=0.2"]).rate == 0.2
 
 
 def test_settings_come_back_from_plain_values():

@@ -1,22 +1,65 @@
-"""Settings: any nested frozen dataclass changed by `name=value`, written to JSON and read back.
+"""Settings: change a nested frozen dataclass with `name=value`, and convert it to and from dicts.
 
-Knows none of the dataclasses it works on.
+This module knows none of the dataclasses it works on.
 """
 
 import dataclasses
 import json
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cdsa.errors import ConfigError, unknown
 
 T = TypeVar("T")
 
+RENAMED: Mapping[str, tuple[str, ...]] = {
+    # settings of a model
+    "channels": ("d_model",),
+    "heads": ("n_heads",),
+    "layers": ("n_layers",),
+    "d": ("d_qk",),
+    "v": ("d_v",),
+    "feed_forward": ("d_ff",),
+    "own_scales": ("elementwise_affine",),
+    "hide_own_step": ("mask_diagonal",),
+    "bare_last": ("last_layer_bare",),
+    "tell_observed": ("mask_channel",),
+    "positions": ("position_embedding",),
+    "normalise": ("norm_over",),
+    "walks": ("diffusion_steps",),
+    "alone": ("pretrain_steps",),
+    "critics": ("critic_steps",),
+    "cut": ("weight_clip",),
+    "trust": ("critic_weight",),
+    # settings of a training
+    "rate": ("lr",),
+    "first_moment": ("beta1",),
+    "second_moment": ("beta2",),
+    "clip": ("grad_clip",),
+    "average": ("ema_decay",),
+    "hide": ("masking",),
+    "natural": ("like_data",),
+    "learn_from": ("loss_on",),
+    "most": ("max_mask_ratio", "max_order"),
+    "validation": ("holdout_share",),
+    "batch": ("batch_size",),
+    # settings of a method
+    "steps": ("window",),
+    "known": ("known_covariates",),
+    "fitted": ("auto_size",),
+    "fewest": ("min_stations",),
+    "shape": ("variogram",),
+    "ties": ("smoothness",),
+    "donors": ("max_donors",),
+    "companions": ("n_nearest_features",),
+}
+"""New names of settings, and of their values, by the old one; error messages answer with them."""
+
 
 def override(config: T, changes: Iterable[str]) -> T:
-    """The settings with each 'model.layers=6' applied; a misspelt one is answered.
+    """The settings with each change such as 'model.layers=6' applied.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Settings:
@@ -27,42 +70,48 @@ def override(config: T, changes: Iterable[str]) -> T:
     for change in changes:
         path, sign, text = change.partition("=")
         if not sign or not path.strip():
-            raise ConfigError(f"a setting is changed by name=value, but found '{change}'")
+            raise ConfigError(f"a setting is changed with name=value, but found '{change}'")
         config = _replace(config, path.strip().split("."), text.strip(), path.strip())
     return config
 
 
-def _replace(config: T, path: list[str], text: str, whole: str) -> T:
+def _replace(config: T, path: list[str], text: str, full_path: str) -> T:
     name, *rest = path
-    kinds = _fields(config)
-    if name not in kinds:
-        word = unknown(f"setting of {type(config).__name__}", name, kinds)
-        raise ConfigError(f"--set {whole}: {word}")
+    field_types = _field_types(config)
+    if name not in field_types:
+        raise ConfigError(f"--set {full_path}: {_unknown_setting(type(config), name)}")
     old = getattr(config, name)
     if rest and not dataclasses.is_dataclass(old):
-        raise ConfigError(f"--set {whole}: '{name}' is a single value and has no '{rest[0]}'")
+        raise ConfigError(f"--set {full_path}: '{name}' is a single value and has no '{rest[0]}'")
     if not rest and dataclasses.is_dataclass(old):
-        raise ConfigError(f"--set {whole}: '{name}' has settings of its own: {_names(old)}")
-    new = _replace(old, rest, text, whole) if rest else _parse(text, kinds[name], whole)
+        names = ", ".join(_field_types(old))
+        raise ConfigError(f"--set {full_path}: '{name}' is a group of settings: {names}")
+    new = (
+        _replace(old, rest, text, full_path) if rest else _parse(text, field_types[name], full_path)
+    )
     return dataclasses.replace(config, **{name: new})  # type: ignore[type-var]
 
 
-def _names(config: object) -> str:
-    return ", ".join(_fields(config))
+def _field_types(config: object) -> dict[str, Any]:
+    """Names and types of the fields of a dataclass that are settings: those that are compared."""
+    cls = config if isinstance(config, type) else type(config)
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init and f.compare}
 
 
-def _fields(config: object) -> dict[str, Any]:
-    """Names and types of a dataclass' settings, as far as they can be written down."""
-    kind = config if isinstance(config, type) else type(config)
-    hints = typing.get_type_hints(kind)
-    return {
-        field.name: hints[field.name]
-        for field in dataclasses.fields(kind)
-        if field.init and field.compare
-    }
+def _unknown_setting(cls: type, name: str) -> str:
+    known = _field_types(cls)
+    new = _new_name(name, known)
+    if new is not None:
+        return f"{cls.__name__} has no setting '{name}'; it is called '{new}' now"
+    return unknown(f"setting of {cls.__name__}", name, known)
 
 
-def _parse(text: str, kind: Any, whole: str) -> object:
+def _new_name(old: str, known: Iterable[str]) -> str | None:
+    return next((new for new in RENAMED.get(old, ()) if new in known), None)
+
+
+def _parse(text: str, kind: Any, path: str) -> object:
     """A value of this type from its text."""
     if get_origin(kind) in (Union, types.UnionType):
         if text.lower() == "none" and types.NoneType in get_args(kind):
@@ -70,11 +119,13 @@ def _parse(text: str, kind: Any, whole: str) -> object:
         (kind,) = (option for option in get_args(kind) if option is not types.NoneType)
     if get_origin(kind) is tuple:
         if get_origin(get_args(kind)[0]) is tuple:
-            raise ConfigError(f"--set {whole}: this cannot be set as text; edges come from --graph")
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+            raise ConfigError(f"--set {path}: this cannot be set as text; edges come from --graph")
+        return tuple(item.strip() for item in text.split(",") if item.strip())
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
-            raise ConfigError(f"--set {whole}: {unknown('value', text, get_args(kind))}")
+            new = _new_name(text, get_args(kind))
+            hint = f"'{text}' is called '{new}' now" if new else None
+            raise ConfigError(f"--set {path}: {hint or unknown('value', text, get_args(kind))}")
         return text
     try:
         if kind is bool:
@@ -83,62 +134,52 @@ def _parse(text: str, kind: Any, whole: str) -> object:
             ]
         return kind(text)
     except (ValueError, KeyError) as bad:
-        what = {int: "a whole number", float: "a number", bool: "true or false"}[kind]
-        raise ConfigError(f"--set {whole} wants {what}, but found '{text}'") from bad
+        expected = {int: "a whole number", float: "a number", bool: "true or false"}[kind]
+        raise ConfigError(f"--set {path} must be {expected}, but found '{text}'") from bad
 
 
 def to_dict(config: object) -> dict[str, Any]:
-    """The settings as nested dicts of plain values."""
-    return {name: _plain(value) for name in _fields(config) for value in (getattr(config, name),)}
+    """The settings as nested dicts of values that JSON can hold."""
+    return {name: _to_plain(getattr(config, name)) for name in _field_types(config)}
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if dataclasses.is_dataclass(value):
         return to_dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 
-def from_dict(kind: type[T], plain: object, where: str = "") -> T:
-    """The settings back from nested dicts; what does not belong is refused."""
+def from_dict(cls: type[T], plain: object, where: str = "") -> T:
+    """The settings from nested dicts; unknown names and unsuitable values are refused."""
     if not isinstance(plain, dict):
-        raise ConfigError(f"settings of {kind.__name__} are written as an object{where}")
-    kinds = _fields(kind)
-    for name in plain:
-        if name not in kinds:
-            raise ConfigError(unknown(f"setting of {kind.__name__}", str(name), kinds) + where)
+        raise ConfigError(f"the settings of {cls.__name__} must be an object{where}")
+    field_types = _field_types(cls)
     values: dict[str, object] = {}
     for name, value in plain.items():
-        if dataclasses.is_dataclass(kinds[name]):
-            values[name] = from_dict(kinds[name], value, where)
-        elif get_origin(kinds[name]) is tuple and isinstance(value, list):
-            values[name] = _tuple(name, value, get_args(kinds[name]), where)
+        if name not in field_types:
+            raise ConfigError(_unknown_setting(cls, str(name)) + where)
+        if dataclasses.is_dataclass(field_types[name]):
+            values[name] = from_dict(field_types[name], value, where)
         else:
-            _check(name, value, kinds[name], where)
-            values[name] = value
-    return kind(**values)
+            values[name] = _from_plain(name, value, field_types[name], where)
+    return cls(**values)
 
 
-def _tuple(name: str, value: list[object], kinds: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    """A tuple back from a list: of many of one kind, or of one of each."""
-    if kinds[-1] is Ellipsis:
-        kinds = kinds[:1] * len(value)
-    if len(kinds) != len(value):
-        raise ConfigError(f"setting '{name}' cannot be {json.dumps(value)}{where}")
-    parts: list[object] = []
-    for part, kind in zip(value, kinds, strict=True):
-        if get_origin(kind) is tuple and isinstance(part, list):
-            part = _tuple(name, part, get_args(kind), where)
-        else:
-            _check(name, part, kind, where)
-        parts.append(part)
-    return tuple(parts)
-
-
-def _check(name: str, value: object, kind: Any, where: str) -> None:
-    if get_origin(kind) is Literal:
-        fits = value in get_args(kind)
+def _from_plain(name: str, value: object, kind: Any, where: str) -> object:
+    """A checked value; a list becomes a tuple where one is expected."""
+    items = get_args(kind)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        if items[-1] is Ellipsis:
+            items = items[:1] * len(value)
+        fits = len(items) == len(value)
+        if fits:
+            pairs = zip(value, items, strict=True)
+            return tuple(_from_plain(name, item, k, where) for item, k in pairs)
+    elif get_origin(kind) is Literal:
+        fits = value in items
     else:
-        kinds = get_args(kind) or (kind,)
-        fits = type(value) in kinds or (float in kinds and type(value) is int)
+        allowed = items or (kind,)
+        fits = type(value) in allowed or (float in allowed and type(value) is int)
     if not fits:
         raise ConfigError(f"setting '{name}' cannot be {json.dumps(value)}{where}")
+    return value

@@ -10,7 +10,7 @@ import numpy as np
 
 import cdsa
 from cdsa.methods.neural.cdsa import Cdsa, training
-from cdsa.plots.attention import plot_attended_series, plot_time_measurement
+from cdsa.plots import plot_attended_series, plot_time_measurement
 from cdsa.plots.figures import new_figure, save_figure
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from cdsa.core.records import read_results
+from cdsa.plots import plot_accuracy
 from cdsa.plots.figures import new_figure, save_figure
-from cdsa.plots.scores import plot_accuracy
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = {"BRITS, published": 11.56, "the paper's CDSA": 10.67, "CSDI": 9.60, "PriSTI": 9.03}

@@ -17,7 +17,7 @@ import numpy as np
 from cdsa.core.gaps import run_lengths
 from cdsa.datasets.nyc_weather import open_demo
 from cdsa.methods.registry import make_method
-from cdsa.plots.data import plot_map, plot_series
+from cdsa.plots import plot_map, plot_series
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import hidden_cells, try_method, within
 

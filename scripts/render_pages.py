@@ -16,65 +16,69 @@ from pathlib import Path
 from typing import Any
 
 from cdsa.core.config import to_dict
-from cdsa.methods.registry import MethodInfo, class_of, methods
+from cdsa.methods.registry import MethodInfo, class_of, list_methods
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SECTIONS = (
-    ("3.1 Conventional self-attention", (("models/streams.py", "RowAttention"),)),
+    ("3.1 Conventional self-attention", (("nn/streams.py", "RowAttention"),)),
     (
         "3.2 The input seen along each axis; queries, keys and values",
-        (("models/maps.py", "PROJECT"),),
+        (("nn/attention.py", "PROJECT"),),
     ),
-    ("3.2.1 Independent", (("models/streams.py", "Streams"),)),
+    ("3.2.1 Independent", (("nn/streams.py", "Streams"),)),
     (
         "3.2.2 Joint",
-        (("models/maps.py", "joint_map"), ("models/mixing.py", "joint_mix")),
+        (("nn/attention.py", "joint_map"), ("nn/attention.py", "joint_mix")),
     ),
     (
         "3.2.3 Decomposed, equations 1-5",
         (
-            ("models/maps.py", "AxisMap"),
-            ("models/mixing.py", "mix_in_turn"),
-            ("models/maps.py", "whole_map"),
+            ("nn/attention.py", "AxisMap"),
+            ("nn/attention.py", "mix_in_turn"),
+            ("nn/attention.py", "whole_map"),
         ),
     ),
-    ("3.2.3 Shared, at its end", (("models/maps.py", "shared_map"),)),
-    ("Table 1, complexity", (("models/complexity.py", None),)),
+    ("3.2.3 Shared, at its end", (("nn/attention.py", "shared_map"),)),
+    ("Table 1, complexity", (("paper/complexity.py", None),)),
     (
         "3.3 Framework: imputation, N = 8",
-        (("models/cdsa.py", "Imputer"), ("models/stack.py", "Block"), ("models/stack.py", "Stack")),
+        (
+            ("methods/neural/cdsa_paper.py", "Imputer"),
+            ("nn/blocks.py", "Block"),
+            ("nn/blocks.py", "Stack"),
+        ),
     ),
-    ("3.3 Framework: forecasting, N = 9", (("models/cdsa.py", "Forecaster"),)),
+    ("3.3 Framework: forecasting, N = 9", (("methods/neural/cdsa_paper.py", "Forecaster"),)),
     (
         "3.4 Implementation: z-scores, zero for missing, Adam, RMSE",
         (
-            ("scale.py", "Scaler"),
-            ("windows.py", "cut"),
-            ("train/loop.py", "train"),
-            ("train/loss.py", "loss_of"),
+            ("core/scaler.py", "Scaler"),
+            ("training/windows.py", "cut"),
+            ("training/loop.py", "train"),
+            ("training/loss.py", "loss_of"),
         ),
     ),
-    ("3.4 The authors' schedule", (("train/optim.py", "rate_at"),)),
+    ("3.4 The authors' schedule", (("training/loss.py", "rate_at"),)),
     ("4.1 Data sets", (("datasets/__init__.py", "open_dataset"),)),
     (
         "4.1 Burst Loss; missing at random",
-        (("masks.py", "Bursts"), ("masks.py", "AtRandom")),
+        (("core/masks.py", "Bursts"), ("core/masks.py", "AtRandom")),
     ),
     (
         "4.1 Tasks: what is hidden, learnt from and scored",
         (
-            ("experiments/protocols.py", "nyc_traffic"),
-            ("experiments/protocols.py", "kdd2015_pm25"),
-            ("experiments/protocols.py", "kdd2015_weather"),
-            ("experiments/protocols.py", "kdd2018"),
-            ("experiments/protocols.py", "metr_la"),
+            ("paper/protocols.py", "nyc_traffic"),
+            ("paper/protocols.py", "kdd2015_pm25"),
+            ("paper/protocols.py", "kdd2015_weather"),
+            ("paper/protocols.py", "kdd2018"),
+            ("paper/protocols.py", "metr_la"),
         ),
     ),
-    ("4.1 Metrics", (("metrics.py", "measure"),)),
-    ("4.2 Comparisons", (("experiments/recipes.py", "TABLES"),)),
-    ("4.3 Ablation, losses", (("experiments/recipes.py", "LOSSES"),)),
-    ("4.3 The figure of attended moments", (("pictures/attention.py", "plot_attended_series"),)),
+    ("4.1 Metrics", (("core/metrics.py", "measure"),)),
+    ("4.2 Comparisons", (("paper/tables.py", "TABLES"),)),
+    ("4.3 Ablation, losses", (("paper/tables.py", "LOSSES"),)),
+    ("4.3 The figure of attended moments", (("plots/attention.py", "plot_attended_series"),)),
 )
 """Parts of the paper, and where they are in the code."""
 
@@ -88,7 +92,7 @@ def methods_page() -> str:
         "`--set name=value` to those that train a network, and in Python by the class.",
         "",
     ]
-    for info in methods():
+    for info in list_methods():
         parts += [*card(info), ""]
     return "\n".join(parts).rstrip() + "\n"
 

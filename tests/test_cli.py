@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import cdsa as library
-from cdsa.cli import score
+from cdsa.cli import comparing
 from cdsa.cli.app import app
 from cdsa.datasets import nyc_weather
 from cdsa.errors import CdsaError
@@ -191,7 +191,7 @@ def test_score_records_where_its_numbers_come_from(table, tmp_path):
 
 def test_methods_json_has_the_promised_fields():
     records = json.loads(run("methods", "--json"))
-    assert [r["name"] for r in records] == [m.name for m in library.methods()]
+    assert [r["name"] for r in records] == [m.name for m in library.list_methods()]
     assert {"name", "task", "needs", "extra", "paper"} <= set(records[0])
 
 
@@ -236,8 +236,10 @@ def test_long_and_panel_tables_give_the_same_scores(tmp_path):
 def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     few = ["linear", "climatology", "knn", "cdsa"]
-    assert set(few) < set(score.usable_methods(library.open_demo()))  # all of them take a minute
-    monkeypatch.setattr(score, "usable_methods", lambda cube: few)
+    assert set(few) < set(
+        comparing.usable_methods(library.open_demo())
+    )  # all of them take a minute
+    monkeypatch.setattr(comparing, "usable_methods", lambda cube: few)
     frame = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
     part = library.open_source(frame[frame["time"] < "2013-03-01"], units=nyc_weather.UNITS)
     assert library.open_demo().sizes["time"] == 8730

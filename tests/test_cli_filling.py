@@ -205,7 +205,7 @@ def test_a_network_that_is_tied_to_its_stations_fills_no_places(table, tmp_path,
 def test_places_that_cannot_be_added_are_answered(table, tmp_path):
     (tmp_path / "same.csv").write_text("name,lat,lon\nS1,40.05,116.05\n")
     told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "same.csv", *QUICK)
-    assert "a station 'S1' already" in told
+    assert "already a station 'S1'" in told
     (tmp_path / "bare.csv").write_text("name,x\nhill,40.05\n")
     told = refused("fill", table, "-o", tmp_path / "o.csv", "--at", tmp_path / "bare.csv", *QUICK)
     assert "bare.csv must have a column of names and the columns lat and lon" in told
@@ -280,7 +280,7 @@ def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
         tried.append(method)
         raise CdsaError("enough")
 
-    monkeypatch.setattr("cdsa.workflows.score.try_method", spy)
+    monkeypatch.setattr("cdsa.workflows.select.try_method", spy)
     with pytest.raises(CdsaError, match="enough"):
         library.fill(network(steps=200))
     assert type(tried[0]).__name__ == "Cdsa"

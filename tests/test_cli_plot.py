@@ -82,7 +82,7 @@ def drawn(monkeypatch):
 
         monkeypatch.setattr(f"cdsa.plots.{name}", draw)
 
-    for name in ("data.plot_gaps", "data.plot_series", "scores.plot_errors"):
+    for name in ("plot_gaps", "plot_series", "plot_errors"):
         keep(name)
     return seen
 
@@ -104,7 +104,7 @@ def test_a_stretch_of_time_is_said_as_the_table_writes_its_own(
     words = ["plot", "gaps", str(tmp_path / "in.csv"), "-o", str(tmp_path / "p.png")]
     done = CliRunner().invoke(app, [*words, "--from", first, "--to", last])
     assert done.exit_code == 0, done.output
-    times = drawn["data.plot_gaps"][0]["time"].values
+    times = drawn["plot_gaps"][0]["time"].values
     assert (times[0], times[-1]) == tuple(map(np.datetime64, ends))
 
 
@@ -116,7 +116,7 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
     done = CliRunner().invoke(app, [*words, "--hide", "bursts:+0.3", *by])
     assert done.exit_code == 0, done.output
     assert ("may have learnt" in done.output) == ("--model" in by)
-    result, told = drawn["data.plot_series"]
+    result, told = drawn["plot_series"]
     hidden = hidden_cells(cube, "bursts:+0.3", seed=0)
     np.testing.assert_allclose(told["truth"], cube.where(hidden))
     gone = hidden.to_numpy()
@@ -127,7 +127,7 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
 
 def test_the_seed_of_scores_is_the_one_that_was_given(files, drawn, tmp_path, monkeypatch):
     seeds = []
-    told = "cdsa.cli.score.score_with_progress"
+    told = "cdsa.cli.comparing.score_with_progress"
     monkeypatch.setattr(told, lambda names, cube, hide, repeats, seed, *more: seeds.append(seed))
     words = ["plot", "errors", str(files[0]), "-o", str(tmp_path / "p.png"), "--methods", "cdsa"]
     assert CliRunner().invoke(app, [*words, "--seed", "7"]).exit_code == 0

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import cdsa
-from cdsa.cli import progress, score
+from cdsa.cli import comparing, progress
 from cdsa.cli.app import app
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.engine.persistence import load_filler
@@ -300,7 +300,9 @@ def test_the_wish_to_stop_leaves_the_second_ctrl_c_alone():
 
 
 def test_the_seeds_of_a_score_are_those_of_its_networks():
-    made = score._for_score("cdsa-paper:joint", {"minutes": 1.0}, score.Run(), "bursts:0.2", 3)
+    made = comparing._for_score(
+        "cdsa-paper:joint", {"minutes": 1.0}, comparing.Run(), "bursts:0.2", 3
+    )
     assert (made.seed, made.model.manner, made.train.minutes) == (3, "joint", 1.0)
     with pytest.raises(ConfigError, match="no method 'cdsapaper'"):
-        score._for_score("cdsapaper", {}, score.Run(), "bursts:0.2", 0)
+        comparing._for_score("cdsapaper", {}, comparing.Run(), "bursts:0.2", 0)

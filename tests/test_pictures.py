@@ -15,8 +15,17 @@ from matplotlib.image import imread
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
 from cdsa.methods.registry import make_method
-from cdsa.plots.attention import plot_attended_series, plot_attention_map, plot_time_measurement
-from cdsa.plots.data import plot_gaps, plot_map, plot_series
+from cdsa.plots import (
+    plot_accuracy,
+    plot_attended_series,
+    plot_attention_map,
+    plot_errors,
+    plot_gaps,
+    plot_growth,
+    plot_map,
+    plot_series,
+    plot_time_measurement,
+)
 from cdsa.plots.figures import (
     BLUE,
     COLOURS,
@@ -25,7 +34,6 @@ from cdsa.plots.figures import (
     new_figure,
     save_figure,
 )
-from cdsa.plots.scores import plot_accuracy, plot_errors, plot_growth
 from cdsa.report.page import picture
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score

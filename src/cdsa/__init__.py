@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from cdsa.datasets.nyc_weather import open_demo as open_demo
     from cdsa.io.source import open_cube as open_cube
     from cdsa.io.source import open_source as open_source
-    from cdsa.methods.registry import methods as methods
+    from cdsa.methods.registry import list_methods as list_methods
     from cdsa.workflows.fill import fill as fill
     from cdsa.workflows.forecast import forecast as forecast
     from cdsa.workflows.score import score as score
@@ -17,7 +17,7 @@ _HOME = {
     "open_dataset": "cdsa.datasets",
     "fill": "cdsa.workflows.fill",
     "forecast": "cdsa.workflows.forecast",
-    "methods": "cdsa.methods.registry",
+    "list_methods": "cdsa.methods.registry",
     "score": "cdsa.workflows.score",
     "open_cube": "cdsa.io.source",
     "open_source": "cdsa.io.source",
@@ -27,7 +27,7 @@ _MODULES = {"errors": "cdsa.errors", "masks": "cdsa.core.masks"}
 __all__ = [
     "fill",
     "forecast",
-    "methods",
+    "list_methods",
     "open_cube",
     "open_dataset",
     "open_demo",

@@ -23,17 +23,10 @@ from cdsa.core import defaults
 if TYPE_CHECKING:
     import xarray as xr
 
+    from cdsa.io.source import Source
     from cdsa.methods.base import Filler
     from cdsa.methods.engine.estimator import NeuralFiller
-import xarray as xr
-
-from cdsa.cli import console
-from cdsa.cli.progress import training
-from cdsa.cli.train_options import command_line
-from cdsa.errors import ConfigError, MissingExtraError
-from cdsa.io.source import Source
-from cdsa.methods.registry import info_of
-from cdsa.workflows.select import Chosen, carry_out, plan
+    from cdsa.workflows.select import Chosen
 
 
 @with_read_options
@@ -82,7 +75,7 @@ def fill(
 ) -> None:
     """Fill the gaps of a table and write it in its own layout. Lower and upper ends of each filled
     value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa.cli import console, console_networks, fill
+    from cdsa.cli import console, console_networks
     from cdsa.core.atomic import write_texts
     from cdsa.errors import ConfigError
     from cdsa.io.source import open_source, save_all
@@ -94,7 +87,7 @@ def fill(
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
-    fill.refuse_report(report, overwrite=overwrite)
+    refuse_report(report, overwrite=overwrite)
     given = _one_of(method, model, training, defaults.METHOD)
     check_share(interval)
     if model is None:
@@ -115,7 +108,7 @@ def fill(
         told = tuple(console_networks.say_elsewhere(trained, source.cube)) if check else ()
         choice = Chosen(trained, trained.method.label, None, told)
     else:
-        choice = fill.chosen(given, learnt_from, source.cube, training, check=check)
+        choice = chosen(given, learnt_from, source.cube, training, check=check)
         advice.tell_short_windows(main_part(choice.filler), console.note)
     for line in choice.told:
         (console.note if json else console.say)(line)
@@ -123,7 +116,7 @@ def fill(
         result = fill_with(choice.filler, source.cube, interval=interval)
     advice.tell_below_zero(source.cube, result, console.note)
     with console.busy("writing"):
-        pages = {report: fill.report_of(source, result, choice)} if report is not None else {}
+        pages = {report: report_of(source, result, choice)} if report is not None else {}
         save_all(source, result, output, detail=detail, overwrite=overwrite)
         write_texts(pages, overwrite=overwrite)
         outputs += list(pages)
@@ -314,9 +307,19 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
 
 
 def chosen(
-    name: str, learnt_from: xr.DataArray, cube: xr.DataArray, options: Training, *, check: bool
-) -> Chosen:
+    name: str,
+    learnt_from: "xr.DataArray",
+    cube: "xr.DataArray",
+    options: Training,
+    *,
+    check: bool,
+) -> "Chosen":
     """What the method of this name has learnt, and the error to expect."""
+    from cdsa.cli import console
+    from cdsa.cli.progress import training
+    from cdsa.methods.registry import info_of
+    from cdsa.workflows.select import carry_out, plan
+
     made_plan = plan(name, learnt_from, cube, check=check, tell=console.note)
     network = info_of(made_plan.method).trains
     with training(options, active=network) as run:
@@ -325,8 +328,9 @@ def chosen(
             return carry_out(made_plan, made)
 
 
-def report_of(source: Source, result: xr.Dataset, choice: Chosen) -> str:
+def report_of(source: "Source", result: "xr.Dataset", choice: "Chosen") -> str:
     """The report of a fill, as one page."""
+    from cdsa.cli.train_options import command_line
     from cdsa.report.content import collect
     from cdsa.report.page import render
 
@@ -339,6 +343,7 @@ def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     from importlib.util import find_spec
 
     from cdsa.core.atomic import check_file
+    from cdsa.errors import ConfigError, MissingExtraError
 
     if path is None:
         return

@@ -34,7 +34,7 @@ def info(file: File, *, reading: Reading, json: Json = False) -> None:
 def methods(*, json: Json = False) -> None:
     """All methods there are, and what they need."""
     from cdsa.cli import console
-    from cdsa.methods.registry import methods as all_methods
+    from cdsa.methods.registry import list_methods as all_methods
 
     if json:
         console.print_json(

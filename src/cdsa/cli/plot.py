@@ -197,7 +197,7 @@ class _Wish:
     shown: slice
 
     def gaps(self) -> "Figure":
-        from cdsa.plots.data import plot_gaps
+        from cdsa.plots import plot_gaps
         from cdsa.plots.figures import new_figure
 
         cube = _between(self.cube, self.shown)
@@ -207,7 +207,7 @@ class _Wish:
         return figure
 
     def series(self) -> "Figure":
-        from cdsa.plots.data import plot_series
+        from cdsa.plots import plot_series
         from cdsa.plots.figures import new_figure
         from cdsa.workflows.fill import fill_with
         from cdsa.workflows.score import hidden_cells
@@ -258,7 +258,7 @@ class _Wish:
         return int(str(self.training.get("seed", 0)))
 
     def map(self) -> "Figure":
-        from cdsa.plots.data import plot_map
+        from cdsa.plots import plot_map
         from cdsa.plots.figures import new_figure
 
         errors, unit = None, ""
@@ -271,23 +271,23 @@ class _Wish:
         return figure
 
     def errors(self) -> "Figure":
+        from cdsa.plots import plot_errors
         from cdsa.plots.figures import new_figure
-        from cdsa.plots.scores import plot_errors
 
         figure = new_figure(6.5, 3.8)
         plot_errors(self._scores(self.methods or ("linear", "climatology")), figure.axes[0])
         return figure
 
     def _scores(self, methods: tuple[str, ...]) -> "list[Score]":
-        from cdsa.cli import score
+        from cdsa.cli import comparing
 
         hide = self.hide or defaults.HIDE
-        return score.score_with_progress(
+        return comparing.score_with_progress(
             methods, self.cube, hide, 1, self._seed(), None, self.training
         )
 
     def reasons(self) -> "Figure":
-        from cdsa.plots.attention import plot_attended_series, plot_time_measurement
+        from cdsa.plots import plot_attended_series, plot_time_measurement
         from cdsa.plots.figures import new_figure
 
         told = self._explained()
@@ -297,7 +297,7 @@ class _Wish:
         return figure
 
     def attention(self) -> "Figure":
-        from cdsa.plots.attention import plot_attention_map
+        from cdsa.plots import plot_attention_map
         from cdsa.plots.figures import new_figure
 
         told = self._explained()

@@ -237,7 +237,7 @@ def info_of(name: str) -> MethodInfo:
     return REGISTRY[plain]
 
 
-def methods() -> list[MethodInfo]:
+def list_methods() -> list[MethodInfo]:
     """All methods there are."""
     return list(REGISTRY.values())
 

@@ -23,9 +23,8 @@ from cdsa.core.metrics import LEVELS
 from cdsa.core.records import Value, now
 from cdsa.core.summary import CubeSummary, summarise_cube
 from cdsa.core.text import format_interval, format_number
-from cdsa.plots.data import plot_gaps, plot_map
+from cdsa.plots import plot_errors, plot_gaps, plot_map
 from cdsa.plots.figures import font_fallback, new_figure
-from cdsa.plots.scores import plot_errors
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
 from cdsa.workflows.score import Score

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
-from cdsa.methods.registry import methods
+from cdsa.methods.registry import list_methods
 from cdsa.web import schemas, views
 from cdsa.web.services import AtDesk
 from cdsa.web.store import ENDS, NotThereError
@@ -92,7 +92,7 @@ async def all_methods() -> list[schemas.MethodAnswer]:
             installed=info.installed,
             paper=info.paper,
         )
-        for info in methods()
+        for info in list_methods()
     ]
 
 

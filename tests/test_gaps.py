@@ -24,7 +24,7 @@ def test_gaps_of_one_series_do_not_run_into_another():
     assert run_lengths(missing).tolist() == [[2, 0], [2, 2], [0, 2]]
 
 
-def test_gaps_that_are_open_at_one_end_reach_twice_as_far():
+def test_gaps_at_the_first_or_last_step_count_double():
     missing = np.array([[1, 1], [1, 1], [0, 1], [1, 1], [0, 1], [1, 1]], dtype=bool)
     assert effective_gap_lengths(missing)[:, 0].tolist() == [4, 4, 0, 1, 0, 2]
     assert effective_gap_lengths(missing)[:, 1].tolist() == [LONG_GAP] * 6
@@ -40,14 +40,14 @@ def test_classes_are_closed_at_their_longest_gap():
     assert names == ["1", "2-5", "2-5", "6-23", "6-23", "24-71", "24-71", "72+", "72+"]
 
 
-def test_a_cell_is_as_far_as_a_walk_strays_there():
+def test_bridge_variance_is_that_of_a_random_walk_tied_at_both_ends():
     missing = np.array([1, 0, 1, 0, 1, 1, 1, 0, 1, 1], dtype=bool)[:, None]
     expected = [1, 0, 1 / 2, 0, 3 / 4, 1, 3 / 4, 0, 1, 2]
     assert bridge_variance(missing)[:, 0].tolist() == pytest.approx(expected)
     assert np.isinf(bridge_variance(np.ones((3, 1), dtype=bool))).all()
 
 
-def test_how_far_a_cell_is_agrees_with_what_the_network_is_told(rng):
+def test_bridge_variance_agrees_with_the_input_of_the_network(rng):
     missing = rng.random((60, 5, 2)) < 0.6
     observed = torch.as_tensor(~missing)[None]
     easy = easy_answer(torch.zeros(observed.shape, dtype=torch.float64), observed)

@@ -12,14 +12,14 @@ def truth():
     return network(steps=30, missing=0.0)
 
 
-def guess_of(truth, rng):
+def prediction_of(truth, rng):
     return truth + xr.DataArray(rng.normal(size=truth.shape), dims=truth.dims)
 
 
-def test_figures_are_what_their_names_say(truth, rng):
-    guess, asked = guess_of(truth, rng), xr.ones_like(truth, dtype=bool)
-    errors = measure(guess, truth, asked, truth).by("measurement").loc["temp"]
-    e, y = (guess - truth).sel(measurement="temp").values, truth.sel(measurement="temp").values
+def test_metrics_match_their_definitions(truth, rng):
+    prediction, eval_mask = prediction_of(truth, rng), xr.ones_like(truth, dtype=bool)
+    errors = measure(prediction, truth, eval_mask, truth).by("measurement").loc["temp"]
+    e, y = (prediction - truth).sel(measurement="temp").values, truth.sel(measurement="temp").values
     assert errors["mae"] == pytest.approx(np.abs(e).mean())
     assert errors["mse"] == pytest.approx((e**2).mean())
     assert errors["rmse"] == pytest.approx(np.sqrt((e**2).mean()))
@@ -27,49 +27,53 @@ def test_figures_are_what_their_names_say(truth, rng):
     assert errors["mape"] == pytest.approx(np.abs(e / y).mean())
 
 
-def test_only_asked_cells_count(truth, rng):
-    asked = xr.zeros_like(truth, dtype=bool)
-    asked[3, 1, 0] = True
-    errors = measure(guess_of(truth, rng), truth, asked, truth)
+def test_only_evaluated_cells_count(truth, rng):
+    eval_mask = xr.zeros_like(truth, dtype=bool)
+    eval_mask[3, 1, 0] = True
+    errors = measure(prediction_of(truth, rng), truth, eval_mask, truth)
     assert errors.overall()["cells"] == 1
 
 
-def test_parts_add_up_to_the_whole(truth, rng):
-    guess = guess_of(truth, rng)
-    asked = xr.DataArray(rng.random(truth.shape) < 0.4, dims=truth.dims, coords=truth.coords)
-    half = asked & (truth["time"] < truth["time"][7])
-    parts = measure(guess, truth, half, truth) + measure(guess, truth, asked & ~half, truth)
-    whole = measure(guess, truth, asked, truth)
+def test_errors_of_parts_add_up_to_those_of_the_whole(truth, rng):
+    prediction = prediction_of(truth, rng)
+    eval_mask = xr.DataArray(rng.random(truth.shape) < 0.4, dims=truth.dims, coords=truth.coords)
+    half = eval_mask & (truth["time"] < truth["time"][7])
+    parts = measure(prediction, truth, half, truth) + measure(
+        prediction, truth, eval_mask & ~half, truth
+    )
+    whole = measure(prediction, truth, eval_mask, truth)
     for key in ("measurement", "location", "gap"):
         assert np.allclose(parts.by(key).sort_index(), whole.by(key).sort_index(), equal_nan=True)
 
 
 def test_units_are_never_added(truth, rng):
-    guess, asked = guess_of(truth, rng), xr.ones_like(truth, dtype=bool)
-    kilo = xr.DataArray(
+    prediction, eval_mask = prediction_of(truth, rng), xr.ones_like(truth, dtype=bool)
+    thousand = xr.DataArray(
         [1.0, 1000.0], dims="measurement", coords={"measurement": truth["measurement"]}
     )
-    small = measure(guess, truth, asked, truth)
-    large = measure(guess * kilo, truth * kilo, asked, truth * kilo)
+    small = measure(prediction, truth, eval_mask, truth)
+    large = measure(prediction * thousand, truth * thousand, eval_mask, truth * thousand)
     assert large.overall()["mae"] == pytest.approx(small.overall()["mae"])
     assert np.allclose(large.by("location")["rmse"], small.by("location")["rmse"])
 
 
 def test_one_measurement_is_counted_in_its_own_unit(truth, rng):
     only = truth[:, :, :1]
-    guess, asked = guess_of(only, rng), xr.ones_like(only, dtype=bool)
-    assert measure(guess, only, asked, only).overall()["mae"] == pytest.approx(
-        float(np.abs(guess - only).mean())
+    prediction, eval_mask = prediction_of(only, rng), xr.ones_like(only, dtype=bool)
+    assert measure(prediction, only, eval_mask, only).overall()["mae"] == pytest.approx(
+        float(np.abs(prediction - only).mean())
     )
 
 
-def test_an_angle_errs_by_the_shorter_way(truth):
+def test_a_direction_errs_by_the_shorter_way_round(truth):
     wind = assign_metadata(truth, angles=["temp"])
     wind[..., 1] = 359.0
-    guess = wind.copy(deep=True)
-    guess[..., 1] = 2.0
+    prediction = wind.copy(deep=True)
+    prediction[..., 1] = 2.0
     errors = (
-        measure(guess, wind, xr.ones_like(wind, dtype=bool), wind).by("measurement").loc["temp"]
+        measure(prediction, wind, xr.ones_like(wind, dtype=bool), wind)
+        .by("measurement")
+        .loc["temp"]
     )
     assert errors["mae"] == pytest.approx(3.0)
     assert np.isnan(errors["mape"]) and np.isnan(
@@ -77,58 +81,66 @@ def test_an_angle_errs_by_the_shorter_way(truth):
     )  # a share of a direction says nothing
 
 
-def test_zeros_are_left_out_of_percentages(truth, rng):
+def test_zeros_are_left_out_of_percentage_errors(truth, rng):
     truth[0] = 0.0
-    errors = measure(guess_of(truth, rng), truth, xr.ones_like(truth, dtype=bool), truth)
+    errors = measure(prediction_of(truth, rng), truth, xr.ones_like(truth, dtype=bool), truth)
     assert np.isfinite(errors.overall()["mape"])
 
 
-def test_a_cell_belongs_to_the_class_of_its_whole_gap(truth):
+def test_a_cell_has_the_class_of_its_whole_gap(truth):
     visible = truth.copy(deep=True)
     visible[2:9, 0, 0] = np.nan  # a natural gap of 2 and a hidden one of 5 beside it: 7 steps
-    asked = xr.zeros_like(truth, dtype=bool)
-    asked[4:9, 0, 0] = True
-    assert measure(truth, truth, asked, visible).by("gap").index.tolist() == ["6-23"]
+    eval_mask = xr.zeros_like(truth, dtype=bool)
+    eval_mask[4:9, 0, 0] = True
+    assert measure(truth, truth, eval_mask, visible).by("gap").index.tolist() == ["6-23"]
 
 
-def test_unanswered_cells_are_not_counted(truth):
-    guess = truth.copy(deep=True)
-    guess[0] = np.nan
-    asked = xr.ones_like(truth, dtype=bool)
-    assert measure(guess, truth, asked, truth).overall()["cells"] == truth[1:].size
+def test_cells_without_a_prediction_are_not_counted(truth):
+    prediction = truth.copy(deep=True)
+    prediction[0] = np.nan
+    eval_mask = xr.ones_like(truth, dtype=bool)
+    assert measure(prediction, truth, eval_mask, truth).overall()["cells"] == truth[1:].size
 
 
-def ends_around(guess, width):
+def intervals_around(prediction, width):
     """Intervals of all levels, those of the quantiles of a uniform distribution."""
-    return {level: (guess - level * width / 2, guess + level * width / 2) for level in LEVELS}
+    return {
+        level: (prediction - level * width / 2, prediction + level * width / 2) for level in LEVELS
+    }
 
 
 def test_crps_is_the_mean_quantile_loss_over_the_sum_of_the_truth(truth, rng):
-    guess, asked = truth + 1.0, truth.notnull()
-    told = measure(guess, truth, asked, truth, ends_around(guess, 4.0)).by("measurement")
+    prediction, eval_mask = truth + 1.0, truth.notnull()
+    metrics = measure(prediction, truth, eval_mask, truth, intervals_around(prediction, 4.0)).by(
+        "measurement"
+    )
     shares = np.arange(1, 20) / 20
-    quantiles = guess.to_numpy()[..., None] + (shares - 0.5) * 4.0
+    quantiles = prediction.to_numpy()[..., None] + (shares - 0.5) * 4.0
     error = truth.to_numpy()[..., None] - quantiles
     loss = 2 * np.maximum(shares * error, (shares - 1) * error).mean(-1)
     for m, name in enumerate(truth["measurement"].values):
         expected = np.nansum(loss[..., m]) / np.nansum(np.abs(truth.to_numpy()[..., m]))
-        np.testing.assert_allclose(told.loc[name, "crps"], expected)
+        np.testing.assert_allclose(metrics.loc[name, "crps"], expected)
 
 
-def test_the_crps_of_a_certain_guess_is_its_relative_error(truth):
-    guess, asked = truth + 2.0, truth.notnull()
-    figures = measure(guess, truth, asked, truth, ends_around(guess, 0.0)).by("measurement")
-    np.testing.assert_allclose(figures["crps"], figures["mre"])
+def test_the_crps_of_a_point_prediction_is_its_relative_error(truth):
+    prediction, eval_mask = truth + 2.0, truth.notnull()
+    metrics = measure(prediction, truth, eval_mask, truth, intervals_around(prediction, 0.0)).by(
+        "measurement"
+    )
+    np.testing.assert_allclose(metrics["crps"], metrics["mre"])
 
 
 def test_coverage_and_width_are_those_of_the_widest_interval(truth):
-    asked = truth.notnull()
-    inside = ends_around(truth + 1.7, 4.0)  # the widest one reaches 1.8 to either side
-    outside = ends_around(truth + 1.9, 4.0)
-    figures = measure(truth + 1.7, truth, asked, truth, inside).by("measurement")
-    assert (figures["coverage"] == 1).all()
-    np.testing.assert_allclose(figures["width"], 3.6)
-    assert (measure(truth, truth, asked, truth, outside).by("measurement")["coverage"] == 0).all()
+    eval_mask = truth.notnull()
+    inside = intervals_around(truth + 1.7, 4.0)  # the widest one reaches 1.8 to either side
+    outside = intervals_around(truth + 1.9, 4.0)
+    metrics = measure(truth + 1.7, truth, eval_mask, truth, inside).by("measurement")
+    assert (metrics["coverage"] == 1).all()
+    np.testing.assert_allclose(metrics["width"], 3.6)
+    assert (
+        measure(truth, truth, eval_mask, truth, outside).by("measurement")["coverage"] == 0
+    ).all()
 
 
 def test_the_interval_of_a_direction_may_cross_north():
@@ -137,33 +149,33 @@ def test_the_interval_of_a_direction_may_cross_north():
     )
     cube[:] = np.array([355.0, 5.0, 25.0, 335.0]).reshape(4, 1, 1)
     low, high = (cube.copy(data=np.full(cube.shape, end)) for end in (340.0, 20.0))
-    told = measure(cube, cube, cube.notnull(), cube, {0.9: (low, high)}).overall()
-    assert (told["coverage"], told["width"]) == (0.5, 40.0) and np.isnan(told["crps"])
+    metrics = measure(cube, cube, cube.notnull(), cube, {0.9: (low, high)}).overall()
+    assert (metrics["coverage"], metrics["width"]) == (0.5, 40.0) and np.isnan(metrics["crps"])
 
 
-def test_without_intervals_there_is_no_word_of_them(truth):
-    figures = measure(truth, truth, truth.notnull(), truth).overall()
-    assert figures[["crps", "coverage", "width"]].isna().all()
+def test_without_intervals_their_metrics_are_nan(truth):
+    metrics = measure(truth, truth, truth.notnull(), truth).overall()
+    assert metrics[["crps", "coverage", "width"]].isna().all()
 
 
-def test_cells_count_as_much_as_others_are_as_far_from_what_was_measured():
+def test_importance_weights_give_strata_their_share_of_the_missing_cells():
     truth = network(steps=2000, stations=1, measurements=1, missing=0.0)
-    asked, own = (xr.zeros_like(truth, dtype=bool) for _ in range(2))
-    asked[10:1010:10] = True  # a hundred single cells
-    asked[1100:1400] = True  # and a long gap, three hundred of
-    own[:400:2] = own[500:600] = True  # two hundred single cells, and a long gap
-    guess = truth + xr.where(np.arange(2000)[:, None, None] < 1050, 1.0, 4.0)
-    visible = truth.where(~asked)
-    (weight,) = importance_weights([(asked, visible)], own)
-    errors = measure(guess, truth, asked, visible)
-    like_own = measure(guess, truth, asked, visible, weights=weight)
+    eval_mask, missing = (xr.zeros_like(truth, dtype=bool) for _ in range(2))
+    eval_mask[10:1010:10] = True  # a hundred single cells
+    eval_mask[1100:1400] = True  # and a long gap, three hundred of
+    missing[:400:2] = missing[500:600] = True  # two hundred single cells, and a long gap
+    prediction = truth + xr.where(np.arange(2000)[:, None, None] < 1050, 1.0, 4.0)
+    visible = truth.where(~eval_mask)
+    (weight,) = importance_weights([(eval_mask, visible)], missing)
+    errors = measure(prediction, truth, eval_mask, visible)
+    like_missing = measure(prediction, truth, eval_mask, visible, weights=weight)
     assert errors.overall()["mae"] == pytest.approx((100 * 1 + 300 * 4) / 400)
-    assert like_own.overall()["mae"] == pytest.approx((200 * 1 + 100 * 4) / 300, rel=0.02)
-    assert like_own.overall()["cells"] == 400
-    assert np.allclose(like_own.by("gap")["mae"], errors.by("gap")["mae"])
+    assert like_missing.overall()["mae"] == pytest.approx((200 * 1 + 100 * 4) / 300, rel=0.02)
+    assert like_missing.overall()["cells"] == 400
+    assert np.allclose(like_missing.by("gap")["mae"], errors.by("gap")["mae"])
 
 
-def test_few_missing_cells_say_nothing_of_proportions(truth):
-    asked, few = xr.ones_like(truth, dtype=bool), xr.zeros_like(truth, dtype=bool)
+def test_too_few_missing_cells_give_equal_weights(truth):
+    eval_mask, few = xr.ones_like(truth, dtype=bool), xr.zeros_like(truth, dtype=bool)
     few[3] = True
-    assert (importance_weights([(asked, truth.where(~asked))], few)[0] == 1).all()
+    assert (importance_weights([(eval_mask, truth.where(~eval_mask))], few)[0] == 1).all()

@@ -63,7 +63,7 @@ def small(name="cdsa-paper@small", **changes):
 def told_by(filler) -> tuple:
     """What a network has learnt to scale by."""
     scaler = filler.network.scaler
-    return scaler.mean.to_numpy().tobytes(), scaler.spread.to_numpy().tobytes()
+    return scaler.mean.to_numpy().tobytes(), scaler.std.to_numpy().tobytes()
 
 
 @pytest.mark.parametrize("name", FILLINGS)

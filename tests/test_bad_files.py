@@ -91,7 +91,7 @@ CASES = {
     ),
     "latitude 91": (GOOD.replace("41.0,", "91.0,"), "'B' has 91"),
     "infinite values": (changed("5.0", "inf"), "'pm25' has inf in line 6.*--missing inf"),
-    "one row": (f"{HEADER}\n{ROWS[0]}\n", "one time stamp .*--step"),
+    "one row": (f"{HEADER}\n{ROWS[0]}\n", "one timestamp .*--step"),
     "zero rows": (f"{HEADER}\n", "at least one row"),
     "an empty file": ("", "is empty"),
     "a column twice": (GOOD.replace("lat,lon", "lat,lat"), "'lat' stands twice"),
@@ -213,7 +213,7 @@ def test_a_place_that_the_encoding_cannot_write_leaves_nothing(tmp_path):
     (tmp_path / "in.csv").write_text(GOOD.replace("A", "Köln"), encoding="latin-1")
     (tmp_path / "at.csv").write_text("name,lat,lon\n北京,40.5,116.5\n", encoding="utf-8")
     words = ("--encoding", "latin-1", "--at", str(tmp_path / "at.csv"), "--method", "idw")
-    assert "'北' has no place in latin-1. Nothing was changed" in refuse(tmp_path, *words)
+    assert "'北' cannot be encoded in latin-1. Nothing was changed" in refuse(tmp_path, *words)
 
 
 def test_a_truncated_parquet_is_refused(tmp_path):
@@ -284,7 +284,7 @@ def test_no_read_permission_is_said(tmp_path, monkeypatch):
 def test_an_existing_output_is_refused_before_any_work(tmp_path):
     (tmp_path / "in.csv").write_text(GOOD)
     (tmp_path / "out.csv").write_text("mine")
-    assert "exists already" in refuse(tmp_path)
+    assert "already exists" in refuse(tmp_path)
     assert (tmp_path / "out.csv").read_text() == "mine"
 
 

@@ -216,7 +216,7 @@ def test_an_existing_output_is_not_touched(tmp_path):
     out = tmp_path / "out.csv"
     out.write_text("mine")
     source = open_source(panel(network()))
-    with pytest.raises(OutputError, match="exists already.*--overwrite"):
+    with pytest.raises(OutputError, match="already exists.*--overwrite"):
         source.save(cdsa.fill(source.cube, "linear"), out)
     assert out.read_text() == "mine"
     source.save(cdsa.fill(source.cube, "linear"), out, overwrite=True)

@@ -294,7 +294,7 @@ def test_the_same_picture_is_the_same_file(cube, tmp_path, ending):
         save_figure(figure, tmp_path / f"{name}{ending}")
     first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("a", "b"))
     assert len(first) > 1000 and first == second
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         save_figure(new_figure(2, 2), tmp_path / f"a{ending}")
 
 

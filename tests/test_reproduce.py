@@ -389,7 +389,7 @@ def test_results_become_pages(data, tmp_path):
     assert "55.51" in page and "brits" in page and "measured on kdd2015-pm25: 960" in page
     run("tables", "-o", tmp_path / "page.md")  # a page of ours is made anew
     (tmp_path / "page.html").write_text("of somebody else")
-    with pytest.raises(CdsaError, match="exists already"):
+    with pytest.raises(CdsaError, match="already exists"):
         CliRunner().invoke(app, ["tables", "-o", str(tmp_path / "page")], catch_exceptions=False)
     run("tables", "-o", tmp_path / "page", "--overwrite")
 

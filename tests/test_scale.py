@@ -5,7 +5,7 @@ from cdsa.core.scaler import Scaler
 from conftest import network
 
 
-def test_scaled_values_have_mean_0_and_spread_1(cube):
+def test_scaled_values_have_mean_0_and_standard_deviation_1(cube):
     scaled = Scaler.fit(cube).normalise(cube)
     assert np.allclose(scaled.mean(("time", "location")), 0) and np.allclose(
         scaled.std(("time", "location")), 1
@@ -30,11 +30,11 @@ def test_a_constant_sensor_becomes_zero(cube):
     assert (scaled[:, 0] == 0).all()
 
 
-def test_a_series_without_a_value_stays_missing(cube):
+def test_an_empty_series_stays_missing(cube):
     cube[:, 0, :] = np.nan
     assert Scaler.fit(cube, per_location=True).normalise(cube)[:, 0].isnull().all()
 
 
-def test_a_stranger_is_named():
+def test_an_unknown_location_is_named():
     with pytest.raises(ValueError, match="S2"):
         Scaler.fit(network(stations=2), per_location=True).normalise(network(stations=3))

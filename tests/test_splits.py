@@ -6,13 +6,13 @@ from cdsa.errors import ConfigError
 from conftest import network
 
 
-def test_every_step_belongs_to_one_part(cube):
+def test_every_step_is_in_one_set(cube):
     split = split_chronologically(cube, validation=0.1, test=0.2)
     assert (split.train.astype(int) + split.validation + split.test == 1).all()
     assert split.test.sum() == 12 and split.validation.sum() == 6
 
 
-def test_time_goes_from_train_to_test(cube):
+def test_training_precedes_validation_and_test(cube):
     split = split_chronologically(cube, validation=0.1, test=0.2)
     assert np.flatnonzero(split.train).max() < np.flatnonzero(split.validation).min()
     assert np.flatnonzero(split.validation).max() < np.flatnonzero(split.test).min()
@@ -26,18 +26,18 @@ def test_months_are_whole():
     assert [s.stop - s.start for s in segments(split.train)] == [24 * 31, 24 * (100 - 31 - 29)]
 
 
-def test_only_a_part_is_left(cube):
+def test_other_steps_become_missing(cube):
     split = split_chronologically(cube, test=0.5)
     rest = keep_steps(cube, split.train)
     assert rest[30:].isnull().all() and rest[:30].identical(cube[:30])
 
 
-def test_nothing_to_learn_from_is_refused(cube):
-    with pytest.raises(ConfigError, match="leave something to learn from"):
+def test_an_empty_training_set_is_refused(cube):
+    with pytest.raises(ConfigError, match="leave something to train on"):
         split_chronologically(cube, test=1.0)
 
 
-def test_a_step_in_two_parts_is_refused():
+def test_a_step_in_two_sets_is_refused():
     yes = np.ones(3, dtype=bool)
-    with pytest.raises(ConfigError, match="one of"):
+    with pytest.raises(ConfigError, match="only one of"):
         Split(yes, ~yes, yes)

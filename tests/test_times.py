@@ -18,16 +18,16 @@ def line(row: int) -> str:
     return f"line {row + 2}"
 
 
-def read(stamps, **options):
-    return parse_timestamps(pd.Series(stamps, name="time"), line, **options)
+def read(timestamps, **options):
+    return parse_timestamps(pd.Series(timestamps, name="time"), line, **options)
 
 
-def grid(stamps, step=None):
-    return regular_grid(pd.to_datetime(stamps).to_numpy("datetime64[ns]"), line, step)
+def grid(timestamps, step=None):
+    return regular_grid(pd.to_datetime(timestamps).to_numpy("datetime64[ns]"), line, step)
 
 
 @pytest.mark.parametrize(
-    "stamps",
+    "timestamps",
     [
         ["2020-01-01T00:00:00Z", "2020-01-01T01:00:00Z"],
         ["2020-01-01 00:00+01:00", "2020-01-01 01:00+01:00"],
@@ -40,12 +40,12 @@ def grid(stamps, step=None):
         ["2020-01-01 00:00:00.500000", "2020-01-01 00:00:01.000000"],
     ],
 )
-def test_stamps_are_written_as_they_were_read(stamps):
-    times, clock = read(stamps)
-    assert clock.format(times) == stamps
+def test_timestamps_are_written_as_they_were_read(timestamps):
+    times, clock = read(timestamps)
+    assert clock.format(times) == timestamps
 
 
-def test_stamps_with_an_offset_become_utc():
+def test_timestamps_with_an_offset_become_utc():
     times, clock = read(["2020-01-01T08:00+08:00"])
     assert times[0] == np.datetime64("2020-01-01T00:00") and clock.zone == "+08:00"
 
@@ -57,7 +57,7 @@ def test_two_time_zones_are_refused_and_named():
         read(["2020-01-01 00:00+01:00", "2020-01-01 01:00+02:00"])
 
 
-def test_a_zone_beside_none_is_refused_and_named():
+def test_timestamps_with_and_without_a_zone_are_refused_and_named():
     with pytest.raises(TableError, match=r"line 3 is in UTC .* without a zone.*--tz"):
         read(["2020-01-01 00:00", "2020-01-01 01:00Z"])
 
@@ -70,12 +70,12 @@ def test_tz_resolves_two_time_zones():
 
 
 def test_the_second_of_a_doubled_hour_is_winter_time():
-    stamps = ["2020-10-25 02:00", "2020-10-25 02:00"]
-    times, _ = read(stamps, tz="Europe/Berlin", is_repeat=np.array([False, True]))
+    timestamps = ["2020-10-25 02:00", "2020-10-25 02:00"]
+    times, _ = read(timestamps, tz="Europe/Berlin", is_repeat=np.array([False, True]))
     assert (times[1] - times[0]) == np.timedelta64(1, "h")
 
 
-def test_an_hour_that_never_was_is_refused():
+def test_a_skipped_hour_is_refused():
     with pytest.raises(TableError, match="skipped when clocks went forward"):
         read(["2020-03-29 02:30"], tz="Europe/Berlin")
 
@@ -102,7 +102,7 @@ def test_an_offset_is_read_in_every_form(zone, hour):
 
 
 @pytest.mark.parametrize("offset", ["+99:00", "+24:00", "-00:99"])
-def test_an_offset_that_no_place_has_is_named(offset):
+def test_an_impossible_offset_is_named(offset):
     with pytest.raises(
         TableError, match=rf"every row needs.*'2020-01-01T00:00\{offset}' in line 2"
     ):
@@ -110,48 +110,48 @@ def test_an_offset_that_no_place_has_is_named(offset):
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-@pytest.mark.parametrize("stamp", ["-1", "1600-01-01", "9999-12-31", "", "noon", None, [1]])
-def test_a_time_that_no_table_has_is_refused(stamp, zone):
+@pytest.mark.parametrize("text", ["-1", "1600-01-01", "9999-12-31", "", "noon", None, [1]])
+def test_an_impossible_time_is_refused(text, zone):
     with pytest.raises(ConfigError, match="written as 2024-03-01T12:00 and lies between 1678 and"):
-        Clock(zone=zone).parse(stamp)
+        Clock(zone=zone).parse(text)
 
 
-def test_day_first_or_month_first_is_asked_not_guessed():
+def test_ambiguous_dates_are_refused():
     with pytest.raises(TableError, match="day first or month first.*--time-format"):
         read(["01/02/2020 00:00", "01/02/2020 01:00"])
 
 
-def test_an_unreadable_stamp_is_named():
+def test_an_unreadable_timestamp_is_named():
     with pytest.raises(TableError, match=r"'yesterday' in line 3"):
         read(["2020-01-01", "yesterday"])
 
 
-def test_seconds_since_1970_are_read_when_said_so():
+def test_unix_times_are_read_with_their_format():
     times, clock = read([0, 3600], time_format="unix")
     assert times[1] == np.datetime64("1970-01-01T01:00") and clock.format(times) == ["0", "3600"]
 
 
-def test_numbers_are_not_taken_for_dates():
+def test_numbers_without_a_format_are_refused():
     with pytest.raises(TableError, match="--time-format unix"):
         read([1577836800, 1577840400])
 
 
-def test_the_step_is_inferred_and_absent_stamps_become_steps():
+def test_the_step_is_inferred_and_absent_timestamps_become_steps():
     times, position = grid(
         ["2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:00", "2020-01-01 05:00"]
     )
     assert len(times) == 6 and position.tolist() == [0, 1, 2, 5]
 
 
-def test_a_stamp_off_the_grid_is_named_with_the_option_that_helps():
-    stamps = ["2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:07", "2020-01-01 03:00"]
-    stamps += ["2020-01-01 04:00", "2020-01-01 05:00"]
+def test_a_timestamp_off_the_grid_is_named_with_the_option_that_helps():
+    timestamps = ["2020-01-01 00:00", "2020-01-01 01:00", "2020-01-01 02:07", "2020-01-01 03:00"]
+    timestamps += ["2020-01-01 04:00", "2020-01-01 05:00"]
     with pytest.raises(TableError, match=r"2020-01-01 02:07:00 in line 4 .*--step 1h"):
-        grid(stamps)
-    assert grid(stamps, "1h")[1].tolist() == [0, 1, 2, 3, 4, 5]
+        grid(timestamps)
+    assert grid(timestamps, "1h")[1].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_stamps_at_half_past_stay_where_they_are():
+def test_timestamps_at_half_past_stay_on_their_phase():
     times, _ = grid(["2020-01-01 00:30", "2020-01-01 01:30", "2020-01-01 03:30"], "1h")
     assert times[0] == np.datetime64("2020-01-01T00:30")
 
@@ -161,33 +161,33 @@ def test_months_are_a_step():
     assert len(times) == 5 and is_regular(times) and position.tolist() == [0, 1, 4]
 
 
-def test_one_stamp_needs_the_step_to_be_given():
+def test_one_timestamp_needs_an_explicit_step():
     with pytest.raises(TableError, match="--step"):
         grid(["2020-01-01 00:30"])
     assert len(grid(["2020-01-01 00:30"], "1h")[0]) == 1
 
 
-def test_a_mistyped_year_is_not_taken_for_a_gap_of_decades():
+def test_a_mistyped_year_is_not_taken_for_a_long_gap():
     with pytest.raises(
-        TableError, match=r"1970-01-01 00:00:00 \(line 4\).*Correct a mistyped stamp"
+        TableError, match=r"1970-01-01 00:00:00 \(line 4\).*Correct a mistyped timestamp"
     ):
         grid(["2020-01-01 00:00", "2020-01-01 01:00", "1970-01-01 00:00"])
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("5min", "5 min"), ("h", "1 h"), ("1d", "1 d"), ("3months", "3 months")]
+    ("text", "expected"), [("5min", "5 min"), ("h", "1 h"), ("1d", "1 d"), ("3months", "3 months")]
 )
-def test_a_step_reads_and_is_told_in_words(text, words):
-    assert format_step(parse_step(text)) == words
+def test_a_step_is_parsed_and_formatted(text, expected):
+    assert format_step(parse_step(text)) == expected
 
 
-def test_a_step_of_nothing_is_refused():
-    with pytest.raises(TableError, match="longer than nothing"):
+def test_a_step_of_zero_is_refused():
+    with pytest.raises(TableError, match="longer than zero"):
         parse_step("0h")
 
 
 @pytest.mark.parametrize(
-    ("stamps", "expected"),
+    ("timestamps", "expected"),
     [
         (["2020-01-01T00", "2020-01-01T01"], ["2020-01-01T02", "2020-01-01T03"]),
         (["2020-02-28", "2020-02-29"], ["2020-03-01", "2020-03-02"]),
@@ -198,6 +198,6 @@ def test_a_step_of_nothing_is_refused():
     ],
     ids=["hours", "days", "months", "ends of months", "every second end", "quarters"],
 )
-def test_time_goes_on_as_it_went(stamps, expected):
-    found = next_times(np.array(stamps, dtype="datetime64[ns]"), 2)
-    assert list(found) == list(np.array(expected, dtype="datetime64[ns]"))
+def test_next_times_continue_the_grid(timestamps, expected):
+    times = next_times(np.array(timestamps, dtype="datetime64[ns]"), 2)
+    assert list(times) == list(np.array(expected, dtype="datetime64[ns]"))

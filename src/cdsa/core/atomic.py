@@ -12,51 +12,53 @@ from cdsa.errors import OutputError
 
 @contextlib.contextmanager
 def stage_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
-    parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
-    shown = " and ".join(str(target) for target in targets)
+    """Temporary files to write to; on success all of them replace their targets."""
+    temp_files = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
+    names = " and ".join(str(target) for target in targets)
     try:
-        yield parts
-        for part in parts:
-            if part.is_file():
-                with part.open("rb") as file:
+        yield temp_files
+        for temp_file in temp_files:
+            if temp_file.is_file():
+                with temp_file.open("rb") as file:
                     os.fsync(file.fileno())
-        _move(parts, targets)
+        _move(temp_files, targets)
     except OSError as bad:
         raise OutputError(
-            f"{shown} could not be written: {bad.strerror or bad}. Nothing was changed"
+            f"{names} could not be written: {bad.strerror or bad}. Nothing was changed"
         ) from bad
     except UnicodeEncodeError as bad:
         raise OutputError(
-            f"{shown} could not be written: '{bad.object[bad.start]}' has no place in "
-            f"{bad.encoding}. Nothing was changed. Write Parquet, or save the table as UTF-8 first"
+            f"{names} could not be written: '{bad.object[bad.start]}' cannot be "
+            f"encoded in {bad.encoding}. Nothing was changed. Write Parquet, or save the table as "
+            "UTF-8 first"
         ) from bad
-    except RuntimeError as bad:  # what the NetCDF library says of a full disk
+    except RuntimeError as bad:  # raised by the NetCDF library if the disk is full
         raise OutputError(
-            f"{shown} could not be written: {single_line(bad)}. Nothing was changed"
+            f"{names} could not be written: {single_line(bad)}. Nothing was changed"
         ) from bad
     finally:
-        for part in parts:
-            _remove(part)
+        for temp_file in temp_files:
+            _remove(temp_file)
 
 
 @contextlib.contextmanager
 def staged(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
-    """The same for files that are no tables, whatever their names end with."""
+    """Check the targets, then stage them."""
     for target in targets:
         check_file(target, overwrite=overwrite)
-    with stage_files(targets) as parts:
-        yield parts
+    with stage_files(targets) as temp_files:
+        yield temp_files
 
 
 def write_texts(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
-    """Write pages of text, all of them or none."""
-    with staged(list(pages), overwrite=overwrite) as parts:
-        for part, text in zip(parts, pages.values(), strict=True):
-            part.write_text(text, encoding="utf-8")
+    """Write text files, all of them or none."""
+    with staged(list(pages), overwrite=overwrite) as temp_files:
+        for temp_file, text in zip(temp_files, pages.values(), strict=True):
+            temp_file.write_text(text, encoding="utf-8")
 
 
 def check_file(target: Path, *, overwrite: bool) -> None:
-    """Refuse a file that is there already, is a folder, or has none to be in."""
+    """Refuse a target that exists, is a folder, or is in a folder that does not exist."""
     if target.is_dir():
         raise OutputError(f"{target} is a folder. Choose another name")
     check_target(target, overwrite=overwrite)
@@ -65,43 +67,45 @@ def check_file(target: Path, *, overwrite: bool) -> None:
 def check_target(target: Path, *, overwrite: bool) -> None:
     if target.exists() and not overwrite:
         raise OutputError(
-            f"{target} exists already. Choose another name, or replace it with --overwrite"
+            f"{target} already exists. Choose another name, or replace it with --overwrite"
         )
     if not target.absolute().parent.is_dir():
         raise OutputError(
-            f"there is no folder {target.parent} to write {target.name} into. Make it first"
+            f"there is no folder {target.parent} to write {target.name} into. Create it first"
         )
 
 
 def make_directory(folder: Path) -> None:
-    """Make a folder for outputs, unless it exists."""
+    """Create a folder for outputs if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as bad:
-        raise OutputError(f"the folder {folder} could not be made: {bad.strerror or bad}") from bad
+        raise OutputError(
+            f"the folder {folder} could not be created: {bad.strerror or bad}"
+        ) from bad
 
 
-def _move(parts: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Put every part in its target's place; if one cannot be, all is as it was before."""
-    asides: list[tuple[Path, Path]] = []
-    placed: list[Path] = []
+def _move(temp_files: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Move every staged file to its target, or, if one fails, restore the old state."""
+    backups: list[tuple[Path, Path]] = []
+    moved: list[Path] = []
     try:
-        for part, target in zip(parts, targets, strict=True):
-            # one file is replaced in one go; of several, or of folders, the old ones step aside
+        for temp_file, target in zip(temp_files, targets, strict=True):
+            # a single file is replaced atomically; several files, or folders, are backed up first
             if target.exists() and (target.is_dir() or len(targets) > 1):
-                aside = part.with_suffix(".old")
-                target.rename(aside)
-                asides.append((aside, target))
-            part.replace(target)
-            placed.append(target)
+                backup = temp_file.with_suffix(".old")
+                target.rename(backup)
+                backups.append((backup, target))
+            temp_file.replace(target)
+            moved.append(target)
     except OSError:
-        for target in placed:
+        for target in moved:
             _remove(target)
-        for aside, target in asides:
-            aside.rename(target)
+        for backup, target in backups:
+            backup.rename(target)
         raise
-    for aside, _ in asides:
-        _remove(aside)
+    for backup, _ in backups:
+        _remove(backup)
 
 
 def _remove(path: Path) -> None:
@@ -112,25 +116,25 @@ def _remove(path: Path) -> None:
 
 
 def _fsync_directory(folder: Path) -> None:
-    """Have a change of names in a folder outlast a power cut, where the system can."""
+    """Make renames in a folder survive a power cut, where the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
-        number = os.open(folder, os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_DIRECTORY)
         try:
-            os.fsync(number)
+            os.fsync(descriptor)
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all, whatever happens meanwhile."""
-    part = path.with_name(f".{path.name}.part")
+    """Write a file that appears complete or not at all, even if the process is killed."""
+    temp_file = path.with_name(f".{path.name}.part")
     try:
-        with part.open("wb") as file:
+        with temp_file.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+        temp_file.replace(path)
         _fsync_directory(path.parent)
     except OSError as bad:
-        part.unlink(missing_ok=True)
+        temp_file.unlink(missing_ok=True)
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

@@ -1,31 +1,23 @@
-"""What is done when nothing is said; light enough for the command line to show."""
+"""Defaults; light enough for the command line to show."""
 
 METHOD = AUTO = "auto"
-"""The default network or a simpler method, whichever is better on cells of the table hidden for it.
-"""
-
-
-HIDE = "like-data:+0.1"
-"""Gaps like the table's own: what a method is good for is told where it would have to fill."""
-
-
-INTERVAL = 0.9
-
+"""The default network or a baseline, whichever has the smaller error on hidden cells."""
 
 FORECAST = TRAIN = NETWORK = "cdsa"
 
+HIDE = "like-data:+0.1"
+"""Gaps like those of the table, so that errors are measured where values have to be filled."""
+
+INTERVAL = 0.9
 
 MIN_CELLS = 500
-"""Measured cells from which on a network can learn anything; with fewer, 'auto' does not try."""
-
+"""Observed cells that a network needs to train on; with fewer, 'auto' does not try it."""
 
 BASELINES = ("linear", "climatology", "idw", "knn", "mice")
-"""What the default network is compared with, as far as it is installed and fits the table."""
-
+"""Methods that the default network is compared with, if they are installed and fit the table."""
 
 MAX_SERIES = {"mice": 60}
-"""With more series these take too long to be tried unasked."""
-
+"""Series above which a baseline takes too long to be tried by default."""
 
 SITE_BASELINE = "idw"
-"""What it is compared with where there is no sensor."""
+"""Method that the default network is compared with at unmonitored sites."""

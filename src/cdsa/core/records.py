@@ -1,4 +1,4 @@
-"""Results: who, on what, with which settings, scored what; kept as JSON lines that only grow."""
+"""Results files: append-only JSON lines with provenance."""
 
 import json
 import math
@@ -15,18 +15,15 @@ from cdsa.errors import ConfigError, OutputError
 
 try:
     import fcntl
-except ImportError:  # not a system with locks of this kind
+except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-
 Value = str | int | float | bool | None
-
-
 Record = Mapping[str, Value]
 
 
 def provenance(command: str) -> dict[str, Value]:
-    """What one must know to measure again: command, commit, machine, versions, moment."""
+    """What is needed to reproduce a result: command, commit, machine, versions, time."""
     return {
         "command": command,
         "commit": _commit(),
@@ -38,17 +35,18 @@ def provenance(command: str) -> dict[str, Value]:
 
 
 def now() -> str:
-    """This moment, as records tell it."""
+    """The current time in UTC, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _commit() -> str:
-    """The commit of the source tree we run from, marked if changed; 'none' outside one."""
+    """The commit of the source tree, marked if it has changes; 'none' outside a repository."""
 
-    def git(*words: str) -> str:
-        here = Path(__file__).parent
-        done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+    def git(*args: str) -> str:
+        result = subprocess.run(
+            ["git", *args], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+        return result.stdout.strip()
 
     try:
         changed = bool(git("status", "--porcelain", "--untracked-files=no", "--", "."))
@@ -58,7 +56,7 @@ def _commit() -> str:
 
 
 def to_json_value(value: object) -> Value:
-    """A value as JSON can hold it; what is not a finite number becomes null."""
+    """A value that JSON can hold; a number that is not finite becomes null."""
     if isinstance(value, str | bool | None):
         return value
     number = float(value)  # type: ignore[arg-type]
@@ -68,20 +66,20 @@ def to_json_value(value: object) -> Value:
 
 
 def append_results(path: str | Path, records: Iterable[Record]) -> None:
-    """Add records to a results file, one JSON object a line, in one go.
+    """Append records to a results file, one JSON object per line.
 
-    A record that a killed writer left unfinished at the end is taken off first. Writers take turns,
-    where the system can see to it.
+    An incomplete record that a killed process left at the end is removed first. Concurrent writers
+    take turns if the system supports locks.
     """
     lines = "".join(json.dumps(dict(record)) + "\n" for record in records).encode()
     try:
         with Path(path).open("ab+") as file:
             lock_file(file)
             file.seek(0)
-            whole, last = _parted(file.read(), path)
+            end, last = _parse_end(file.read(), path)
             if last is not None:
                 lines = json.dumps(last).encode() + b"\n" + lines
-            file.truncate(whole)
+            file.truncate(end)
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
@@ -90,7 +88,8 @@ def append_results(path: str | Path, records: Iterable[Record]) -> None:
 
 
 def lock_file(file: IO[bytes], *, wait: bool = True) -> bool:
-    """Have a file to oneself until it is closed, where the system sees to it; whether one has."""
+    """Lock a file until it is closed, if the system supports it; False if another process has the
+    lock."""
     if fcntl is None:
         return True
     try:
@@ -100,38 +99,31 @@ def lock_file(file: IO[bytes], *, wait: bool = True) -> bool:
     return True
 
 
-def _parted(content: bytes, path: str | Path) -> tuple[int, dict[str, Value] | None]:
-    """Where the last whole line ends, and the record behind it that only lacks its line's end."""
-    whole = content.rfind(b"\n") + 1
-    rest = content[whole:].strip()
+def _parse_end(content: bytes, path: str | Path) -> tuple[int, dict[str, Value] | None]:
+    """The end of the last complete line, and a record after it that only lacks its newline."""
+    end = content.rfind(b"\n") + 1
+    rest = content[end:].strip()
     if not rest:
-        return whole, None
+        return end, None
     if not rest.startswith(b"{"):
-        raise ConfigError(f"{path} does not end with a record. Is it a file of results?")
+        raise ConfigError(f"{path} does not end with a record. Is it a results file?")
     try:
         record: dict[str, Value] = json.loads(rest)
     except ValueError:  # cut off when its writer was killed
-        return whole, None
-    return whole, record
-
-
-def _strange(path: str | Path, number: int) -> str:
-    return (
-        f"line {number} of {path} is not a record (one JSON object). Is it a file of results, as "
-        "'cdsa reproduce --results' keeps it? If so, take that line out"
-    )
+        return end, None
+    return end, record
 
 
 def read_results(path: str | Path) -> list[dict[str, Value]]:
-    """All records of a results file, without a last one that was cut off."""
+    """All records of a results file, without an incomplete last one."""
     try:
         content = Path(path).read_bytes()
-        whole, last = _parted(content, path)
-        lines = content[:whole].decode().split("\n")
+        end, last = _parse_end(content, path)
+        lines = content[:end].decode().split("\n")
     except OSError as bad:
         raise ConfigError(f"{path} cannot be read: {bad.strerror or bad}") from bad
     except UnicodeDecodeError as bad:
-        raise ConfigError(f"{path} is not a file of results: {bad}") from bad
+        raise ConfigError(f"{path} is not a results file: {bad}") from bad
     records: list[dict[str, Value]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -139,8 +131,15 @@ def read_results(path: str | Path) -> list[dict[str, Value]]:
         try:
             record = json.loads(line)
         except json.JSONDecodeError as bad:
-            raise ConfigError(f"{_strange(path, number)}: {bad}") from bad
+            raise ConfigError(f"{_not_a_record(path, number)}: {bad}") from bad
         if not isinstance(record, dict):
-            raise ConfigError(_strange(path, number))
+            raise ConfigError(_not_a_record(path, number))
         records.append(record)
     return records + ([last] if last is not None else [])
+
+
+def _not_a_record(path: str | Path, number: int) -> str:
+    return (
+        f"line {number} of {path} is not a record (one JSON object). Is it a results file, as "
+        "written by 'cdsa reproduce --results'? If so, delete that line"
+    )

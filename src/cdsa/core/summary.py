@@ -1,4 +1,4 @@
-"""A look at a cube: what is there, what is missing, and when."""
+"""Summary of a cube: its contents, its gaps, and when values are missing."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from cdsa.core.times import format_step, infer_step
 
 @dataclass(frozen=True, eq=False)
 class CubeSummary:
-    """What is in a cube."""
+    """Size, measurements and gaps of a cube."""
 
     n_steps: int
     step: str
@@ -23,17 +23,15 @@ class CubeSummary:
     last: pd.Timestamp
     locations: tuple[str, ...]
     has_coordinates: bool
-    """Whether the locations have coordinates."""
-
     measurements: pd.DataFrame
     """Per measurement: unit, is_direction, cells, missing, share, gaps, longest gap."""
 
     longest_gaps: pd.DataFrame
-    """The longest gaps: location, measurement, first and last missing step, steps. Series that
-    were never measured are left out."""
+    """The longest gaps: location, measurement, first and last missing step, steps. Empty series
+    are left out."""
 
     def records(self) -> list[dict[str, Value]]:
-        """Flat records, one per measurement."""
+        """One flat record per measurement."""
         common: dict[str, Value] = {
             "steps": self.n_steps,
             "step": self.step,
@@ -52,20 +50,19 @@ class CubeSummary:
 
 
 def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
-    """Count and find the gaps of a cube; the `most` longest are listed."""
+    """Count the gaps of a cube and list the `n_longest` longest."""
     times = cube["time"].to_numpy()
     missing = cube.isnull().to_numpy()
     runs = run_lengths(missing)
-    opens = gap_starts(missing)
-    cells = missing.shape[0] * missing.shape[1]
+    starts = gap_starts(missing)
     measurements = pd.DataFrame(
         {
             "unit": list(units_of(cube).values()),
             "is_direction": is_direction(cube),
-            "cells": cells,
+            "cells": missing.shape[0] * missing.shape[1],
             "missing": missing.sum(axis=(0, 1)),
             "share": missing.mean(axis=(0, 1)),
-            "gaps": opens.sum(axis=(0, 1)),
+            "gaps": starts.sum(axis=(0, 1)),
             "longest": runs.max(axis=(0, 1)),
         },
         index=pd.Index(cube["measurement"].to_numpy(), name="measurement"),
@@ -78,14 +75,16 @@ def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
         locations=tuple(str(name) for name in cube["location"].to_numpy()),
         has_coordinates=has_coordinates(cube),
         measurements=measurements,
-        longest_gaps=_longest(cube, np.where(opens & ~missing.all(axis=0), runs, 0), n_longest),
+        longest_gaps=_longest_gaps(
+            cube, np.where(starts & ~missing.all(axis=0), runs, 0), n_longest
+        ),
     )
 
 
-def _longest(cube: xr.DataArray, lengths: NDArray[np.int64], most: int) -> pd.DataFrame:
-    """The longest gaps, given their lengths at their first cells."""
+def _longest_gaps(cube: xr.DataArray, lengths: NDArray[np.int64], count: int) -> pd.DataFrame:
+    """The longest gaps, from their lengths at their first cells."""
     flat = lengths.reshape(-1)
-    order = np.argsort(-flat, kind="stable")[:most]
+    order = np.argsort(-flat, kind="stable")[:count]
     t, l, m = np.unravel_index(order[flat[order] > 0], lengths.shape)  # noqa: E741
     times = cube["time"].to_numpy()
     return pd.DataFrame(
@@ -100,9 +99,9 @@ def _longest(cube: xr.DataArray, lengths: NDArray[np.int64], most: int) -> pd.Da
 
 
 def missing_over_time(cube: xr.DataArray, dim: str, n_bins: int) -> NDArray[np.float64]:
-    """Share missing per label of `axis` (down) and stretch of time (across)."""
+    """Share missing per label of `dim` (rows) and time bin (columns)."""
     other = "location" if dim == "measurement" else "measurement"
-    if dim == "location":  # what nobody ever measured would hide when stations dropped out
+    if dim == "location":  # empty measurements would hide when stations dropped out
         cube = cube.isel(measurement=fillable(cube) if fillable(cube).any() else slice(None))
     missing = cube.isnull().mean(other).transpose(dim, "time").to_numpy()
     edges = time_bin_edges(cube, n_bins)
@@ -110,6 +109,6 @@ def missing_over_time(cube: xr.DataArray, dim: str, n_bins: int) -> NDArray[np.f
 
 
 def time_bin_edges(cube: xr.DataArray, n_bins: int) -> NDArray[np.int64]:
-    """The first step of each of so many stretches of time, about equally long, and the end."""
-    steps = cube.sizes["time"]
-    return np.linspace(0, steps, min(n_bins, steps) + 1).astype(np.int64)
+    """The first step of each of `n_bins` time bins of about equal length, and the end."""
+    n_steps = cube.sizes["time"]
+    return np.linspace(0, n_steps, min(n_bins, n_steps) + 1).astype(np.int64)

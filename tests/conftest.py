@@ -70,7 +70,7 @@ def windy() -> xr.DataArray:
 
 @pytest.fixture(scope="module")
 def address():
-    """Where a server runs that takes little."""
+    """The address of a server with small limits."""
     from cdsa.web.limits import Limits
     from server import running
 
@@ -80,11 +80,11 @@ def address():
 
 @pytest.fixture
 def client(address):
-    """Somebody who asks it."""
-    from server import visitor
+    """A client of this server."""
+    from server import connect
 
-    with visitor(address) as one:
-        yield one
+    with connect(address) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -83,4 +83,4 @@ def serve(
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[bound])
     finally:  # a server that was stopped before its life was over leaves nothing either
-        app.state.desk.close()
+        app.state.services.close()

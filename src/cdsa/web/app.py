@@ -16,87 +16,103 @@ from cdsa.errors import CdsaError
 from cdsa.web import routes
 from cdsa.web.limits import Limits
 from cdsa.web.security import LOOPBACK, Guard
-from cdsa.web.services import Desk
-from cdsa.web.store import NotThereError, TooLargeError, TooMuchError
+from cdsa.web.services import Services
+from cdsa.web.store import CapacityError, NotFoundError, TooLargeError
 
-MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-
+MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 
 SHARED = ("chart.js", "style.css")
-"""What the page has in common with a report."""
+"""Files that the page has in common with a report."""
+
+MOVED = {"/api/tables/{table}/reading": "options", "/api/jobs/{job}/reasons": "explanation"}
+"""Former paths, and the new name of their last part."""
 
 
 def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = LOOPBACK) -> FastAPI:
-    """The application; it answers requests to these host names, and to numbers. Jobs run in other
-    processes, so a script that serves it does so below `if __name__ == "__main__"`."""
-    desk = Desk(limits or Limits())
+    """The application; it answers requests to these host names, and to IP addresses. Jobs run in
+    other processes, so a script must serve it below `if __name__ == "__main__"`."""
+    services = Services(limits or Limits())
 
     @contextlib.asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        sweeper = asyncio.create_task(desk.tidy())
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        cleaner = asyncio.create_task(services.clean_up())
         yield
-        sweeper.cancel()
-        desk.close()
+        cleaner.cancel()
+        services.close()
 
     app: FastAPI = FastAPIOffline(
         title="cdsa",
         version=version("cdsa"),
-        description="Fill and forecast sensor networks: a table with holes in, the same table "
-        "filled out. What is sent is kept under an id that only its sender knows, and forgotten "
-        "after a while.",
-        lifespan=life,
+        description="Fill gaps in sensor networks and forecast them. Upload a table with gaps and "
+        "download the same table filled. Uploads are stored under an id that only their sender "
+        "knows, and removed after a while.",
+        lifespan=lifespan,
         redoc_url=None,
     )
-    app.state.desk = desk
+    app.state.services = services
     app.add_middleware(Guard, hosts=hosts)
     for router in (routes.server, routes.tables, routes.jobs, routes.results):
         app.include_router(router)
-    _show_page(app)
-    _answer_errors(app)
+    _add_page(app)
+    _add_moved(app)
+    _add_error_handlers(app)
     return app
 
 
-def _show_page(app: FastAPI) -> None:
-    """The files of the page, as they are."""
-    page = files("cdsa") / "web" / "static"
-    shared = files("cdsa") / "report"
-    found = {f"/page/{one.name}": one for one in page.iterdir() if one.name != "index.html"}
-    found |= {f"/page/{name}": shared / name for name in SHARED}
-    for route, one in (found | {"/": page / "index.html"}).items():
-        media = MEDIA[one.name.rpartition(".")[2]]
-        app.get(route, include_in_schema=False)(_told(one.read_text(encoding="utf-8"), media))
+def _add_page(app: FastAPI) -> None:
+    """Serve the static files of the page."""
+    static, shared = files("cdsa") / "web" / "static", files("cdsa") / "report"
+    paths = {f"/page/{file.name}": file for file in static.iterdir() if file.name != "index.html"}
+    paths |= {f"/page/{name}": shared / name for name in SHARED}
+    paths["/"] = static / "index.html"
+    for path, file in paths.items():
+        media_type = MEDIA_TYPES[file.name.rpartition(".")[2]]
+        endpoint = _constant(file.read_text(encoding="utf-8"), media_type)
+        app.get(path, include_in_schema=False)(endpoint)
 
 
-def _told(text: str, media: str) -> Callable[[], Awaitable[Response]]:
-    async def answer() -> Response:
-        return Response(text, media_type=media, headers={"Cache-Control": "no-cache"})
+def _constant(text: str, media_type: str) -> Callable[[], Awaitable[Response]]:
+    async def endpoint() -> Response:
+        return Response(text, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
-    return answer
-
-
-def _answer_errors(app: FastAPI) -> None:
-    """What can be mended is answered in the words of the command line."""
-
-    def answered(code: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
-        async def handler(request: Request, bad: Exception) -> JSONResponse:
-            return JSONResponse({"detail": str(bad)}, status_code=code)
-
-        return handler
-
-    async def invalid(request: Request, bad: Exception) -> JSONResponse:
-        assert isinstance(bad, RequestValidationError)
-        parts = [f"{_place(one['loc'])}: {one['msg']}" for one in bad.errors()]
-        return JSONResponse({"detail": "; ".join(parts)}, status_code=422)
-
-    app.exception_handler(RequestValidationError)(invalid)
-    app.exception_handler(NotThereError)(answered(404))
-    app.exception_handler(TooLargeError)(answered(413))
-    app.exception_handler(TooMuchError)(answered(429))
-    app.exception_handler(CdsaError)(answered(422))
-    app.exception_handler(ClientDisconnect)(answered(400))  # nobody is there to read it
+    return endpoint
 
 
-def _place(parts: tuple[int | str, ...]) -> str:
-    """Where in a request something is, in words."""
-    told = [str(part) for part in parts if part not in ("body", "query", "path")]
-    return ".".join(told) or "the request"
+def _add_moved(app: FastAPI) -> None:
+    """Answer former paths with the new ones."""
+
+    async def endpoint(request: Request) -> Response:
+        old, new = request.url.path.rpartition("/")[2], MOVED[request.scope["route"].path]
+        raise NotFoundError(f"'{old}' is called '{new}' now")
+
+    for path in MOVED:
+        app.api_route(path, methods=["GET", "PUT"], include_in_schema=False)(endpoint)
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    """Answer errors with the messages of the command line."""
+
+    def handler(status_code: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+        async def handle(request: Request, error: Exception) -> JSONResponse:
+            return JSONResponse({"detail": str(error)}, status_code=status_code)
+
+        return handle
+
+    async def handle_invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        messages = [_message(detail["loc"], detail["msg"]) for detail in error.errors()]
+        return JSONResponse({"detail": "; ".join(messages)}, status_code=422)
+
+    app.exception_handler(RequestValidationError)(handle_invalid)
+    app.exception_handler(NotFoundError)(handler(404))
+    app.exception_handler(TooLargeError)(handler(413))
+    app.exception_handler(CapacityError)(handler(429))
+    app.exception_handler(CdsaError)(handler(422))
+    app.exception_handler(ClientDisconnect)(handler(400))  # nobody reads it
+
+
+def _message(location: tuple[int | str, ...], text: str) -> str:
+    """An error of validation, with the field it is about."""
+    field = ".".join(str(part) for part in location if part not in ("body", "query", "path"))
+    text = text.removeprefix("Value error, ")
+    return f"{field}: {text}" if field else text

@@ -1,4 +1,4 @@
-"""What visitors ask to be done: one job at a time, the others wait in a queue that they can see."""
+"""The job queue: one job runs at a time, the others wait their turn."""
 
 import contextlib
 import logging
@@ -14,226 +14,216 @@ from typing import Literal
 
 from cdsa.core.records import Value
 from cdsa.errors import CdsaError
-from cdsa.methods.base import Filler
 from cdsa.web.limits import Limits
-from cdsa.web.store import Held, NotThereError, Shelf, TooMuchError
+from cdsa.web.store import CapacityError, NotFoundError, Options, StoredTable, TableStore
+from cdsa.web.tasks import Compare, Fill, Forecast, Request
 
 Kind = Literal["fill", "forecast", "score"]
-
-
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
+KINDS: dict[type[Request], Kind] = {Fill: "fill", Forecast: "forecast", Compare: "score"}
 
 logger = logging.getLogger("cdsa")
 
 
 class CancelledError(Exception):
-    """A job that its visitor does not want any more."""
+    """A job that was cancelled."""
 
 
 @dataclass(eq=False)
 class Job:
-    """Something to be done with a table, how far it is, and what came out."""
+    """A request on a table, its progress and its results."""
 
     id: str
-    held: Held
-    kind: Kind
-    ask: object
-    """What was asked for, as the kind of job knows it."""
-
-    reading: dict[str, object] = field(default_factory=dict)
-    """How its table was read when it was asked for."""
+    table: StoredTable
+    request: Request
+    options: Options = field(default_factory=dict)
+    """Read options of the table when the job was submitted."""
 
     state: State = "waiting"
-    doing: str = ""
-    """What is going on, in words."""
+    status: str = ""
+    """What the job is doing, in words."""
 
-    share: float | None = None
-    """How much of it is done, if that can be told."""
+    progress: float | None = None
+    """Completed fraction of the training, if it is known."""
 
-    began: float | None = None
+    started: float | None = None
     ended: float | None = None
-    told: list[str] = field(default_factory=list)
-    """What a visitor should know of how it was done."""
-
+    messages: list[str] = field(default_factory=list)
     records: list[dict[str, Value]] = field(default_factory=list)
     error: str | None = None
     files: dict[str, Path] = field(default_factory=dict)
-    """What can be fetched, by its name."""
-
-    filler: Filler | None = None
-    """What explains its values, if something can."""
-
-    wanted: bool = True
+    cancelled: bool = False
     bytes: int = 0
-    """What came out takes on disk."""
+    """Size of its results on disk."""
+
+    @property
+    def kind(self) -> Kind:
+        """The operation that was requested."""
+        return KINDS[type(self.request)]
 
     @property
     def folder(self) -> Path:
-        """Where what comes out is kept, beside the table."""
-        return self.held.path.parent / self.id
+        """Folder of its results, beside the table."""
+        return self.table.path.parent / self.id
 
     @property
     def seconds(self) -> float:
-        """For which it has been running, or ran."""
-        if self.began is None:
+        """Running time."""
+        if self.started is None:
             return 0.0
-        return (self.ended or time.monotonic()) - self.began
-
-
-Work = Callable[[Job], None]
-
-
-def unexpected(bad: Exception) -> str:
-    """What a visitor is told of a mistake of ours; the rest is in the log."""
-    return f"this should not happen ({type(bad).__name__}); whoever runs this server can see why"
-
-
-def _size(folder: Path) -> int:
-    """Bytes of the files in a folder; what goes away meanwhile counts nothing."""
-    total = 0
-    for path in folder.glob("*"):
-        with contextlib.suppress(OSError):
-            total += path.stat().st_size
-    return total
+        return (self.ended or time.monotonic()) - self.started
 
 
 class Jobs:
-    """The queue, and the thread that works it off."""
+    """The queue, and the thread that runs its jobs."""
 
-    def __init__(self, limits: Limits, shelf: Shelf, work: Work) -> None:
-        self.limits, self.shelf, self.work = limits, shelf, work
-        self._all: dict[str, Job] = {}
+    def __init__(self, limits: Limits, store: TableStore, run: Callable[[Job], None]) -> None:
+        self.limits, self.store, self.run = limits, store, run
+        self._jobs: dict[str, Job] = {}
         self._queue: deque[Job] = deque()
         self._running: Job | None = None
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._open = True
-        self._worker = threading.Thread(target=self._loop, name="cdsa-jobs", daemon=True)
-        self._worker.start()
+        self._thread = threading.Thread(target=self._loop, name="cdsa-jobs", daemon=True)
+        self._thread.start()
 
-    def add(self, held: Held, kind: Kind, ask: object) -> Job:
-        """Put a job at the end of the queue."""
-        with self._turn:
+    def submit(self, table: StoredTable, request: Request) -> Job:
+        """Append a job to the queue."""
+        with self._changed:
             if len(self._queue) >= self.limits.queue:
-                raise TooMuchError(
-                    f"{self.limits.queue} jobs are waiting already, which is the most. Try again "
-                    "later"
+                raise CapacityError(
+                    f"the queue is full: {self.limits.queue} jobs are waiting. Try again later"
                 )
-            job = Job(secrets.token_urlsafe(24), held, kind, ask, dict(held.reading))
-            held.jobs += 1
-            self._all[job.id] = job
+            job = Job(secrets.token_urlsafe(24), table, request, dict(table.options))
+            table.n_jobs += 1
+            self._jobs[job.id] = job
             self._queue.append(job)
-            self._turn.notify()
+            self._changed.notify()
         return job
 
-    def get(self, key: str) -> Job:
-        """The job of this id."""
-        job = self._all.get(key)
+    def get(self, job_id: str) -> Job:
+        """The job with this id; its table counts as used now."""
+        job = self._jobs.get(job_id)
         if job is None:
-            raise NotThereError("there is no such job, or it was forgotten with its table")
-        self.shelf.get(job.held.id)  # a table whose job is asked for is not forgotten
+            raise NotFoundError("this job does not exist, or has been removed with its table")
+        self.store.get(job.table.id)
         return job
 
-    def ahead(self, job: Job) -> int:
-        """How many jobs come before it, the running one among them."""
-        with self._turn:
+    def queue_position(self, job: Job) -> int:
+        """Number of jobs before it, the running one included."""
+        with self._changed:
             if job not in self._queue:
                 return 0
             return self._queue.index(job) + (self._running is not None)
 
     def cancel(self, job: Job) -> None:
-        """Take it out of the queue, or end it if it runs."""
-        with self._turn:
-            job.wanted = False
+        """Take a job out of the queue, or stop it if it is running."""
+        with self._changed:
+            job.cancelled = True
             if job in self._queue:
                 self._queue.remove(job)
                 self._end(job, "cancelled")
-        self._drop(self._too_many(job.held))
+        self._remove(self._surplus(job.table))
 
-    def forget(self, held: Held) -> None:
-        """Forget all jobs about a table."""
-        mine = [one for one in self._jobs() if one.held is held]
-        self._drop(mine)  # first: nobody is to see what becomes of them
-        for job in mine:
+    def remove_all(self, table: StoredTable) -> None:
+        """Cancel and remove all jobs on a table."""
+        jobs = [job for job in self.all() if job.table is table]
+        self._remove(jobs)  # first, so that nobody sees them being cancelled
+        for job in jobs:
             self.cancel(job)
 
-    def sweep(self) -> None:
-        """Forget what is old, and the jobs about it."""
-        self.shelf.sweep()
-        self._drop([job for job in self._jobs() if not self.shelf.has(job.held.id)])
+    def remove_expired(self) -> None:
+        """Remove tables that nobody has used for a while, with their jobs."""
+        self.store.remove_expired()
+        self._remove([job for job in self.all() if job.table.id not in self.store])
 
     def close(self) -> None:
-        """Work nothing off any more."""
-        with self._turn:
+        """Cancel all jobs and stop the thread."""
+        with self._changed:
             self._open = False
-            for job in self._jobs():
-                job.wanted = False
+            for job in self.all():
+                job.cancelled = True
             self._queue.clear()
-            self._turn.notify()
-        self._worker.join(timeout=5)
+            self._changed.notify()
+        self._thread.join(timeout=5)
 
-    def _jobs(self) -> list[Job]:
-        """All jobs, as they are now: requests come and go meanwhile."""
-        return list(self._all.values())
+    def all(self) -> list[Job]:
+        """A copy of the list of jobs, which other threads may change meanwhile."""
+        return list(self._jobs.values())
 
     def _loop(self) -> None:
         while True:
-            with self._turn:
+            with self._changed:
                 while self._open and not self._queue:
-                    self._turn.wait()
+                    self._changed.wait()
                 if not self._open:
                     return
                 job = self._running = self._queue.popleft()
-                job.state, job.began = "running", time.monotonic()
-            state, error = self._outcome(job)
-            job.bytes = _size(job.folder)
-            with self._turn:
+                job.state, job.started = "running", time.monotonic()
+            state, error = self._run(job)
+            job.bytes = _folder_size(job.folder)
+            with self._changed:
                 self._running = None
                 self._end(job, state, error)
-            gone = [] if job.id in self._all else [job]  # it was forgotten while it ran
-            self._drop([*gone, *self._too_many(job.held)])
+            removed = [] if job.id in self._jobs else [job]  # while it was running
+            self._remove([*removed, *self._surplus(job.table)])
 
-    def _outcome(self, job: Job) -> tuple[State, str | None]:
-        """How a job ends."""
+    def _run(self, job: Job) -> tuple[State, str | None]:
+        """Run a job; returns its final state and its error message."""
         try:
-            self.work(job)
+            self.run(job)
         except CancelledError:
             return "cancelled", None
-        except CdsaError as bad:
-            return "failed", str(bad)
-        except Exception as bad:
+        except CdsaError as error:
+            return "failed", str(error)
+        except Exception as error:
             logger.exception("a job failed")
-            return "failed", unexpected(bad)
+            return "failed", internal_error(error)
         return "done", None
 
     def _end(self, job: Job, state: State, error: str | None = None) -> None:
-        job.error, job.ended, job.share = error, time.monotonic(), None
-        job.held.jobs -= 1
+        job.error, job.ended, job.progress = error, time.monotonic(), None
+        job.table.n_jobs -= 1
         job.state = state
 
-    def _too_many(self, held: Held) -> list[Job]:
-        """The oldest jobs that are over and cannot be kept any more, now that one about this table
-        has ended: results for themselves, and what came to nothing for itself."""
-        over = [one for one in self._jobs() if one.ended is not None]
-        old: list[Job] = []
-        for alike in (
-            [one for one in over if one.state == "done"],
-            [one for one in over if one.state != "done"],
+    def _surplus(self, table: StoredTable) -> list[Job]:
+        """The oldest ended jobs beyond the limits, after a job on this table has ended. Jobs
+        without results are counted separately, so that they never displace results."""
+        ended = [job for job in self.all() if job.ended is not None]
+        surplus: list[Job] = []
+        for jobs in (
+            [job for job in ended if job.state == "done"],
+            [job for job in ended if job.state != "done"],
         ):
-            of_the_table = [one for one in alike if one.held is held]
-            old += [*of_the_table[: -self.limits.of_a_table], *alike[: -self.limits.results]]
-        kept = [one for one in over if one not in old]
-        large = sum(one.bytes for one in kept)
-        for one in kept[:-1]:
-            if large <= 1e6 * self.limits.result_megabytes:
+            on_table = [job for job in jobs if job.table is table]
+            surplus += on_table[: -self.limits.results_per_table] + jobs[: -self.limits.results]
+        remaining = [job for job in ended if job not in surplus]
+        total = sum(job.bytes for job in remaining)
+        for job in remaining[:-1]:
+            if total <= 1e6 * self.limits.result_megabytes:
                 break
-            old.append(one)
-            large -= one.bytes
-        return old
+            surplus.append(job)
+            total -= job.bytes
+        return surplus
 
-    def _drop(self, jobs: Iterable[Job]) -> None:
-        """Forget jobs and what came out."""
+    def _remove(self, jobs: Iterable[Job]) -> None:
+        """Remove jobs and their results."""
         for job in jobs:
-            self._all.pop(job.id, None)
-            if job is not self._running:  # what it leaves behind is taken away when it ends
+            self._jobs.pop(job.id, None)
+            if job is not self._running:  # the folder of a running job is removed when it ends
                 shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def internal_error(error: Exception) -> str:
+    """The message about a bug; the details are in the log."""
+    return f"internal error ({type(error).__name__}); the server's log has the details"
+
+
+def _folder_size(folder: Path) -> int:
+    """Bytes of the files in a folder, which may be removed meanwhile."""
+    total = 0
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total

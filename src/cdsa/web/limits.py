@@ -1,4 +1,4 @@
-"""What a server gives to its visitors at the most."""
+"""Limits that keep a server from being used up."""
 
 from dataclasses import dataclass
 
@@ -7,50 +7,50 @@ from cdsa.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds that keep a server from being used up."""
+    """Upper bounds on what a server accepts, keeps and runs."""
 
     megabytes: float = 50.0
-    """Of one table."""
+    """Size of an uploaded table."""
 
     columns: int = 5_000
-    """Of one table."""
+    """Columns of a table."""
 
     cells: int = 20_000_000
-    """Of one table when it is a cube, with what it is carried forward by and the places that are
-    added to it: time steps x stations x measurements."""
+    """Cells of a table's cube, forecast steps and added sites included: time steps x stations x
+    measurements."""
 
-    places: int = 1_000
-    """Without a sensor, that one job may fill."""
+    sites: int = 1_000
+    """Unmonitored sites that one job may fill."""
 
     tables: int = 300
-    """Kept at the same time."""
+    """Tables stored at the same time."""
 
     total_megabytes: float = 1_000.0
-    """Of all tables that are kept, as they were sent."""
+    """Size of all stored tables, as uploaded."""
 
-    sending_minutes: float = 10.0
-    """That sending one table may take."""
+    upload_minutes: float = 10.0
+    """Duration of an upload."""
 
     queue: int = 20
-    """Jobs that may wait."""
+    """Jobs waiting in the queue."""
 
     job_minutes: float = 60.0
-    """That one job may take."""
+    """Duration of a job."""
 
     training_minutes: float = 30.0
-    """That it may train for."""
+    """Training time of a job."""
 
     results: int = 60
-    """Jobs of which the results are kept; the oldest are forgotten first."""
+    """Jobs whose results are kept; the oldest are removed first."""
 
-    of_a_table: int = 5
-    """Such jobs about the same table."""
+    results_per_table: int = 5
+    """Jobs on the same table whose results are kept."""
 
     result_megabytes: float = 4_000.0
-    """Of all results that are kept, but for the last one."""
+    """Size of all results that are kept; the newest is kept in any case."""
 
     keep_minutes: float = 120.0
-    """After which a table that nobody asked for is forgotten."""
+    """Time after which an unused table is removed."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -59,5 +59,5 @@ class Limits:
 
     @property
     def bytes(self) -> int:
-        """Of one table."""
+        """Size of an uploaded table."""
         return int(self.megabytes * 1e6)

@@ -1,4 +1,4 @@
-"""What can be asked of the server: about itself, tables, jobs, and what came out of them."""
+"""The operations of the API: about the server, tables, jobs and their results."""
 
 from importlib.metadata import version
 from importlib.resources import as_file, files
@@ -8,85 +8,66 @@ from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
 from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
 from cdsa.methods.registry import list_methods
 from cdsa.web import schemas, views
-from cdsa.web.services import AtDesk
-from cdsa.web.store import ENDS, NotThereError
-from cdsa.web.tasks import Compare, Fill, Forecast, places_in, source_of
+from cdsa.web.services import ServicesDep
+from cdsa.web.store import SUFFIXES, NotFoundError
 
 Name = Annotated[str, Query(min_length=1, max_length=200)]
 
-
-LARGEST = 10**9
-
-
-REFUSED = {
-    400: "This is no JSON, or no request.",
-    403: "A page of another origin, or a name that is not this server's.",
-    404: "There is no such thing, or not any more.",
-    411: "How long it is must be said.",
+ERRORS = {
+    400: "The request is not valid JSON or HTTP.",
+    403: "The request comes from a page of another origin, or uses an unknown host name.",
+    404: "It does not exist, or no longer exists.",
+    411: "The Content-Length is missing.",
     413: "It is too large.",
-    422: "It cannot be done; the text says why.",
-    429: "Too much at the same time.",
+    422: "It cannot be done; the message says why.",
+    429: "The server is busy or full.",
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.Problem, "description": text} for code, text in ERRORS.items()
 }
 
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.Problem, "description": words} for code, words in REFUSED.items()
-}
-
-
-KINDS = {"html": "text/html", "csv": "text/csv"}
-"""Of files, as browsers call them; others are just bytes."""
-
-
-BYTES = "application/octet-stream"
-
+BINARY = "application/octet-stream"
+MEDIA_TYPES = {"html": "text/html", "csv": "text/csv"}
+"""By suffix; all other files are binary."""
 
 EXAMPLE = "nyc_weather.csv.gz"
 
-
-server = APIRouter(prefix="/api", tags=["server"], responses=PROBLEMS)
-
-
-tables = APIRouter(prefix="/api/tables", tags=["tables"], responses=PROBLEMS)
-
-
-jobs = APIRouter(prefix="/api", tags=["jobs"], responses=PROBLEMS)
+server = APIRouter(prefix="/api", tags=["server"], responses=RESPONSES)
+tables = APIRouter(prefix="/api/tables", tags=["tables"], responses=RESPONSES)
+jobs = APIRouter(prefix="/api", tags=["jobs"], responses=RESPONSES)
+results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=RESPONSES)
 
 
-results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=PROBLEMS)
-
-
-# ------------------------------------------------------------------ the server
+# --- the server -----------------------------------------------------------------------------------
 
 
 @server.get("/health")
-async def health(desk: AtDesk) -> schemas.Health:
-    """Whether the server is up, and what it allows."""
-    limits = desk.limits
+async def health(services: ServicesDep) -> schemas.Health:
+    """The version and the limits of the server."""
+    limits = services.limits
     return schemas.Health(
         version=version("cdsa"),
-        tables=desk.shelf.count,
+        tables=len(services.store),
         megabytes=limits.megabytes,
         training_minutes=limits.training_minutes,
         keep_minutes=limits.keep_minutes,
-        ends=list(ENDS),
+        suffixes=list(SUFFIXES),
     )
 
 
 @server.get("/methods")
-async def all_methods() -> list[schemas.MethodAnswer]:
-    """The methods there are, as `cdsa methods` tells of them."""
+async def list_methods() -> list[schemas.MethodSummary]:
+    """All methods, as `cdsa methods` lists them."""
     return [
-        schemas.MethodAnswer(
+        schemas.MethodSummary(
             name=info.name,
             title=info.summary,
-            task=[word for word in ("fill", "forecast") if word in info.task],
+            task=[task for task in ("fill", "forecast") if task in info.task],
             trains=info.trains,
             needs=info.needs or None,
             installed=info.installed,
@@ -96,206 +77,188 @@ async def all_methods() -> list[schemas.MethodAnswer]:
     ]
 
 
-# ------------------------------------------------------------------ tables
+# --- tables ---------------------------------------------------------------------------------------
 
-_BODY = {BYTES: {"schema": {"type": "string", "format": "binary"}}}
+_BODY = {BINARY: {"schema": {"type": "string", "format": "binary"}}}
 
 
 @tables.post(
     "", status_code=201, openapi_extra={"requestBody": {"required": True, "content": _BODY}}
 )
-async def send(
-    desk: AtDesk,
-    request: Request,
-    name: Name,
-    reading: Annotated[str | None, Query(max_length=20_000)] = None,
-) -> schemas.TableAnswer:
-    """Send a table, a CSV or Parquet file as the body of the request; `name` is the file's,
-    `reading` says how it is to be read, as JSON. What was understood of it comes back."""
+async def upload(
+    services: ServicesDep, request: Request, query: Annotated[schemas.UploadQuery, Query()]
+) -> schemas.TableSummary:
+    """Upload a table: a CSV or Parquet file as the body of the request. The response says how it
+    was read."""
     try:
-        how = schemas.Reading.model_validate_json(reading or "{}")
-    except ValidationError as bad:
-        raise RequestValidationError(bad.errors()) from bad
+        options = schemas.Reading.model_validate_json(query.options or "{}")
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from error
     if request.headers.get("content-type", "").startswith("multipart/"):
         raise TableError(
-            "a table is sent as it is, as the body of the request, and not as part of a form: curl "
-            "--data-binary @air.csv"
+            "the body of the request must be the file itself, not a form: curl --data-binary "
+            "@air.csv"
         )
-    held = await desk.shelf.take(name, request.stream())
-    held.reading = how.model_dump(exclude_none=True)
+    table = await services.store.receive(query.name, request.stream())
+    table.options = options.model_dump(exclude_none=True)
     try:
-        return await desk.understood(held)
+        return await services.summary(table)
     except BaseException:
-        desk.shelf.forget(held.id)
+        services.store.remove(table.id)
         raise
 
 
 @tables.post("/example", status_code=201)
-async def example(desk: AtDesk) -> schemas.TableAnswer:
-    """The example: a year of weather at the three airports of New York."""
+async def use_example(services: ServicesDep) -> schemas.TableSummary:
+    """Store the example table: a year of weather at the three airports of New York."""
     with as_file(files("cdsa") / "data" / EXAMPLE) as path:
-        held = desk.shelf.keep(EXAMPLE, path)
-    held.reading = {"units": dict(UNITS), "bounds": dict(BOUNDS)}
-    return await desk.understood(held)
+        table = services.store.add_copy(EXAMPLE, path)
+    table.options = {"units": dict(UNITS), "bounds": dict(BOUNDS)}
+    return await services.summary(table)
 
 
 @tables.get("/{table}")
-async def understood(desk: AtDesk, table: str) -> schemas.TableAnswer:
-    """What was understood of a table."""
-    return await desk.understood(desk.shelf.get(table))
+async def summary(services: ServicesDep, table: str) -> schemas.TableSummary:
+    """What a table contains, and how it was read."""
+    return await services.summary(services.store.get(table))
 
 
-@tables.put("/{table}/reading")
-async def read_again(desk: AtDesk, table: str, how: schemas.Reading) -> schemas.TableAnswer:
-    """Correct how a table is read, and forget the jobs about it; if it cannot be read so, nothing
-    changes."""
-    held = desk.shelf.get(table)
-    await desk.at_ease(desk.shelf.read_again, held, how.model_dump(exclude_none=True))
-    desk.jobs.forget(held)  # what they made is of a table that was read otherwise
-    return await desk.understood(held)
+@tables.put("/{table}/options")
+async def set_options(
+    services: ServicesDep, table: str, options: schemas.Reading
+) -> schemas.TableSummary:
+    """Read a table with other options. Its jobs are removed, as their results no longer apply; if
+    the table cannot be read, nothing changes."""
+    stored = services.store.get(table)
+    await services.run_limited(
+        services.store.set_options, stored, options.model_dump(exclude_none=True)
+    )
+    services.jobs.remove_all(stored)
+    return await services.summary(stored)
 
 
 @tables.delete("/{table}", status_code=204)
-async def forget(desk: AtDesk, table: str) -> None:
-    """Forget a table and all jobs about it."""
-    desk.jobs.forget(desk.shelf.get(table))
-    desk.shelf.forget(table)
+async def remove(services: ServicesDep, table: str) -> None:
+    """Remove a table and its jobs."""
+    services.jobs.remove_all(services.store.get(table))
+    services.store.remove(table)
 
 
 @tables.get("/{table}/gaps")
-async def gaps(desk: AtDesk, table: str, measurement: Name | None = None) -> schemas.Gaps:
-    """When each station is missing."""
-    held = desk.shelf.get(table)
-    told: schemas.Gaps = await desk.at_ease(
-        lambda: views.gaps(desk.shelf.source(held), measurement)
+async def gaps(
+    services: ServicesDep, table: str, measurement: Name | None = None
+) -> schemas.MissingOverTime:
+    """How much of each station is missing, over time."""
+    stored = services.store.get(table)
+    return await services.run_limited(
+        lambda: views.gaps(services.store.source(stored), measurement)
     )
-    return told
 
 
 @tables.get("/{table}/series")
-async def series(desk: AtDesk, table: str, location: Name, measurement: Name) -> schemas.Series:
-    """One series of a table."""
-    held = desk.shelf.get(table)
-    told: schemas.Series = await desk.at_ease(
-        lambda: views.series(desk.shelf.source(held), location, measurement)
+async def series(
+    services: ServicesDep, table: str, location: Name, measurement: Name
+) -> schemas.Series:
+    """A series of a table."""
+    stored = services.store.get(table)
+    return await services.run_limited(
+        lambda: views.series(services.store.source(stored), location, measurement)
     )
-    return told
 
 
-# ------------------------------------------------------------------ jobs
+# --- jobs -----------------------------------------------------------------------------------------
 
 
 @jobs.post("/tables/{table}/fill", status_code=202)
-async def fill(desk: AtDesk, table: str, ask: schemas.AskFill) -> schemas.JobAnswer:
-    """Fill the gaps of a table: a job that is worked off when its turn comes."""
-    at = None if ask.at is None else await run_in_threadpool(places_in, ask.at)
-    return await desk.begun(table, "fill", Fill(**(ask.model_dump() | {"at": at})))
+async def fill(
+    services: ServicesDep, table: str, request: schemas.FillRequest
+) -> schemas.JobStatus:
+    """Submit a job that fills the gaps of a table."""
+    return await services.submit(table, request)
 
 
 @jobs.post("/tables/{table}/forecast", status_code=202)
-async def forecast(desk: AtDesk, table: str, ask: schemas.AskForecast) -> schemas.JobAnswer:
-    """Carry a table forward: a job as well."""
-    wanted = Forecast(**(ask.model_dump() | {"known": tuple(ask.known)}))
-    return await desk.begun(table, "forecast", wanted)
+async def forecast(
+    services: ServicesDep, table: str, request: schemas.ForecastRequest
+) -> schemas.JobStatus:
+    """Submit a job that forecasts a table."""
+    return await services.submit(table, request)
 
 
 @jobs.post("/tables/{table}/score", status_code=202)
-async def score(desk: AtDesk, table: str, ask: schemas.AskScore) -> schemas.JobAnswer:
-    """Compare methods on cells that are hidden from them; the records are the job's."""
-    wanted = Compare(**(ask.model_dump() | {"methods": tuple(ask.methods)}))
-    return await desk.begun(table, "score", wanted)
+async def score(
+    services: ServicesDep, table: str, request: schemas.ScoreRequest
+) -> schemas.JobStatus:
+    """Submit a job that compares methods on hidden cells; the scores are in its records."""
+    return await services.submit(table, request)
 
 
 @jobs.get("/jobs/{job}")
-async def how_far(desk: AtDesk, job: str) -> schemas.JobAnswer:
-    """How far a job is, and what came out."""
-    return desk.told(desk.jobs.get(job))
+async def status(services: ServicesDep, job: str) -> schemas.JobStatus:
+    """The progress and the results of a job."""
+    return services.status(services.jobs.get(job))
 
 
 @jobs.delete("/jobs/{job}")
-async def cancel(desk: AtDesk, job: str) -> schemas.JobAnswer:
-    """Cancel a job, whether it waits or runs."""
-    found = desk.jobs.get(job)
-    desk.jobs.cancel(found)
-    return desk.told(found)
+async def cancel(services: ServicesDep, job: str) -> schemas.JobStatus:
+    """Cancel a waiting or running job."""
+    cancelled = services.jobs.get(job)
+    services.jobs.cancel(cancelled)
+    return services.status(cancelled)
 
 
-# ------------------------------------------------------------------ what came out
+# --- results --------------------------------------------------------------------------------------
 
 
 @results.get("/series")
 async def filled_series(
-    desk: AtDesk, job: str, location: Name, measurement: Name
+    services: ServicesDep, job: str, location: Name, measurement: Name
 ) -> schemas.Series:
-    """One series as it was filled, with intervals."""
-    found = desk.jobs.get(job)
-    told: schemas.Series = await desk.at_ease(
-        lambda: views.filled_series(found, source_of(found, desk.shelf), location, measurement)
+    """A filled or forecast series with prediction intervals."""
+    return await services.run_limited(
+        views.filled_series, services.jobs.get(job), services.store, location, measurement
     )
-    return told
 
 
 @results.get("/cells")
 async def filled_cells(
-    desk: AtDesk,
-    job: str,
-    location: Name | None = None,
-    measurement: Name | None = None,
-    start: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
-    most: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> schemas.CellsAnswer:
-    """The cells that were filled, some at a time."""
-    found = desk.jobs.get(job)
-    told: schemas.CellsAnswer = await desk.at_ease(
-        lambda: views.filled_cells(
-            found, source_of(found, desk.shelf), location, measurement, start, most
-        )
+    services: ServicesDep, job: str, query: Annotated[schemas.CellsQuery, Query()]
+) -> schemas.FilledCells:
+    """A page of the filled or forecast cells."""
+    return await services.run_limited(
+        views.filled_cells, services.jobs.get(job), services.store, query
     )
-    return told
 
 
-@results.get("/reasons")
-async def reasons(
-    desk: AtDesk,
-    job: str,
-    location: Name,
-    measurement: Name,
-    time: Name | None = None,
-    step: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
-    top: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> schemas.ReasonsAnswer:
-    """Which measured cells a filled value comes from, as `cdsa explain`. When it is, is said by
-    `time`, as the table writes it, or by `step`, the number that it has in a series."""
-    found = desk.jobs.get(job)
-    moment = time if step is None else step
-    if moment is None:
-        raise NotThereError("say when: by time or by step")
-    told: schemas.ReasonsAnswer = await desk.at_ease(
-        lambda: views.reasons(
-            found, source_of(found, desk.shelf), moment, location, measurement, top
-        )
-    )
-    return told
+@results.get("/explanation")
+async def explanation(
+    services: ServicesDep, job: str, query: Annotated[schemas.ExplanationQuery, Query()]
+) -> schemas.Explanation:
+    """The measured cells that a filled value comes from, as `cdsa explain`."""
+    path = services.jobs.get(job).files.get("explainer")
+    if path is None or not path.is_file():
+        raise NotFoundError("only values filled by a network can be explained; this job has none")
+    return await services.run_in_process(views.explanation, path, query)
 
 
 @results.get(
     "/files/{file}",
-    responses={200: {"content": {kind: {} for kind in (*KINDS.values(), BYTES)}}},
+    responses={200: {"content": {media: {} for media in (*MEDIA_TYPES.values(), BINARY)}}},
     response_class=FileResponse,
 )
-async def fetch(
-    desk: AtDesk, job: str, file: Literal["filled", "detail", "report"]
+async def download(
+    services: ServicesDep, job: str, file: Literal["filled", "detail", "report"]
 ) -> FileResponse:
-    """Fetch the filled table in its own layout, the detail file, or the report."""
-    found = desk.jobs.get(job)
-    path = found.files.get(file)
+    """Download the filled table in its own layout, the detail file, or the report."""
+    ended = services.jobs.get(job)
+    path = ended.files.get(file)
     if path is None or not path.is_file():
-        raise NotThereError(f"this job has no {file} (any more): it is {found.state}")
-    stem = found.held.name.rpartition("/")[2].split(".")[0] or "table"
-    end = path.name.removeprefix("filled")
+        raise NotFoundError(f"this job has no {file} file (any more); its state is {ended.state}")
+    stem = ended.table.name.rpartition("/")[2].split(".")[0] or "table"
+    suffix = path.name.removeprefix("filled")
     return FileResponse(
         path,
-        filename=f"{stem}-{found.kind}{end}" if file == "filled" else f"{stem}-{path.name}",
-        media_type=KINDS.get(path.suffix[1:], BYTES),
+        filename=f"{stem}-{ended.kind}{suffix}" if file == "filled" else f"{stem}-{path.name}",
+        media_type=MEDIA_TYPES.get(path.suffix[1:], BINARY),
         content_disposition_type="inline" if file == "report" else "attachment",
     )

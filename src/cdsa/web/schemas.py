@@ -1,37 +1,55 @@
-"""What the server is asked and answers, as it stands in its documentation."""
+"""Requests and responses of the API, as its documentation shows them."""
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cdsa.core import defaults
+from cdsa.io.options import ReadOptions
+from cdsa.io.sidecars import SITES_TABLE, parse_sites
+from cdsa.web.store import parse_sidecar
+from cdsa.web.tasks import Compare, Fill, Forecast
+
+MAX_TEXT = 200_000
+MAX_OFFSET = 10**9
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-
-
 Number = float | None
-
-
-MOST_TEXT = 200_000
-
-
-Lines = Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
+Lines = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 """A small table as the text of a CSV file, whose first line names the columns."""
 
+RENAMED = {
+    "reading": "options",
+    "steps": "horizon",
+    "known": "known_covariates",
+    "start": "offset",
+    "most": "limit",
+}
+"""Former names of request fields."""
 
-class Told(BaseModel):
-    """Whatever is said; the words below a field stand in the documentation of the API."""
+
+class Schema(BaseModel):
+    """A response; the text below a field is its documentation in the API."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class Strict(Told):
-    """What is asked; a misspelt name is answered instead of ignored."""
+class StrictSchema(Schema):
+    """A request; an unknown field is an error, and a former name is answered with the new one."""
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_former_names(cls, content: object) -> object:
+        if isinstance(content, dict):
+            for old, new in RENAMED.items():
+                if old in content and old not in cls.model_fields and new in cls.model_fields:
+                    raise ValueError(f"'{old}' is called '{new}' now")
+        return content
 
-class Reading(Strict):
+
+class Reading(StrictSchema):
     """How to read a table; what is not said is recognised. As the options of `cdsa info`."""
 
     layout: Literal["panel", "long", "wide"] | None = None
@@ -98,69 +116,149 @@ class Reading(Strict):
     """Character encoding of a CSV file, such as latin-1."""
 
 
-class Asked(Strict):
-    """What every job is told."""
+class UploadQuery(StrictSchema):
+    """The query of an upload."""
+
+    name: Text
+    """Name of the file; its suffix decides how it is parsed."""
+
+    options: Annotated[str, Field(max_length=20_000)] | None = None
+    """Read options, as JSON."""
+
+
+class CellsQuery(StrictSchema):
+    """The query of a page of filled cells."""
+
+    location: Text | None = None
+    measurement: Text | None = None
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    """Number of cells to skip."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    """Maximum number of cells."""
+
+
+class ExplanationQuery(StrictSchema):
+    """The query of an explanation: a cell, and the number of contributions to return."""
+
+    location: Text
+    measurement: Text
+    time: Text | None = None
+    """Timestamp as the table writes it."""
+
+    step: int | None = Field(None, ge=0, le=MAX_OFFSET)
+    """Number of the time step in the series, instead of `time`."""
+
+    top: int = Field(10, ge=1, le=100)
+
+    @property
+    def moment(self) -> str | int:
+        """The number of the time step or, without one, its timestamp."""
+        moment = self.time if self.step is None else self.step
+        assert moment is not None
+        return moment
+
+    @model_validator(mode="after")
+    def _require_a_moment(self) -> "ExplanationQuery":
+        if self.time is None and self.step is None:
+            raise ValueError("time or step is required")
+        return self
+
+
+class TrainingRequest(StrictSchema):
+    """What all jobs have in common."""
 
     minutes: float | None = Field(None, gt=0)
-    """Of training, for methods that train a network; chosen by the table if not given."""
+    """Training time, for methods that train a network; by default it is chosen from the table."""
 
     seed: int = Field(0, ge=0, le=2**31)
 
 
-class AskFill(Asked):
-    """As `cdsa fill`."""
+class FillRequest(TrainingRequest):
+    """Like `cdsa fill`."""
 
     method: Text = defaults.METHOD
-    """One of `GET /api/methods` whose task is to fill; auto takes whichever is best."""
+    """A method of `GET /api/methods` that fills; auto takes the best one."""
 
     interval: float = Field(defaults.INTERVAL, gt=0, lt=1)
-    """The share of true values that intervals are to hold."""
+    """Nominal coverage of the prediction intervals."""
 
     check: bool = True
-    """First hide a tenth of what is there, to know the error to expect."""
+    """Hide a tenth of the measured cells first, to estimate the error."""
 
     at: Lines | None = None
-    """Places without a sensor, to be filled too: the text of a CSV file with columns name, lat,
-    lon."""
+    """Unmonitored sites to fill as well: the text of a CSV file with columns name, lat, lon."""
+
+    def to_request(self) -> Fill:
+        """The request of the workflow, with the sites parsed."""
+        sites = None
+        if self.at is not None:
+            sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), ReadOptions(), SITES_TABLE)
+        return Fill(**(self.model_dump() | {"at": sites}))
 
 
-class AskForecast(Asked):
-    """As `cdsa forecast`."""
+class ForecastRequest(TrainingRequest):
+    """Like `cdsa forecast`."""
 
-    steps: int = Field(ge=1, le=10_000)
-    """To foresee."""
+    horizon: int = Field(ge=1, le=10_000)
+    """Time steps to forecast."""
 
     method: Text = defaults.FORECAST
-    """One of `GET /api/methods` whose task is to forecast."""
+    """A method of `GET /api/methods` that forecasts."""
 
     interval: float = Field(defaults.INTERVAL, gt=0, lt=1)
-    """The share of true values that intervals are to hold."""
+    """Nominal coverage of the prediction intervals."""
 
-    known: list[Text] = Field(default_factory=list, max_length=1000)
-    """Measurements whose values ahead stand in the table's last rows."""
+    known_covariates: list[Text] = Field(default_factory=list, max_length=1000)
+    """Measurements whose future values are in the last rows of the table."""
+
+    def to_request(self) -> Forecast:
+        """The request of the workflow."""
+        known = tuple(self.known_covariates)
+        return Forecast(**(self.model_dump() | {"known_covariates": known}))
 
 
-class AskScore(Asked):
-    """As `cdsa score`."""
+class ScoreRequest(TrainingRequest):
+    """Like `cdsa score`."""
 
     methods: list[Text] = Field(min_length=1, max_length=20)
-    """To be compared."""
+    """Methods to compare."""
 
     hide: Text = defaults.HIDE
-    """What is hidden of what is there, such as bursts:0.2, random:0.5, stations:2, last:12."""
+    """Measured cells to hide, such as bursts:0.2, random:0.5, stations:2, last:12."""
 
     repeats: int = Field(1, ge=1, le=5)
-    """With other cells hidden each time."""
+    """Number of runs, each with other cells hidden."""
+
+    def to_request(self) -> Compare:
+        """The request of the workflow."""
+        return Compare(**(self.model_dump() | {"methods": tuple(self.methods)}))
 
 
-class Problem(Told):
-    """Why something was not done, in the words of the command line."""
+JobRequest = FillRequest | ForecastRequest | ScoreRequest
+
+
+class Problem(Schema):
+    """An error message, in the words of the command line."""
 
     detail: str
 
 
-class MethodAnswer(Told):
-    """A method, as `cdsa methods` tells of it."""
+class Health(Schema):
+    """The version and the limits of a server."""
+
+    version: str
+    tables: int
+    """Tables stored now."""
+
+    megabytes: float
+    training_minutes: float
+    keep_minutes: float
+    suffixes: list[str]
+
+
+class MethodSummary(Schema):
+    """A method, as `cdsa methods` lists it."""
 
     name: str
     title: str
@@ -171,8 +269,8 @@ class MethodAnswer(Told):
     paper: str
 
 
-class Station(Told):
-    """A station, and how much of it is missing."""
+class Station(Schema):
+    """A station, and its share of missing cells."""
 
     name: str
     lat: Number
@@ -180,19 +278,20 @@ class Station(Told):
     missing: float
 
 
-class Measurement(Told):
+class Measurement(Schema):
     """A measurement, and its gaps."""
 
     name: str
-    unit: str
-    angle: bool
+    units: str
+    is_direction: bool
     cells: int
     missing: int
     gaps: int
-    longest: int
+    longest_gap: int
+    """In time steps."""
 
 
-class Gap(Told):
+class Gap(Schema):
     """A gap of a series."""
 
     location: str
@@ -202,41 +301,41 @@ class Gap(Told):
     steps: int
 
 
-class TableAnswer(Told):
-    """What was understood of a table."""
+class TableSummary(Schema):
+    """What a table contains, and how it was read."""
 
     id: str
     name: str
     size: int
     layout: str
     notes: list[str]
-    doubts: list[str]
+    warnings: list[str]
     columns: list[str]
-    reading: Reading
+    options: Reading
     steps: int
     step: str
     first: str
     last: str
-    zone: str
+    timezone: str
     stations: list[Station]
     measurements: list[Measurement]
-    longest: list[Gap]
+    longest_gaps: list[Gap]
 
 
-class Gaps(Told):
-    """When each station is missing: shares of a hundred in equal parts of the time."""
+class MissingOverTime(Schema):
+    """Percentage of missing cells for each station and period."""
 
     measurement: str | None
     first: list[str]
-    """When each part of the time begins."""
+    """First time of each period."""
 
     stations: list[str]
     missing: list[list[int]]
 
 
-class Times(Told):
-    """The moments of a table by its own clock, in seconds from midnight of 1970 on that clock:
-    first, step and count, or all of them."""
+class Times(Schema):
+    """The time steps in the table's own time zone, in seconds since 1970 there: first, step and
+    count or, if they are irregular, all of them."""
 
     first: int | None = None
     step: int | None = None
@@ -245,77 +344,60 @@ class Times(Told):
     zone: str
 
 
-class Series(Told):
-    """A series of a table, and what it was filled with."""
+class Series(Schema):
+    """A series, and the values it was filled with."""
 
     location: str
     measurement: str
-    unit: str
-    turns: bool
+    units: str
+    is_direction: bool
     times: Times
     values: list[Number]
     source: list[str] | None = None
-    """Of a job: where each value comes from."""
+    """Of a job: observed, filled, unfillable, forecast or missing, for each value."""
 
     lower: list[Number] | None = None
     upper: list[Number] | None = None
 
 
-class Place(Told):
-    """A place without a sensor."""
+class Site(Schema):
+    """An unmonitored site."""
 
     name: str
     lat: float
     lon: float
 
 
-class JobAnswer(Told):
-    """A job, how far it is, and what came out."""
+class JobStatus(Schema):
+    """The progress and the results of a job."""
 
     id: str
     table: str
     kind: Literal["fill", "forecast", "score"]
     state: Literal["waiting", "running", "done", "failed", "cancelled"]
-    ahead: int
-    """Jobs that come before it."""
+    queue_position: int
+    """Number of jobs before this one."""
 
-    doing: str
-    share: Number
+    status: str
+    """What the job is doing, in words."""
+
+    progress: Number
+    """Completed fraction of the training, if it is known."""
+
     seconds: float
-    told: list[str]
+    messages: list[str]
     error: str | None
     records: list[dict[str, str | int | float | bool | None]]
     files: list[str]
-    places: list[Place]
-    """Without a sensor, that were filled too."""
+    sites: list[Site]
+    """Unmonitored sites that were filled as well."""
 
-    explains: bool
-
-
-class ReasonAnswer(Told):
-    """A measured cell, and its share in a value."""
-
-    time: str
-    step: int
-    location: str
-    measurement: str
-    value: Number
-    share: float
+    explainable: bool
+    """Whether filled values can be explained."""
 
 
-class ReasonsAnswer(Told):
-    """Where a filled value comes from."""
-
-    time: str
-    location: str
-    measurement: str
-    value: Number
-    axes: dict[str, float]
-    cells: list[ReasonAnswer]
-
-
-class CellAnswer(Told):
-    """A filled cell."""
+class FilledCell(Schema):
+    """A filled or forecast cell."""
 
     time: str
     step: int
@@ -326,19 +408,30 @@ class CellAnswer(Told):
     upper: Number
 
 
-class CellsAnswer(Told):
-    """Filled cells, some at a time."""
+class FilledCells(Schema):
+    """A page of filled or forecast cells."""
 
     total: int
-    cells: list[CellAnswer]
+    cells: list[FilledCell]
 
 
-class Health(Told):
-    """Whether a server is up, and what it allows."""
+class Contribution(Schema):
+    """A measured cell, and its share in a filled value."""
 
-    version: str
-    tables: int
-    megabytes: float
-    training_minutes: float
-    keep_minutes: float
-    ends: list[str]
+    time: str
+    step: int
+    location: str
+    measurement: str
+    value: Number
+    share: float
+
+
+class Explanation(Schema):
+    """The measured cells that a filled value comes from."""
+
+    time: str
+    location: str
+    measurement: str
+    value: Number
+    axes: dict[str, float]
+    cells: list[Contribution]

@@ -1,8 +1,8 @@
-"""What every request passes: who may ask, and what a browser may do with the answer.
+"""Checks on every request, and headers that say what a browser may do with the response.
 
-A page of another origin can make a visitor's browser send requests here. It cannot read what comes
-back, but it could change something, so such requests are refused. Requests to another host name
-than those the server is known by are refused too: somebody may have pointed his own name at it.
+A page of another origin can make a visitor's browser send requests to this server. It cannot read
+the responses, but it could change something, so such requests are refused. Requests to a host name
+that is not the server's own are refused as well: somebody may have pointed another name at it.
 """
 
 from ipaddress import ip_address
@@ -13,38 +13,30 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""This machine, by its own names."""
+"""Names of the local machine."""
 
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
-HARMLESS = ("GET", "HEAD", "OPTIONS")
-
-
-POLICY = (
+PAGE_POLICY = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-
-
-DOCS = POLICY + "; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
-
-
-REPORT = (
+DOCS_POLICY = PAGE_POLICY + "; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'"
+REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; "
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 )
-"""A report is a page of its own, with nothing of this server's rights."""
+"""A report is a page of its own, without any rights on this server."""
 
+UPLOAD_PATH = "/api/tables"
+"""The only path that accepts large bodies."""
 
-LARGE = "/api/tables"
-"""Where something large may be sent; all else is a few words."""
-
-
-A_FEW_WORDS = 1_000_000
-"""Bytes of a request."""
+MAX_BODY = 1_000_000
+"""Bytes of any other request."""
 
 
 class Guard:
-    """Refuses requests of others, and says what a browser may do with answers."""
+    """Middleware that refuses foreign requests and adds security headers."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...]) -> None:
         self.app, self.hosts = app, hosts
@@ -54,33 +46,35 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told = MutableHeaders(scope=message)
-                told["X-Content-Type-Options"] = "nosniff"
-                told["Referrer-Policy"] = "no-referrer"
-                told["Content-Security-Policy"] = _policy(scope["path"])
+                headers = MutableHeaders(scope=message)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Referrer-Policy"] = "no-referrer"
+                headers["Content-Security-Policy"] = _policy(scope["path"])
                 if scope["path"].startswith("/api/"):
-                    told["Cache-Control"] = "no-store"
+                    headers["Cache-Control"] = "no-store"
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal, status = self._refusal(scope["method"], headers), 403
-        if refusal is None and scope["path"] != LARGE:
-            refusal, status = _too_long(headers)
-        answer = self.app
-        if refusal is not None:
-            answer = JSONResponse({"detail": refusal}, status_code=status)
-        await answer(scope, receive, send_guarded)
+        problem, status = self._foreign(scope["method"], headers), 403
+        if problem is None and scope["path"] != UPLOAD_PATH:
+            problem, status = _too_long(headers)
+        app = self.app
+        if problem is not None:
+            app = JSONResponse({"detail": problem}, status_code=status)
+        await app(scope, receive, send_with_headers)
 
-    def _refusal(self, method: str, headers: Headers) -> str | None:
+    def _foreign(self, method: str, headers: Headers) -> str | None:
+        """Why a request is refused as foreign, if it is."""
         host = headers.get("host", "")
-        if _name(host) not in self.hosts and not _is_address(_name(host)):
+        name = _host_name(host)
+        if name not in self.hosts and not _is_address(name):
             return (
-                f"this server is known as {', '.join(self.hosts)}, not as '{_name(host)}'. Start "
-                f"it with --name {_name(host)} if that is right"
+                f"this server is called {', '.join(self.hosts)}, not '{name}'. If that is its "
+                f"name, start it with --name {name}"
             )
-        if method in HARMLESS:
+        if method in SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
@@ -91,17 +85,17 @@ class Guard:
 
 
 def _too_long(headers: Headers) -> tuple[str | None, int]:
-    """Why a request that should be a few words is not read, if it is not."""
+    """Why the body of a request is not read, if it is not, and the status code."""
     if "transfer-encoding" in headers:
-        return "say how long this is: a Content-Length is needed here", 411
+        return "a Content-Length is required here", 411
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > A_FEW_WORDS:
-        return f"this may have {A_FEW_WORDS:,} bytes at the most", 413
+    if not length.isdecimal() or int(length) > MAX_BODY:
+        return f"the body of this request may have at most {MAX_BODY:,} bytes", 413
     return None, 200
 
 
 def _is_address(name: str) -> bool:
-    """Whether a host is named by its number, which nobody can point elsewhere."""
+    """Whether a host is an IP address, which nobody can point elsewhere."""
     try:
         ip_address(name)
     except ValueError:
@@ -109,8 +103,8 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _name(host: str) -> str:
-    """A host name without its port."""
+def _host_name(host: str) -> str:
+    """A host without its port."""
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")
     return host.partition(":")[0].lower()
@@ -118,5 +112,5 @@ def _name(host: str) -> str:
 
 def _policy(path: str) -> str:
     if path.startswith("/api/jobs/") and path.endswith("/files/report"):
-        return REPORT
-    return DOCS if path == "/docs" else POLICY
+        return REPORT_POLICY
+    return DOCS_POLICY if path == "/docs" else PAGE_POLICY

@@ -1,92 +1,99 @@
-"""What requests share: the tables that are kept, the jobs about them, and what is told of both."""
+"""The server's shared state: stored tables, jobs, and the means to run slow work."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from cdsa.web import schemas, views
-from cdsa.web.jobs import Job, Jobs, Kind
+from cdsa.web import schemas, tasks, views, worker
+from cdsa.web.jobs import Job, Jobs
 from cdsa.web.limits import Limits
-from cdsa.web.store import Held, Shelf
-from cdsa.web.tasks import Ask, places_of, refuse
-from cdsa.web.worker import prepare, work_off
+from cdsa.web.store import StoredTable, TableStore
 
-READERS = 2
-"""Tables that are read at the same time."""
+MAX_CONCURRENT = 2
+"""Slow requests that run at the same time; the others wait."""
 
+CLEANUP_SECONDS = 30
 
-SWEEP_SECONDS = 30
-"""Between two looks for what nobody asked for in a while."""
+DOWNLOADS = ("filled", "detail", "report")
+"""The files of a job that can be downloaded."""
 
-
-FILES = ("filled", "detail", "report")
-"""What can be fetched of a job."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Desk:
-    """Where a server does its work."""
+class Services:
+    """What all requests share."""
 
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.shelf = limits, Shelf(limits)
-        processes = prepare()
-        self.jobs = Jobs(limits, self.shelf, lambda job: work_off(job, limits, processes))
-        self._readers = asyncio.Semaphore(READERS)
+        self.limits, self.store = limits, TableStore(limits)
+        self._context = worker.make_context()
+        self.jobs = Jobs(limits, self.store, self._run_job)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     def close(self) -> None:
-        """Work nothing off any more, and forget everything."""
+        """Cancel all jobs and remove all tables."""
         self.jobs.close()
-        self.shelf.close()
+        self.store.close()
 
-    async def tidy(self) -> None:
-        """Forget what is old, now and then, for as long as the server runs."""
+    async def clean_up(self) -> None:
+        """Remove expired tables now and then, as long as the server runs."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            await run_in_threadpool(self.jobs.sweep)
+            await asyncio.sleep(CLEANUP_SECONDS)
+            await run_in_threadpool(self.jobs.remove_expired)
 
-    async def at_ease(self, work: Callable[..., Any], *given: Any) -> Any:
-        """Do something that takes a while, not more than a few at the same time."""
-        async with self._readers:
-            return await run_in_threadpool(work, *given)
+    async def run_limited(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something slow in a thread, with a few others at most."""
+        async with self._slots:
+            return await run_in_threadpool(function, *args, **kwargs)
 
-    async def understood(self, held: Held) -> schemas.TableAnswer:
-        """What a table is understood to be."""
-        told: schemas.TableAnswer = await self.at_ease(
-            lambda: views.table(held, self.shelf.source(held))
-        )
-        return told
+    async def run_in_process(
+        self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """The same in another process, for whatever needs torch."""
+        called = partial(function, *args, **kwargs)
+        return await self.run_limited(worker.call, self._context, called, self.store.folder)
 
-    async def begun(self, table: str, kind: Kind, wanted: Ask) -> schemas.JobAnswer:
-        """A job about a table, put into the queue."""
-        self.shelf.get(table)
-        await run_in_threadpool(refuse, wanted, self.limits)
-        return self.told(self.jobs.add(self.shelf.get(table), kind, wanted))
+    async def summary(self, table: StoredTable) -> schemas.TableSummary:
+        """What a table contains; it is parsed unless it has been before."""
+        return await self.run_limited(lambda: views.table_summary(table, self.store.source(table)))
 
-    def told(self, job: Job) -> schemas.JobAnswer:
-        """How far a job is."""
-        return schemas.JobAnswer(
+    async def submit(self, table_id: str, body: schemas.JobRequest) -> schemas.JobStatus:
+        """Check a request and put it into the queue."""
+        self.store.get(table_id)
+        request: tasks.Request = await self.run_limited(body.to_request)
+        await self.run_in_process(tasks.check, request, self.limits)
+        return self.status(self.jobs.submit(self.store.get(table_id), request))
+
+    def status(self, job: Job) -> schemas.JobStatus:
+        """The progress and the results of a job."""
+        return schemas.JobStatus(
             id=job.id,
-            table=job.held.id,
+            table=job.table.id,
             kind=job.kind,
             state=job.state,
-            ahead=self.jobs.ahead(job),
-            doing=job.doing,
-            share=job.share,
+            queue_position=self.jobs.queue_position(job),
+            status=job.status,
+            progress=job.progress,
             seconds=round(job.seconds, 1),
-            told=list(job.told),
+            messages=list(job.messages),
             error=job.error,
             records=[dict(record) for record in job.records],
-            files=[name for name in FILES if name in job.files],
-            places=views.places(places_of(job)),
-            explains=job.filler is not None and job.state == "done",
+            files=[name for name in DOWNLOADS if name in job.files],
+            sites=views.sites(job),
+            explainable="explainer" in job.files,
         )
 
-
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+    def _run_job(self, job: Job) -> None:
+        worker.run_job(job, self.store, self.limits, self._context)
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(_services)]

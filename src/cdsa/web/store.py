@@ -1,8 +1,8 @@
-"""The tables that visitors sent, each under an id that nobody can guess.
+"""Uploaded tables, each under an id that nobody can guess.
 
-A table is a file in a folder of its own. Its name is shown and never used as a path; what it ends
-with says how it is read. Tables that nobody asks for are forgotten after a while, and all of them
-when the server ends.
+A table is a file in a folder of its own. Its name is shown but never used as a path; its suffix
+decides how it is parsed. Tables that nobody uses are removed after a while, and all of them when
+the server stops.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,290 +28,278 @@ from cdsa.io.source import Source, open_source
 from cdsa.io.table import Table
 from cdsa.web.limits import Limits
 
-ENDS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
-"""What may be sent; all of it is parsed as data."""
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
+"""Accepted file types; all of them are parsed as data."""
+
+MAX_EXPANSION = 8
+"""How many times larger than the upload limit a compressed table may become."""
+
+MAX_NAME_LENGTH = 120
+MAX_SIDECAR_COLUMNS = 100
+BYTES_PER_ENTRY = 8
+
+Options = dict[str, object]
+"""Read options, by their names in `cdsa.open_source`."""
 
 
-MOST_NAME = 120
+class NotFoundError(CdsaError):
+    """An id or a name that does not exist, or no longer exists."""
 
 
-UNPACKED = 8
-"""How many times larger a packed table may become."""
-
-
-BYTES_OF_AN_ENTRY = 8
-"""In memory, at the least."""
-
-
-COLUMNS_BESIDE = 100
-"""Of a small table beside the data."""
-
-
-class NotThereError(CdsaError):
-    """An id that nobody has, or not any more."""
-
-
-class TooMuchError(CdsaError):
-    """More than a server can hold; it may be less later."""
+class CapacityError(CdsaError):
+    """More than the server can take now; trying again later may work."""
 
 
 class TooLargeError(CdsaError):
-    """A table that is larger than a server takes."""
+    """A table that is larger than the server accepts."""
 
 
 @dataclass(eq=False)
-class Held:
-    """A table that was sent."""
+class StoredTable:
+    """An uploaded table."""
 
     id: str
     name: str
     path: Path
     size: int
-    reading: dict[str, object] = field(default_factory=dict)
-    """How it is read, by the names of `cdsa.open_source`."""
-
-    touched: float = 0.0
-    jobs: int = 0
-    """That are about it, waiting or running: it is not forgotten meanwhile."""
+    options: Options = field(default_factory=dict)
+    last_used: float = 0.0
+    n_jobs: int = 0
+    """Waiting and running jobs; the table is kept while there are any."""
 
 
-class Opened(NamedTuple):
-    """A table that was read, and the memory it takes."""
+class ParsedTable(NamedTuple):
+    """A parsed table, and the memory it takes."""
 
     source: Source
     bytes: int
 
 
-def _bytes_of(source: Source) -> int:
-    """What an open table takes, about: its cube, and its entries to write them again."""
-    frame = source.content.frame if isinstance(source.content, Table) else None
-    entries = 0 if frame is None else int(frame.memory_usage(deep=True).sum())
-    return int(source.cube.nbytes) + entries
-
-
-def _key(held: Held, reading: dict[str, object]) -> tuple[str, str]:
-    return held.id, repr(sorted(reading.items()))
-
-
-class Shelf:
-    """All tables there are."""
+class TableStore:
+    """All tables on the server."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self.clock = limits, clock
         self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
-        self._held: dict[str, Held] = {}
-        self._opened: dict[tuple[str, str], Opened] = {}
+        self._tables: dict[str, StoredTable] = {}
+        self._uploads: list[StoredTable] = []
+        self._parsed: dict[tuple[str, str], ParsedTable] = {}
         self._lock = threading.Lock()
-        self._coming: list[Held] = []
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __contains__(self, table_id: str) -> bool:
+        return table_id in self._tables
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
-            self._held.clear()
-            self._opened.clear()
+            self._tables.clear()
+            self._parsed.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    async def take(self, name: str, chunks: AsyncIterator[bytes]) -> Held:
-        """Keep what is sent, if it is not too much."""
-        with self._arriving(name) as held:
+    async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> StoredTable:
+        """Store an upload."""
+        with self._new_table(name) as table:
             try:
-                async with asyncio.timeout(60 * self.limits.sending_minutes):
-                    await self._write(held, chunks)
+                async with asyncio.timeout(60 * self.limits.upload_minutes):
+                    with table.path.open("wb") as file:
+                        async for chunk in chunks:
+                            self._add_size(table, len(chunk))
+                            file.write(chunk)
             except TimeoutError:
-                raise TooMuchError(
-                    f"a table must arrive within {self.limits.sending_minutes:g} minutes, but this "
-                    "one did not. Send it again, packed as .csv.gz if the way is slow"
+                raise CapacityError(
+                    f"an upload may take {self.limits.upload_minutes:g} minutes, but this one took "
+                    "longer. Try again, with the table compressed as .csv.gz if your connection is "
+                    "slow"
                 ) from None
-            if not held.size:
-                raise TableError(f"'{held.name}' is empty")
-        return held
+            if not table.size:
+                raise TableError(f"'{table.name}' is empty")
+        return table
 
-    async def _write(self, held: Held, chunks: AsyncIterator[bytes]) -> None:
-        with held.path.open("wb") as file:
-            async for chunk in chunks:
-                self._count(held, len(chunk))
-                file.write(chunk)
+    def add_copy(self, name: str, path: Path) -> StoredTable:
+        """Store a copy of a local file."""
+        with self._new_table(name) as table:
+            shutil.copyfile(path, table.path)
+            table.size = table.path.stat().st_size
+        return table
 
-    def keep(self, name: str, path: Path) -> Held:
-        """Keep a copy of a file that is here already."""
-        with self._arriving(name) as held:
-            shutil.copyfile(path, held.path)
-            held.size = held.path.stat().st_size
-        return held
-
-    def get(self, key: str) -> Held:
-        """The table of this id."""
+    def get(self, table_id: str) -> StoredTable:
+        """The table with this id, which counts as used now."""
         with self._lock:
-            held = self._held.get(key)
-            if held is None or self._old(held):
-                raise NotThereError("there is no such table, or it was forgotten. Send it again")
-            held.touched = self.clock()
-            return held
+            table = self._tables.get(table_id)
+            if table is None or self._expired(table):
+                raise NotFoundError(
+                    "this table does not exist, or has been removed. Upload it again"
+                )
+            table.last_used = self.clock()
+            return table
 
-    def source(self, held: Held, reading: dict[str, object] | None = None) -> Source:
-        """The table, read; the last ones are kept open for the next question, as many as take no
-        more memory together than a single one may."""
-        reading = held.reading if reading is None else reading
-        key = _key(held, reading)
+    def source(self, table: StoredTable, options: Options | None = None) -> Source:
+        """The parsed table, with its own options or others. It is parsed once; of the parsed
+        tables, the last used ones stay in memory, up to the size that a single one may have."""
+        options = table.options if options is None else options
+        key = table.id, repr(sorted(options.items()))
         with self._lock:
-            if key in self._opened:
-                self._opened[key] = self._opened.pop(key)
-                return self._opened[key].source
-        return self._opened_anew(held, reading)
-
-    def read_again(self, held: Held, reading: dict[str, object]) -> Source:
-        """The table, read with other options from now on; if it cannot be, nothing changes."""
-        source = self._opened_anew(held, reading)
-        held.reading = reading
+            if key in self._parsed:
+                self._parsed[key] = self._parsed.pop(key)  # now the last one used
+                return self._parsed[key].source
+        source = parse_table(table, options, self.limits)
+        parsed = ParsedTable(source, _memory_size(source))
+        with self._lock:
+            if table.id in self._tables:
+                self._parsed[key] = parsed
+                max_bytes = MAX_EXPANSION * self.limits.bytes
+                while len(self._parsed) > 1 and self._parsed_bytes() > max_bytes:
+                    self._parsed.pop(next(iter(self._parsed)))
         return source
 
-    def _opened_anew(self, held: Held, reading: dict[str, object]) -> Source:
-        source = open_here(held, reading, self.limits)
-        opened = Opened(source, _bytes_of(source))
+    def _parsed_bytes(self) -> int:
+        return sum(parsed.bytes for parsed in self._parsed.values())
+
+    def set_options(self, table: StoredTable, options: Options) -> None:
+        """Parse a table with other options from now on; if that fails, nothing changes."""
+        self.source(table, options)
+        table.options = options
+
+    def remove(self, table_id: str) -> None:
+        """Remove a table."""
         with self._lock:
-            if held.id in self._held:
-                self._opened[_key(held, reading)] = opened
-                most = UNPACKED * self.limits.bytes
-                while len(self._opened) > 1 and sum(o.bytes for o in self._opened.values()) > most:
-                    self._opened.pop(next(iter(self._opened)))
-        return source
+            table = self._tables.pop(table_id, None)
+            for key in [key for key in self._parsed if key[0] == table_id]:
+                del self._parsed[key]
+        if table is not None:
+            shutil.rmtree(table.path.parent, ignore_errors=True)
 
-    def forget(self, key: str) -> None:
-        """Forget a table."""
+    def remove_expired(self) -> list[str]:
+        """Remove the tables that nobody has used for a while; returns their ids."""
         with self._lock:
-            held = self._held.pop(key, None)
-            for opened in [one for one in self._opened if one[0] == key]:
-                del self._opened[opened]
-        if held is not None:
-            shutil.rmtree(held.path.parent, ignore_errors=True)
+            expired = [key for key, table in self._tables.items() if self._expired(table)]
+        for table_id in expired:
+            self.remove(table_id)
+        return expired
 
-    def sweep(self) -> list[str]:
-        """Forget what nobody asked for in a while; the ids of what is gone."""
-        with self._lock:
-            gone = [key for key, held in self._held.items() if self._old(held)]
-        for key in gone:
-            self.forget(key)
-        return gone
-
-    def _old(self, held: Held) -> bool:
-        """Whether nobody has asked for it in a while."""
-        return not held.jobs and held.touched < self.clock() - 60 * self.limits.keep_minutes
-
-    def has(self, key: str) -> bool:
-        """Whether a table is kept, without asking for it."""
-        return key in self._held
-
-    @property
-    def count(self) -> int:
-        """Tables that are kept."""
-        return len(self._held)
+    def _expired(self, table: StoredTable) -> bool:
+        return not table.n_jobs and table.last_used < self.clock() - 60 * self.limits.keep_minutes
 
     @contextmanager
-    def _arriving(self, name: str) -> Iterator[Held]:
-        """Room for one more table, which is kept when all of it is there."""
-        end = end_of(name)
-        self.sweep()
+    def _new_table(self, name: str) -> Iterator[StoredTable]:
+        """Space for one more table, which is stored if the block succeeds."""
+        suffix = suffix_of(name)
+        self.remove_expired()
         with self._lock:
-            if len(self._held) + len(self._coming) >= self.limits.tables:
-                raise TooMuchError(
-                    f"{self.limits.tables} tables are kept at the same time at the most. Try again "
-                    "later"
+            if len(self._tables) + len(self._uploads) >= self.limits.tables:
+                raise CapacityError(
+                    f"the server holds at most {self.limits.tables} tables. Try again later"
                 )
             folder = self.folder / secrets.token_hex(16)
-            shown = "".join(c if c.isprintable() else " " for c in name)[-MOST_NAME:]
-            held = Held(secrets.token_urlsafe(24), shown, folder / f"table{end}", 0)
-            self._coming.append(held)
+            printable = "".join(c if c.isprintable() else " " for c in name)[-MAX_NAME_LENGTH:]
+            table = StoredTable(secrets.token_urlsafe(24), printable, folder / f"table{suffix}", 0)
+            self._uploads.append(table)
         try:
             folder.mkdir()
-            yield held
+            yield table
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         else:
             with self._lock:
-                held.touched = self.clock()
-                self._held[held.id] = held
+                table.last_used = self.clock()
+                self._tables[table.id] = table
         finally:
             with self._lock:
-                self._coming.remove(held)
+                self._uploads.remove(table)
 
-    def _count(self, held: Held, more: int) -> None:
-        held.size += more
-        if held.size > self.limits.bytes:
+    def _add_size(self, table: StoredTable, n_bytes: int) -> None:
+        table.size += n_bytes
+        if table.size > self.limits.bytes:
             raise TooLargeError(
-                f"a table may have {self.limits.megabytes:g} MB here, but this one is larger. Fill "
-                "it on the command line, or start the server with a higher --megabytes"
+                f"a table may have {self.limits.megabytes:g} MB here, but this one is larger. Use "
+                "the command line, or start the server with a higher --megabytes"
             )
         with self._lock:
-            total = sum(one.size for one in (*self._held.values(), *self._coming))
+            total = sum(other.size for other in (*self._tables.values(), *self._uploads))
         if total > 1e6 * self.limits.total_megabytes:
-            raise TooMuchError("there is no room for more tables now. Try again later")
+            raise CapacityError("the server has no space for more tables now. Try again later")
 
 
-def end_of(name: str) -> str:
-    """What the name of a table ends with, if it is one that can be read here."""
-    for end in sorted(ENDS, key=len, reverse=True):
-        if name.lower().endswith(end):
-            return end
-    raise TableError(f"a table ends in one of {', '.join(ENDS)}, but found '{name[-MOST_NAME:]}'")
+def suffix_of(name: str) -> str:
+    """The suffix of a table's name, if it is an accepted one."""
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if name.lower().endswith(suffix):
+            return suffix
+    raise TableError(
+        f"the name of a table must end in one of {', '.join(SUFFIXES)}, but found "
+        f"'{name[-MAX_NAME_LENGTH:]}'"
+    )
 
 
-def open_here(held: Held, reading: dict[str, object], limits: Limits) -> Source:
-    """Read a table with these options; messages call it by the name it was sent with."""
-    _refuse_swollen(held, limits)
-    text = reading.get("locations")
-    places = {} if text is None else {"locations": table_in(str(text), "the coordinates")}
-    with _called(held.path, held.name):
-        return open_source(
-            held.path,
+def parse_table(table: StoredTable, options: Options, limits: Limits) -> Source:
+    """Parse a table; messages call it by the name it was uploaded with."""
+    _refuse_expanding(table, limits)
+    text = options.get("locations")
+    sidecar = {} if text is None else {"locations": parse_sidecar(str(text), "the coordinates")}
+    with _show_as(table.path, table.name):
+        source = open_source(
+            table.path,
             max_cells=limits.cells,
             max_columns=limits.columns,
-            **(reading | places),
+            **(options | sidecar),
         )
+    return replace(source, name=table.name)
 
 
-def table_in(text: str, name: str) -> pd.DataFrame:
-    """A small table that was sent as text, read as a CSV file is; messages call it by this name."""
+def parse_sidecar(text: str, name: str) -> pd.DataFrame:
+    """Parse a small table sent as text, like a CSV file; messages call it by this name."""
     with tempfile.TemporaryDirectory(prefix="cdsa-") as folder:
         path = Path(folder) / "lines.csv"
         path.write_text(text, encoding="utf-8")
-        with _called(path, name):
-            return open_sidecar(path, max_columns=COLUMNS_BESIDE)
+        with _show_as(path, name):
+            return open_sidecar(path, max_columns=MAX_SIDECAR_COLUMNS)
 
 
 @contextmanager
-def _called(path: Path, name: str) -> Iterator[None]:
-    """Messages about a file call it by the name that its sender knows."""
+def _show_as(path: Path, name: str) -> Iterator[None]:
+    """Replace the path of a file in error messages by the name its sender knows."""
     try:
         yield
-    except CdsaError as bad:
-        either = "|".join(map(re.escape, (str(path), path.name)))
-        bad.args = (re.sub(either, lambda _: name, str(bad)),)
+    except CdsaError as error:
+        pattern = "|".join(map(re.escape, (str(path), path.name)))
+        error.args = (re.sub(pattern, lambda _: name, str(error)),)
         raise
 
 
-def _refuse_swollen(held: Held, limits: Limits) -> None:
-    """Refuse a packed table that becomes much larger than it was sent."""
-    most = UNPACKED * limits.bytes
-    large = 0
+def _memory_size(source: Source) -> int:
+    """Bytes of a parsed table, approximately: its cube, and its entries to write them again."""
+    frame = source.content.frame if isinstance(source.content, Table) else None
+    entries = 0 if frame is None else int(frame.memory_usage(deep=True).sum())
+    return int(source.cube.nbytes) + entries
+
+
+def _refuse_expanding(table: StoredTable, limits: Limits) -> None:
+    """Refuse a compressed table that becomes much larger than it was sent."""
+    max_bytes = MAX_EXPANSION * limits.bytes
+    size = 0
     try:
-        if held.path.name.endswith(".gz"):
-            with gzip.open(held.path) as file:
-                while large <= most and (part := file.read(1 << 20)):
-                    large += len(part)
-        elif held.path.suffix == ".parquet":
-            large = _unpacked(held.path, most)
+        if table.path.name.endswith(".gz"):
+            with gzip.open(table.path) as file:
+                while size <= max_bytes and (chunk := file.read(1 << 20)):
+                    size += len(chunk)
+        elif table.path.suffix == ".parquet":
+            size = _parquet_size(table.path, max_bytes)
     except (OSError, EOFError, ValueError, ImportError, zlib.error):
-        return  # reading it will say what is wrong
-    if large > most:
+        return  # parsing will report what is wrong
+    if size > max_bytes:
         raise TooLargeError(
-            f"unpacked, a table may have {most / 1e6:,.0f} MB here, but '{held.name}' has more"
+            f"a table may have {max_bytes / 1e6:,.0f} MB here after decompression, but "
+            f"'{table.name}' has more"
         )
 
 
-def _unpacked(path: Path, most: int) -> int:
-    """What a Parquet file takes in memory, about; text that is said again and again takes hardly
-    any room in the file. Looks no further than to what is too much."""
+def _parquet_size(path: Path, max_bytes: int) -> int:
+    """Bytes of a Parquet file in memory, approximately; counts no further than `max_bytes`.
+    Repeated text takes hardly any space in the file."""
     from pyarrow import compute, parquet, types
 
     file = parquet.ParquetFile(path)
@@ -319,18 +307,19 @@ def _unpacked(path: Path, most: int) -> int:
     entries = sum(
         group.column(number).num_values for group in groups for number in range(group.num_columns)
     )
-    large = max(sum(group.total_byte_size for group in groups), BYTES_OF_AN_ENTRY * entries)
-    schema = file.schema_arrow
-    text = [
-        one.name for one in schema if types.is_string(one.type) or types.is_large_string(one.type)
+    size = max(sum(group.total_byte_size for group in groups), BYTES_PER_ENTRY * entries)
+    text_columns = [
+        column.name
+        for column in file.schema_arrow
+        if types.is_string(column.type) or types.is_large_string(column.type)
     ]
-    if not text or large > most:
-        return int(large)
-    once = parquet.ParquetFile(path, read_dictionary=text)
-    for batch in once.iter_batches(columns=text):
+    if not text_columns or size > max_bytes:
+        return int(size)
+    encoded = parquet.ParquetFile(path, read_dictionary=text_columns)
+    for batch in encoded.iter_batches(columns=text_columns):
         for column in batch.columns:
             lengths = compute.binary_length(column.dictionary).take(column.indices)
-            large += compute.sum(lengths).as_py() or 0
-        if large > most:
+            size += compute.sum(lengths).as_py() or 0
+        if size > max_bytes:
             break
-    return int(large)
+    return int(size)

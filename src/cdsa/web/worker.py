@@ -1,5 +1,6 @@
-"""A job in a process of its own: it can be ended at any moment, takes the memory it used with it,
-and leaves the server free to answer others."""
+"""Processes for jobs and explanations: one can be stopped at any moment, returns its memory when it
+ends, and leaves the server free to answer. Torch is loaded there only, never in the server's own
+process."""
 
 import contextlib
 import logging
@@ -12,151 +13,196 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any, TypeVar
 
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.web import tasks
-from cdsa.web.jobs import CancelledError, Job, unexpected
+from cdsa.web.jobs import CancelledError, Job, internal_error
 from cdsa.web.limits import Limits
+from cdsa.web.store import NotFoundError, TableStore
 
-LOADED = [tasks.__name__, "cdsa.methods.engine.estimator", "cdsa.report"]
-"""What a job needs, loaded once for all of them where processes can be forked."""
+PRELOADED = ["cdsa.web.views", "cdsa.methods.engine.estimator", "cdsa.report"]
+"""Modules that a process needs, loaded once for all of them where processes can be forked."""
 
+CALL_SECONDS = 120.0
+"""Time limit of anything but a job."""
 
-LOOK_SECONDS = 0.1
-"""Between two looks whether a job is still wanted."""
+POLL_SECONDS = 0.1
+"""Interval at which a job is checked for cancellation."""
 
-
-GRACE_SECONDS = 5.0
-"""That a process has to end by itself when its job is done."""
-
+EXIT_SECONDS = 5.0
+"""Time for a process to exit after its last message."""
 
 KILLED = -9
-"""How a process ends that the system killed, most likely for its memory."""
+"""Exit code of a process that the system killed, most likely for its memory."""
 
-
-TOO_MUCH = "this takes more memory than there is. Send a smaller table"
-
+OUT_OF_MEMORY = "this needs more memory than the server has. Upload a smaller table"
 
 logger = logging.getLogger("cdsa")
 
+T = TypeVar("T")
 
-def prepare() -> BaseContext:
-    """What makes processes here: forked from one that has loaded all that a job needs, or, where
-    that is not safe, each anew."""
+
+def make_context() -> BaseContext:
+    """A context whose processes are forked from one that has loaded what they need or, where
+    forking is not safe, started anew."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(LOADED)
+    context.set_forkserver_preload(PRELOADED)
     threading.Thread(target=forkserver.ensure_running, daemon=True).start()
     return context
 
 
-def work_off(job: Job, limits: Limits, context: BaseContext) -> None:
-    """Do a job in another process, and write down here how far that is and what came out."""
-    here, there = context.Pipe(duplex=False)
-    task = tasks.task_of(job, limits)
+def run_job(job: Job, store: TableStore, limits: Limits, context: BaseContext) -> None:
+    """Run a job in a process; its progress and results are written into `job`."""
+    parsed = job.table.path.parent / f"{job.id}.pickle"  # ours: nobody else writes to the folder
+    run = partial(_run_task, job.request, parsed, job.folder, limits)
+    try:
+        with parsed.open("wb") as file:
+            pickle.dump(store.source(job.table, job.options), file)
+        outcome = _run_in_process(context, run, parsed.parent, 60 * limits.job_minutes, job)
+    except BaseException:
+        shutil.rmtree(job.folder, ignore_errors=True)
+        raise
+    finally:
+        parsed.unlink(missing_ok=True)
+    job.records, job.files = outcome.records, outcome.files
+
+
+def call(context: BaseContext, function: Callable[[], T], folder: Path) -> T:
+    """The result of a function that runs in a process; its temporary files go into `folder`."""
+    return _run_in_process(context, partial(_without_reporter, function), folder, CALL_SECONDS)
+
+
+def _run_in_process(
+    context: BaseContext,
+    function: Callable[[tasks.Reporter], T],
+    folder: Path,
+    seconds: float,
+    job: Job | None = None,
+) -> T:
+    receiver, sender = context.Pipe(duplex=False)
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-        target=_work, args=(there, task), daemon=True
+        target=_main, args=(sender, function, folder), daemon=True
     )
     try:
         process.start()
     except BaseException:
-        here.close()
+        receiver.close()
         raise
     finally:
-        there.close()
-    done = False
+        sender.close()
+    finished = False
     try:
-        outcome = _followed(job, here, process, limits)
-        job.records, job.files, job.filler = outcome.records, outcome.files, outcome.filler
-        done = True
+        result: T = _follow(process, receiver, seconds, job)
+        finished = True
+        return result
     finally:
-        if done:
-            process.join(GRACE_SECONDS)
+        if finished:
+            process.join(EXIT_SECONDS)
         if process.is_alive():
             process.kill()
         process.join()
-        here.close()
-        if not done:
-            shutil.rmtree(task.folder, ignore_errors=True)
+        receiver.close()
 
 
-def _followed(job: Job, here: Connection, process: BaseProcess, limits: Limits) -> tasks.Outcome:
-    """What came out, in the end; whatever is said on the way is written down."""
-    end = time.monotonic() + 60 * limits.job_minutes
+def _follow(process: BaseProcess, receiver: Connection, seconds: float, job: Job | None) -> Any:
+    """The result of a process; what it reports meanwhile is written into the job."""
+    deadline = time.monotonic() + seconds
     while True:
-        if not job.wanted:
+        if job is not None and job.cancelled:
             raise CancelledError
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise ConfigError(
-                f"a job may take {limits.job_minutes:g} minutes here, and this one would take "
-                "longer. Choose a quicker method, or fill it on the command line"
+                f"the time limit is {seconds / 60:g} minutes here, and this takes longer. Choose "
+                "a faster method, or use the command line"
             )
-        if not here.poll(LOOK_SECONDS):
+        if not receiver.poll(POLL_SECONDS):
             continue
         try:
-            kind, *told = here.recv()
-        except (EOFError, OSError):  # it ended without a word, or in the middle of one
-            process.join(GRACE_SECONDS)
+            kind, *content = receiver.recv()
+        except (EOFError, OSError):  # the process died, perhaps in the middle of a message
+            process.join(EXIT_SECONDS)
             killed = process.exitcode == KILLED
-            raise ConfigError(TOO_MUCH if killed else "the job ended all of a sudden") from None
+            raise ConfigError(
+                OUT_OF_MEMORY if killed else "the process ended unexpectedly"
+            ) from None
         match kind:
-            case "at":
-                job.doing, job.share = told
-            case "told":
-                job.told.append(told[0])
+            case "progress" if job is not None:
+                job.status, job.progress = content
+            case "message" if job is not None:
+                job.messages.append(content[0])
             case "failed":
-                raise ConfigError(told[0])
+                raise ConfigError(content[0])
+            case "not found":
+                raise NotFoundError(content[0])
             case "done":
-                outcome: tasks.Outcome = pickle.loads(told[0])
-                return outcome
+                return content[0]
 
 
-class _Teller:
-    """What a job says goes to the process that follows it."""
+class _PipeReporter:
+    """Sends the progress of a job to the server's process."""
 
-    def __init__(self, there: Connection) -> None:
-        self.there = there
+    def __init__(self, sender: Connection) -> None:
+        self.sender = sender
 
-    def at(self, words: str, share: float | None = None) -> None:
-        self.there.send(("at", words, share))
+    def progress(self, status: str, fraction: float | None = None) -> None:
+        self.sender.send(("progress", status, fraction))
 
-    def tell(self, line: str) -> None:
-        self.there.send(("told", line))
+    def message(self, text: str) -> None:
+        self.sender.send(("message", text))
 
 
-def _work(there: Connection, task: tasks.Task) -> None:
-    """The job itself, in its own process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its jobs
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    tempfile.tempdir = str(task.held.path.parent)  # what is left behind goes with the table
-    with contextlib.suppress(OSError):  # if memory runs out, this is what has to go (Linux)
+def _run_task(
+    request: tasks.Request, parsed: Path, folder: Path, limits: Limits, reporter: tasks.Reporter
+) -> tasks.Outcome:
+    """Run a job on the table that the server has parsed."""
+    reporter.progress("loading the table")
+    with parsed.open("rb") as file:
+        source = pickle.load(file)
+    return tasks.run(request, source, folder, limits, reporter)
+
+
+def _without_reporter(function: Callable[[], T], reporter: tasks.Reporter) -> T:
+    return function()
+
+
+def _main(sender: Connection, function: Callable[[tasks.Reporter], object], folder: Path) -> None:
+    """What a process runs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its jobs
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    tempfile.tempdir = str(folder)  # what a killed process leaves behind is removed with its table
+    with contextlib.suppress(OSError):  # if memory runs out, this process is the first to go
         Path("/proc/self/oom_score_adj").write_text("900")
-    last: tuple[str, str | bytes]
+    last: tuple[str, object]
     try:
-        outcome = tasks.do(task, _Teller(there))
-        last = ("done", pickle.dumps(outcome))  # by value: torch would share it, and be gone
-    except BrokenPipeError:  # nobody follows it any more
+        last = ("done", function(_PipeReporter(sender)))
+    except BrokenPipeError:  # the server no longer listens
         return
-    except CdsaError as bad:
-        last = ("failed", str(bad))
+    except NotFoundError as error:
+        last = ("not found", str(error))
+    except CdsaError as error:
+        last = ("failed", str(error))
     except MemoryError:
-        last = ("failed", TOO_MUCH)
-    except Exception as bad:
+        last = ("failed", OUT_OF_MEMORY)
+    except Exception as error:
         logger.exception("a job failed")
-        last = ("failed", unexpected(bad))
+        last = ("failed", internal_error(error))
     with contextlib.suppress(BrokenPipeError):
-        there.send(last)
+        sender.send(last)
 
 
-def _end_with_parent() -> None:
-    """A job does not outlive its server, however that ends."""
+def _exit_with_parent() -> None:
+    """A process does not outlive the server, however that ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -47,7 +47,7 @@ const receive = async (work, words) => {  // what there was stays until another 
 
 const send = (file, reading) => {
   lastFile = file;
-  const given = query({ name: file.name, reading: reading ? JSON.stringify(reading) : null });
+  const given = query({ name: file.name, options: reading ? JSON.stringify(reading) : null });
   return receive(async () => {
     await file.slice(0, 1).arrayBuffer().catch(() => {
       throw new Error(`${file.name} has changed or gone since it was chosen. Choose it again`);
@@ -64,7 +64,7 @@ const tellWrong = (text) => {
 const offerReading = (field) => {  // what could not be understood can be said
   const button = made("button", "Say how it is to be read", { type: "button" });
   button.addEventListener("click", () => {
-    makeReading($("again"), { columns: [], reading: {} }, (reading) => send(lastFile, reading), tellWrong);
+    makeReading($("again"), { columns: [], options: {} }, (reading) => send(lastFile, reading), tellWrong);
     $("again").hidden = false;
     button.remove();
     $("again").elements[field].focus();
@@ -104,7 +104,7 @@ const understood = () => {
     [count(table.steps, "time step"), `of ${table.step}, ${short(table.first)} to ${short(table.last)}`],
     [count(table.stations.length, "station"), table.stations[0].lat === null ? "without coordinates" : "with coordinates"],
     [count(table.measurements.length, "measurement"),
-      table.measurements.map((one) => one.name + (one.unit ? ` (${one.unit})` : "")).join(", ")],
+      table.measurements.map((one) => one.name + (one.units ? ` (${one.units})` : "")).join(", ")],
     [`${percent(missing / cells)} missing`, `${missing.toLocaleString("en")} of ${cells.toLocaleString("en")} cells`],
   ];
   $("facts").replaceChildren(...facts.map(([head, more]) => {
@@ -112,8 +112,8 @@ const understood = () => {
     box.append(made("b", head), made("span", more, { class: "soft" }));
     return box;
   }));
-  $("notes").replaceChildren(...[...table.notes, ...table.doubts].map((text) => made("li", text)));
-  $("longest").textContent = table.longest.length ? `Longest gaps: ${table.longest.slice(0, 3).map((gap) =>
+  $("notes").replaceChildren(...[...table.notes, ...table.warnings].map((text) => made("li", text)));
+  $("longest").textContent = table.longest_gaps.length ? `Longest gaps: ${table.longest_gaps.slice(0, 3).map((gap) =>
     `${gap.measurement} at ${gap.location}, ${count(gap.steps, "step")} from ${short(gap.first)}`).join("; ")}.` : "";
   const kinds = table.measurements.map((one) => one.name);
   $("gap-kind").replaceChildren(new Option("all measurements", ""), ...kinds.map((name) => new Option(name, name)));
@@ -133,7 +133,7 @@ const readAgain = async (reading) => {
   $("cancel").disabled = true;
   mayBegin(false);  // and so would what is begun now
   try {
-    const told = await sent(`/api/tables/${table.id}/reading`, reading, "PUT");
+    const told = await sent(`/api/tables/${table.id}/options`, reading, "PUT");
     if (mine !== turn) return;
     table = told;
     forgetJob();
@@ -195,7 +195,7 @@ $("do").addEventListener("submit", (event) => {
 $("ahead").addEventListener("submit", (event) => {
   event.preventDefault();
   const known = $("known").value.split(",").map((name) => name.trim()).filter(Boolean);
-  startJob("forecast", { ...asked(), method: $("forecaster").value, steps: Number($("steps").value), known });
+  startJob("forecast", { ...asked(), method: $("forecaster").value, horizon: Number($("steps").value), known_covariates: known });
 });
 $("cancel").addEventListener("click", async () => {
   if (!job) return;
@@ -220,8 +220,8 @@ const busy = (on) => {
 const elapsed = () => {  // how long it has been, and how long the training will still be
   if (job.seconds < 1) return "";
   const now = `${Math.round(job.seconds)} s`;
-  if (!job.share || job.share < 0.03) return now;
-  const left = job.seconds * (1 / job.share - 1);
+  if (!job.progress || job.progress < 0.03) return now;
+  const left = job.seconds * (1 / job.progress - 1);
   return `${now}, ${left < 90 ? `about ${Math.ceil(left / 5) * 5} s` : `about ${Math.ceil(left / 60)} min`} left`;
 };
 
@@ -230,13 +230,13 @@ const follow = async () => {
   let failures = 0;
   busy(true);
   while (goes()) {
-    const [what, step] = job.doing.split(", step ");  // numbers are not read out again and again
+    const [what, step] = job.status.split(", step ");  // numbers are not read out again and again
     const words = job.state !== "waiting" ? what
-      : job.ahead ? `waiting: ${count(job.ahead, "job")} before this one` : "beginning";
+      : job.queue_position ? `waiting: ${count(job.queue_position, "job")} before this one` : "beginning";
     if ($("doing").textContent !== words) $("doing").textContent = words;
     $("elapsed").textContent = [step && `step ${step}`, elapsed()].filter(Boolean).join(", ");
-    if (job.share === null) $("bar").removeAttribute("value");
-    else $("bar").value = job.share;
+    if (job.progress === null) $("bar").removeAttribute("value");
+    else $("bar").value = job.progress;
     await new Promise((done) => setTimeout(done, BETWEEN));
     if (mine !== followed) return;
     let told = null;

@@ -71,7 +71,7 @@ export const makeReading = (form, told, done, wrong) => {
   form.replaceChildren(columns);
   for (const [name, words, kind] of FIELDS) {
     const box = made("label", words, { class: kind === "lines" ? "lines" : "" }), here = field(kind, columns.id);
-    const now = told.reading[name];
+    const now = told.options[name];
     here.name = name;
     if (now !== null && now !== undefined) here.value = WRITE[kind] ? WRITE[kind](now) : now;
     box.append(here);
@@ -80,7 +80,7 @@ export const makeReading = (form, told, done, wrong) => {
   form.append(made("button", "Read it so", { type: "submit" }));
   form.onsubmit = (event) => {
     event.preventDefault();
-    const reading = { ...told.reading };
+    const reading = { ...told.options };
     try {
       for (const [name, , kind] of FIELDS) {
         const text = form.elements[name].value.trim();

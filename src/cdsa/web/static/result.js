@@ -29,21 +29,21 @@ export const showResult = (itsTable, itsJob) => {
   $("announced").textContent = fills ? "The table is filled." : "The forecast is there.";
   $("key-filled").textContent = word;
   $("h-cells").textContent = fills ? "Filled values" : "Forecast values";
-  $("told").replaceChildren(...job.told.map((text) => made("li", inFields(text))));
+  $("told").replaceChildren(...job.messages.map((text) => made("li", inFields(text))));
   figures(word);
   files(fills);
-  options($("station"), [...table.stations, ...job.places].map((one) => one.name));
+  options($("station"), [...table.stations, ...job.sites].map((one) => one.name));
   options($("kind"), table.measurements.map((one) => one.name));
   const most = [...job.records].sort((a, b) => b[word] - a[word])[0];
   if (most) $("kind").value = most.measurement;
-  const gap = fills && (table.longest.find((one) => one.measurement === $("kind").value) || table.longest[0]);
+  const gap = fills && (table.longest_gaps.find((one) => one.measurement === $("kind").value) || table.longest_gaps[0]);
   if (gap) { $("station").value = gap.location; $("kind").value = gap.measurement; }
-  if (job.places.length) $("station").value = job.places[0].name;
+  if (job.sites.length) $("station").value = job.sites[0].name;
   look();
 };
 
 const figures = (word) => {
-  const unit = Object.fromEntries(table.measurements.map((one) => [one.name, one.unit]));
+  const unit = Object.fromEntries(table.measurements.map((one) => [one.name, one.units]));
   rows($("records"),
     [["measurement"], ["method"], [word, "n"], ["error to expect (MAE)", "n"], ["unit"]],
     job.records.map((one) => row([
@@ -65,7 +65,7 @@ const files = (fills) => {
 
 export const drawPlaces = () => {
   drawMaps(table, {
-    places: job.places, chosen: $("station").value, reasons,
+    places: job.sites, chosen: $("station").value, reasons,
     choose: (name) => { $("station").value = name; turnTo(); },
   });
 };
@@ -80,7 +80,7 @@ const look = async () => {
   asked++;
   reasons = null;
   $("reasons").replaceChildren();
-  $("why-words").textContent = job.explains ? "Click a filled value in the time line, or one in the table."
+  $("why-words").textContent = job.explainable ? "Click a filled value in the time line, or one in the table."
     : job.kind === "fill" ? "Only values of a network can be explained: fill with cdsa."
       : "Filled values can be explained; a forecast cannot.";
   drawPlaces();
@@ -115,9 +115,9 @@ const drawSeries = () => {
   $("key-band").hidden = !series.lower;
   chart.marks([]);
   chart.draw({
-    unit: series.unit, value: values, isFilled, at, turns: series.turns,
+    unit: series.units, value: values, isFilled, at, turns: series.is_direction,
     lowEnd: series.lower ? low : null, highEnd: series.lower ? high : null,
-    word: job.kind === "fill" ? "filled with" : "foreseen:",
+    word: job.kind === "fill" ? "filled with" : "forecast",
   });
   if (first && isFilled.includes(1)) {
     const wide = Math.min(values.length, WIDE);
@@ -140,11 +140,11 @@ const middleOfLongest = (flags) => {
 
 const cells = async () => {
   const mine = looked, first = start;
-  const told = await ask(`/api/jobs/${job.id}/cells?${query({ ...here(), start, most: PAGE_OF_CELLS })}`);
+  const told = await ask(`/api/jobs/${job.id}/cells?${query({ ...here(), offset: start, limit: PAGE_OF_CELLS })}`);
   if (mine !== looked || first !== start) return;
   rows($("cells"), [[""], ["time"], ["value", "n"], ["interval"]], told.cells.map((cell) => {
     const button = made("button", "why", { type: "button", "aria-label": `why ${number(cell.value)} at ${cell.time}` });
-    button.disabled = !job.explains;
+    button.disabled = !job.explainable;
     button.addEventListener("click", () => why(cell.step));
     return row([[button], [short(cell.time)], [number(cell.value), "n"],
       [cell.lower === null ? "-" : `${number(cell.lower)} to ${number(cell.upper)}`]],
@@ -170,11 +170,11 @@ const why = async (step) => {
       ? "This value was measured." : "Reasons are told of filled values.";
     return;
   }
-  if (!job.explains) return;
+  if (!job.explainable) return;
   const mine = ++asked, cell = { location: series.location, measurement: series.measurement };
   $("why-words").textContent = "looking ...";
   try {
-    const told = await ask(`/api/jobs/${job.id}/reasons?${query({ step, ...cell })}`);
+    const told = await ask(`/api/jobs/${job.id}/explanation?${query({ step, ...cell })}`);
     if (mine !== asked) return;
     reasons = told;
   } catch (bad) {
@@ -196,7 +196,7 @@ const why = async (step) => {
 const tellReasons = () => {
   const axes = Object.entries(reasons.axes).map(([name, share]) => `${name} ${percent(share)}`);
   $("why-words").textContent =
-    `${reasons.measurement} at ${reasons.location}, ${short(reasons.time)}: ${number(reasons.value)} ${series.unit}. ` +
+    `${reasons.measurement} at ${reasons.location}, ${short(reasons.time)}: ${number(reasons.value)} ${series.units}. ` +
     (reasons.cells.length ? `Comes from: ${axes.join(", ")}.` : "Nothing was measured around it: this is what is usual.");
   const most = Math.max(...reasons.cells.map((cell) => cell.share), 1e-9);
   rows($("reasons"), [["share", "n"], ["", "bars"], ["time"], ["station"], ["measurement"], ["value", "n"]],

@@ -1,9 +1,8 @@
-"""The server among strangers: what is too large, what is not theirs, and what is forgotten."""
+"""The server among strangers: limits, foreign requests, and what is removed after a while."""
 
 import gzip
 import io
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -13,15 +12,15 @@ import pytest
 
 from cdsa.web.jobs import Jobs
 from cdsa.web.limits import Limits
-from cdsa.web.store import NotThereError, Shelf, TooMuchError
-from server import finished, running, sent, table, visitor
+from cdsa.web.store import CapacityError, NotFoundError, TableStore
+from cdsa.web.tasks import Fill
+from server import connect, run, running, table, upload, wait_until
 
 
 def test_names_are_shown_and_never_used_as_paths(client, tmp_path):
-    told = sent(client, table(), name="../../../../tmp/evil\n.csv")
-    assert told["name"] == "../../../../tmp/evil .csv"
-    job = client.post(f"/api/tables/{told['id']}/fill", json={"method": "linear"}).json()
-    job = finished(client, job)
+    summary = upload(client, table(), name="../../../../tmp/evil\n.csv")
+    assert summary["name"] == "../../../../tmp/evil .csv"
+    job = run(client, summary, "fill", method="linear")
     header = client.get(f"/api/jobs/{job['id']}/files/filled").headers["content-disposition"]
     assert "/" not in header and ".." not in header
     for name in ("a.exe", "b.nc", "c.pkl", "nothing"):
@@ -29,12 +28,12 @@ def test_names_are_shown_and_never_used_as_paths(client, tmp_path):
         assert reply.status_code == 422 and name in reply.json()["detail"]
 
 
-def test_what_is_too_large_is_refused(client):
+def test_a_table_that_is_too_large_is_refused(client):
     reply = client.post("/api/tables", params={"name": "a.csv"}, content=b"x" * 2_100_000)
     assert reply.status_code == 413 and "2 MB" in reply.json()["detail"]
     bomb = gzip.compress(b"0" * 20_000_000)
     reply = client.post("/api/tables", params={"name": "a.csv.gz"}, content=bomb)
-    assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+    assert reply.status_code == 413 and "after decompression" in reply.json()["detail"]
     wide = b"time,station,value\n" + b"".join(
         b"2024-01-01T%02d:%02d:%02d,S%d,1\n" % (n // 3600, n // 60 % 60, n % 60, n)
         for n in range(6000)
@@ -50,43 +49,41 @@ def test_what_is_too_large_is_refused(client):
         frame.to_parquet(same)
         assert len(same.getvalue()) < 200_000
         reply = client.post("/api/tables", params={"name": "a.parquet"}, content=same.getvalue())
-        assert reply.status_code == 413 and "unpacked" in reply.json()["detail"]
+        assert reply.status_code == 413 and "after decompression" in reply.json()["detail"]
     many = "time," + ",".join(f"S{n}" for n in range(6000)) + "\n2024-01-01" + ",1" * 6000 + "\n"
     reply = client.post("/api/tables", params={"name": "a.csv"}, content=many.encode())
     assert reply.status_code == 422 and "5,000 columns" in reply.json()["detail"]
-    spaced = {"name": "a.csv", "reading": '{"separator": " "}'}
+    spaced = {"name": "a.csv", "options": '{"separator": " "}'}
     reply = client.post("/api/tables", params=spaced, content=many.replace(",", " ").encode())
     assert reply.status_code == 422 and "5,000 columns" in reply.json()["detail"]
 
 
-def test_what_would_become_too_large_is_refused(tmp_path):
-    with running(Limits(cells=200)) as address, visitor(address) as client:
-        where = f"/api/tables/{sent(client, table())['id']}"
-        ask = {"steps": 10_000, "method": "last"}
-        job = finished(client, client.post(f"{where}/forecast", json=ask).json())
+def test_forecast_steps_and_sites_count_towards_the_limit_of_cells():
+    with running(Limits(cells=200)) as address, connect(address) as client:
+        summary = upload(client, table())
+        job = run(client, summary, "forecast", horizon=10_000, method="last")
         assert job["state"] == "failed" and "200 cells here" in job["error"]
-        ask = {"method": "idw", "at": "name,lat,lon\na,50,8\nb,50,9\n"}
-        job = finished(client, client.post(f"{where}/fill", json=ask).json())
+        job = run(client, summary, "fill", method="idw", at="name,lat,lon\na,50,8\nb,50,9\n")
         assert job["state"] == "failed" and "would have 300" in job["error"]
 
 
-def test_questions_are_short(client):
-    where = f"/api/tables/{sent(client, table())['id']}/fill"
-    long = client.post(where, json={"method": "x" * 1_100_000})
+def test_only_uploads_may_be_long(client):
+    path = f"/api/tables/{upload(client, table())['id']}/fill"
+    long = client.post(path, json={"method": "x" * 1_100_000})
     assert long.status_code == 413 and "1,000,000 bytes" in long.json()["detail"]
-    endless = client.post(where, content=iter([b"{}"]))
+    endless = client.post(path, content=iter([b"{}"]))
     assert endless.status_code == 411
 
 
-def test_nobody_sees_what_he_has_no_id_of(client):
-    told = sent(client, table())
-    assert len(told["id"]) >= 32
+def test_nothing_can_be_seen_without_its_id(client):
+    summary = upload(client, table())
+    assert len(summary["id"]) >= 32
     for path in ("/api/tables/x", "/api/jobs/x", "/api/jobs/x/files/filled", "/api/tables/x/gaps"):
         assert client.get(path).status_code == 404
-    assert client.get(f"/api/jobs/{told['id']}").status_code == 404
+    assert client.get(f"/api/jobs/{summary['id']}").status_code == 404
     assert client.get("/api/tables").status_code == 405
-    assert client.delete(f"/api/tables/{told['id']}").status_code == 204
-    assert client.get(f"/api/tables/{told['id']}").status_code == 404
+    assert client.delete(f"/api/tables/{summary['id']}").status_code == 204
+    assert client.get(f"/api/tables/{summary['id']}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -99,7 +96,7 @@ def test_nobody_sees_what_he_has_no_id_of(client):
         {"Host": "evil.example:8000", "Origin": "http://evil.example:8000"},
     ],
 )
-def test_pages_of_others_may_not_change_anything(client, headers):
+def test_pages_of_other_origins_may_not_change_anything(client, headers):
     reply = client.post("/api/tables/example", headers=headers)
     assert reply.status_code == 403 and reply.headers["x-content-type-options"] == "nosniff"
     own = client.post(
@@ -109,13 +106,13 @@ def test_pages_of_others_may_not_change_anything(client, headers):
     assert own.status_code == 201
 
 
-def test_answers_say_what_a_browser_may_do(client):
+def test_responses_restrict_what_a_browser_may_do(client):
     page = client.get("/")
     assert "default-src 'self'" in page.headers["content-security-policy"]
     parts = set(re.findall(r"\"\./(\w+\.js)\"", client.get("/page/page.js").text))
     for part in parts | {"page.js", "chart.js", "page.css", "style.css"}:
-        told = client.get(f"/page/{part}")
-        assert told.status_code == 200 and "http" not in told.text.replace("http://www.w3.org/", "")
+        file = client.get(f"/page/{part}")
+        assert file.status_code == 200 and "http" not in file.text.replace("http://www.w3.org/", "")
     assert len(parts) > 4
     assert not re.search(r"(src|href)=\"(?!/|data:)", page.text)
     docs = client.get("/docs")
@@ -124,63 +121,62 @@ def test_answers_say_what_a_browser_may_do(client):
 
 
 def test_many_tables_at_once_are_neither_lost_nor_mixed_up(address):
-    def one(number: int) -> tuple[int, float]:
-        with visitor(address) as client:
-            told = sent(client, table(steps=30, seed=number))
-            given = {"location": "S0", "measurement": "no2"}
-            series = client.get(f"/api/tables/{told['id']}/series", params=given).json()
-            client.delete(f"/api/tables/{told['id']}")
-            return number, max(value for value in series["values"] if value is not None)
+    def highest_value(number: int) -> float:
+        with connect(address) as client:
+            summary = upload(client, table(steps=30, seed=number))
+            query = {"location": "S0", "measurement": "no2"}
+            series = client.get(f"/api/tables/{summary['id']}/series", params=query).json()
+            client.delete(f"/api/tables/{summary['id']}")
+            return max(value for value in series["values"] if value is not None)
 
     with ThreadPoolExecutor(40) as pool:
-        found = list(pool.map(one, range(100)))
-    assert [number for number, _ in found] == list(range(100))
-    for number, most in found:  # each table is higher than the one before by one
-        assert 23 + number < most <= 25 + number
+        highest = list(pool.map(highest_value, range(100)))
+    assert len(highest) == 100
+    for number, value in enumerate(highest):  # the values of each table are higher by one
+        assert 23 + number < value <= 25 + number
 
 
-def test_tables_are_forgotten_after_a_while_and_at_the_end(tmp_path):
+def test_unused_tables_are_removed_after_a_while_and_all_at_the_end(tmp_path):
     now = [0.0]
-    shelf = Shelf(Limits(keep_minutes=10), clock=lambda: now[0])
+    store = TableStore(Limits(keep_minutes=10), clock=lambda: now[0])
     (tmp_path / "a.csv").write_bytes(table())
-    old, used, busy = (shelf.keep("a.csv", tmp_path / "a.csv") for _ in range(3))
-    busy.jobs = 1
+    unused, used, busy = (store.add_copy("a.csv", tmp_path / "a.csv") for _ in range(3))
+    busy.n_jobs = 1
     now[0] = 9 * 60
-    shelf.get(used.id)
+    store.get(used.id)
     now[0] = 11 * 60
-    with pytest.raises(NotThereError, match="forgotten"):
-        shelf.get(old.id)  # even if nobody has tidied up yet
-    assert shelf.sweep() == [old.id] and not old.path.exists()
-    with pytest.raises(NotThereError, match="forgotten"):
-        shelf.get(old.id)
-    assert shelf.get(used.id) is used and shelf.get(busy.id) is busy
-    shelf.close()
-    assert not shelf.folder.exists()
+    with pytest.raises(NotFoundError, match="removed"):
+        store.get(unused.id)  # even before anything has been cleaned up
+    assert store.remove_expired() == [unused.id] and not unused.path.exists()
+    with pytest.raises(NotFoundError, match="removed"):
+        store.get(unused.id)
+    assert store.get(used.id) is used and store.get(busy.id) is busy
+    store.close()
+    assert not store.folder.exists()
 
 
-def test_the_shelf_is_full_at_some_time(tmp_path):
+def test_the_store_holds_a_limited_number_of_tables(tmp_path):
     (tmp_path / "a.csv").write_bytes(table())
-    shelf = Shelf(Limits(tables=1))
-    jobs = Jobs(Limits(), shelf, lambda job: None)
-    held = shelf.keep("a.csv", tmp_path / "a.csv")
-    with pytest.raises(TooMuchError, match="1 tables are kept"):
-        shelf.keep("a.csv", tmp_path / "a.csv")
-    job = jobs.add(held, "fill", None)
-    jobs.forget(held)
-    with pytest.raises(NotThereError):
+    store = TableStore(Limits(tables=1))
+    jobs = Jobs(Limits(), store, lambda job: None)
+    stored = store.add_copy("a.csv", tmp_path / "a.csv")
+    with pytest.raises(CapacityError, match="at most 1 tables"):
+        store.add_copy("a.csv", tmp_path / "a.csv")
+    job = jobs.submit(stored, Fill())
+    jobs.remove_all(stored)
+    with pytest.raises(NotFoundError):
         jobs.get(job.id)
     jobs.close()
-    shelf.close()
+    store.close()
 
 
-def test_a_visitor_who_goes_away_leaves_nothing(address):
-    def broken():
+def test_an_interrupted_upload_leaves_nothing(address):
+    def interrupted():
         yield b"time,station,v\n"
         raise ConnectionError
 
-    with visitor(address) as client:
+    with connect(address) as client:
         before = client.get("/api/health").json()["tables"]
         with pytest.raises((httpx.HTTPError, ConnectionError)):
-            client.post("/api/tables", params={"name": "a.csv"}, content=broken())
-        time.sleep(0.2)
-        assert client.get("/api/health").json()["tables"] == before
+            client.post("/api/tables", params={"name": "a.csv"}, content=interrupted())
+        wait_until(lambda: client.get("/api/health").json()["tables"] == before)

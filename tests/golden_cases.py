@@ -287,7 +287,7 @@ def openapi() -> dict[str, Any]:
     try:
         schema: dict[str, Any] = made.openapi()
     finally:
-        made.state.desk.close()
+        made.state.services.close()
     return schema | {"info": schema["info"] | {"version": "-"}}
 
 

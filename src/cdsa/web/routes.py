@@ -61,7 +61,7 @@ async def health(services: ServicesDep) -> schemas.Health:
 
 
 @server.get("/methods")
-async def list_methods() -> list[schemas.MethodSummary]:
+async def methods() -> list[schemas.MethodSummary]:
     """All methods, as `cdsa methods` lists them."""
     return [
         schemas.MethodSummary(

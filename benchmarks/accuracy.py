@@ -1,10 +1,11 @@
-"""The default network where no table of the paper looks: beside simple methods on the same cells.
+"""The default network and simple methods on tasks that are in no table of the paper.
 
-    python benchmarks/accuracy.py stations   whole stations hidden: beside idw and kriging
+    python benchmarks/accuracy.py stations   whole stations hidden: compared with idw and kriging
     python benchmarks/accuracy.py weather    temperature and humidity, bursts and single cells
-    python benchmarks/accuracy.py expected   the error that is told before a fill, and the real one
+    python benchmarks/accuracy.py expected   the error expected before a fill, and the actual one
 
-Needs data sets in the folder CDSA_DATA. With --record FILE the records are added to a results file.
+Needs data sets in the folder CDSA_DATA. With --record FILE the records are appended to a results
+file.
 """
 
 import argparse
@@ -38,33 +39,31 @@ from cdsa.workflows.score import score
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]
-SLOPES, NOISES, OWNS = (
-    (0.02, 0.05, 0.1, 0.2, 0.4, 0.8),
-    (0.001, 0.01, 0.03, 0.1, 0.3),
-    (0.001, 0.05),
-)
-"""Of kriging that is told what is best."""
+SLOPES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+NUGGETS = (0.001, 0.01, 0.03, 0.1, 0.3)
+OWN_SHARES = (0.001, 0.05)
+"""The grid of settings of the best possible kriging."""
 
 
-def ours(minutes: float, seed: int) -> Cdsa:
+def build_cdsa(minutes: float, seed: int) -> Cdsa:
     """The default network with this budget and seed."""
     return Cdsa(seed=seed, train=replace(training(), minutes=minutes))
 
 
-def kriged(train: xr.DataArray, test: xr.DataArray, late: xr.DataArray) -> xr.DataArray:
-    """Kriging of the months that are asked for, one by one."""
+def krige(train: xr.DataArray, test: xr.DataArray, in_test: xr.DataArray) -> xr.DataArray:
+    """Kriging of each test month."""
     filler = make_method("kriging")[1].fit(train)
-    months = [filler.fill(test.isel(time=part)) for part in segments(late.to_numpy())]
+    months = [filler.fill(test.isel(time=month)) for month in segments(in_test.to_numpy())]
     return xr.concat(months, "time").reindex_like(test)
 
 
 @torch.no_grad()
-def kriged_at_best(test: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray) -> xr.DataArray:
-    """Kriging with the slope, the noise and the share of each station's own that are best on the
-    very cells that are asked for, which no method can know: as far as kriging of one moment's
-    values could come."""
-    late = asked.any(("location", "measurement")).to_numpy()
-    values = torch.as_tensor(test.to_numpy()[late], dtype=torch.float64).unsqueeze(0)
+def krige_best(test: xr.DataArray, truth: xr.DataArray, eval_mask: xr.DataArray) -> xr.DataArray:
+    """Kriging with the slope, the nugget and the share of each station's own series that are best
+    on the scored cells themselves, which no method can know: an upper bound for kriging of one
+    time step."""
+    scored = eval_mask.any(("location", "measurement")).to_numpy()
+    values = torch.as_tensor(test.to_numpy()[scored], dtype=torch.float64).unsqueeze(0)
     observed = values.isfinite()
     values, easy = values.nan_to_num(), easy_answer(values.nan_to_num(), observed)
     apart = great_circle(test["lat"].to_numpy(), test["lon"].to_numpy())
@@ -76,117 +75,123 @@ def kriged_at_best(test: xr.DataArray, truth: xr.DataArray, asked: xr.DataArray)
         roughness=values.new_zeros(1),
         kinds=torch.arange(1),
     )
-    model, found = Kriging(1, alike=False).double(), []
-    for slope, noise, own in product(SLOPES, NOISES, OWNS):
+    model, candidates = Kriging(1, alike=False).double(), []
+    for slope, nugget, own_share in product(SLOPES, NUGGETS, OWN_SHARES):
         model.slope.fill_(float(np.log(np.expm1(slope))))
-        model.nugget.fill_(float(np.log(noise)))
-        model.own.fill_(float(np.log(own / (1 - own))))
-        told = test.isel(time=late).copy(data=model(values, observed, easy, around)[0].numpy())
-        error = np.abs(told - truth).where(asked).mean().item()
-        found.append((error, len(found), told))
-    return min(found)[2].reindex_like(test)
+        model.nugget.fill_(float(np.log(nugget)))
+        model.own.fill_(float(np.log(own_share / (1 - own_share))))
+        prediction = model(values, observed, easy, around)[0].numpy()
+        filled = test.isel(time=scored).copy(data=prediction)
+        error = np.abs(filled - truth).where(eval_mask).mean().item()
+        candidates.append((error, len(candidates), filled))
+    return min(candidates)[2].reindex_like(test)
 
 
-def stations(given: argparse.Namespace) -> Records:
-    """Six of 36 stations hidden from training and filling, asked for in the test months."""
+def stations(options: argparse.Namespace) -> Records:
+    """Six of 36 stations hidden from training and filling, scored in the test months."""
     opened = open_dataset("kdd2015-pm25")
     trial = kdd2015_pm25(opened.cube, opened.extras[REMOVED], "out-of-sample")
-    late = trial.asked["test-months"].time.dt.month.isin([3, 6, 9, 12])
-    found: Records = []
-    for draw in given.seeds:
+    in_test = trial.eval_masks["test-months"].time.dt.month.isin([3, 6, 9, 12])
+    records: Records = []
+    for draw in options.seeds:
         rng = np.random.default_rng([draw, 6])
-        gone = rng.choice(trial.test["location"].to_numpy(), 6, replace=False)
-        hidden = trial.test["location"].isin(gone)
+        names = rng.choice(trial.test["location"].to_numpy(), 6, replace=False)
+        hidden = trial.test["location"].isin(names)
         test = trial.test.where(~hidden).transpose(*trial.test.dims)
         truth = trial.test
-        asked = (truth.notnull() & hidden & late).transpose(*test.dims)
+        eval_mask = (truth.notnull() & hidden & in_test).transpose(*test.dims)
         train = trial.train.isel(location=~hidden.to_numpy())
-        ways: dict[str, Callable[[], xr.DataArray]] = {
+        fills: dict[str, Callable[[], xr.DataArray]] = {
             "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
             "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
-            "kriging": lambda: kriged(train, test, late),  # noqa: B023
-            "kriging at its best": lambda: kriged_at_best(test, truth, asked),  # noqa: B023
-            "cdsa": lambda: ours(given.minutes, draw).fit(train).fill(test),  # noqa: B023
+            "kriging": lambda: krige(train, test, in_test),  # noqa: B023
+            "kriging at its best": lambda: krige_best(test, truth, eval_mask),  # noqa: B023
+            "cdsa": lambda: build_cdsa(options.minutes, draw).fit(train).fill(test),  # noqa: B023
         }
-        for name, way in ways.items():
+        for name, fill in fills.items():
             start = time.perf_counter()
-            filled = way()
-            figures = measure(filled, truth, asked, test).overall()
-            one: dict[str, Value] = {
+            filled = fill()
+            figures = measure(filled, truth, eval_mask, test).overall()
+            record: dict[str, Value] = {
                 "method": name,
                 "draw": draw,
-                "hidden": " ".join(sorted(gone)),
+                "hidden": " ".join(sorted(names)),
                 "mae": float(figures["mae"]),
                 "rmse": float(figures["rmse"]),
                 "cells": int(figures["cells"]),
-                "minutes": given.minutes if name == "cdsa" else None,
+                "minutes": options.minutes if name == "cdsa" else None,
                 "threads": torch.get_num_threads(),
                 "seconds": time.perf_counter() - start,
             }
-            print(f"draw {draw} {name}: MAE {one['mae']:.2f}", flush=True)
-            found.append(one)
-    return found
+            print(f"draw {draw} {name}: MAE {record['mae']:.2f}", flush=True)
+            records.append(record)
+    return records
 
 
-def weather(given: argparse.Namespace) -> Records:
-    """A fifth of the cells hidden at random after bursts up to the paper's missing rate; both are
-    asked for, with the time around them learnt from."""
-    found: Records = []
+def weather(options: argparse.Namespace) -> Records:
+    """A fifth of the cells hidden at random, after bursts up to the paper's missing rate; both are
+    scored, and the methods are trained on the rest of the same time."""
+    records: Records = []
     for name in ("kdd2015-temp", "kdd2015-hum"):
         opened = open_dataset(name)
         missing = opened.spec.expected.missing
-        for seed in given.seeds:
+        for seed in options.seeds:
             trial = kdd2015_weather(opened.cube, "in-sample", seed, missing=missing)
             bursts = Bursts(rate=missing)(opened.cube, np.random.default_rng(1))
             truth = opened.cube
             single = trial.truth.notnull() & trial.test.isnull()
             for method in ("linear", "cdsa"):
-                trained = ours(given.minutes, seed) if method == "cdsa" else make_method(method)[1]
+                trained = (
+                    build_cdsa(options.minutes, seed)
+                    if method == "cdsa"
+                    else make_method(method)[1]
+                )
                 filled = trained.fit(trial.train).fill(trial.test)
-                for cells, asked in (("bursts", bursts), ("single", single)):
-                    figures = measure(filled, truth, asked, trial.test).overall()
-                    one: dict[str, Value] = {
+                for cells, eval_mask in (("bursts", bursts), ("single", single)):
+                    figures = measure(filled, truth, eval_mask, trial.test).overall()
+                    record: dict[str, Value] = {
                         "method": method,
                         "data": name,
                         "cells": cells,
                         "seed": seed,
                         "mae": float(figures["mae"]),
                         "count": int(figures["cells"]),
-                        "minutes": given.minutes if method == "cdsa" else None,
+                        "minutes": options.minutes if method == "cdsa" else None,
                         "threads": torch.get_num_threads(),
                     }
-                    print(f"{name} {cells} {method}: {one['mae']:.3f}", flush=True)
-                    found.append(one)
-    return found
+                    print(f"{name} {cells} {method}: {record['mae']:.3f}", flush=True)
+                    records.append(record)
+    return records
 
 
-def expected(given: argparse.Namespace) -> Records:
-    """The error told from a table alone, and the real one on what had been taken out of it."""
+def expected(options: argparse.Namespace) -> Records:
+    """The error expected from a table alone, and the actual one on cells removed from it."""
     week, air = open_dataset("nyc-traffic").cube, open_dataset("kdd2015-pm25")
     trials = [
         (rate, seed, nyc_traffic(week, rate, seed))
-        for rate, seed in product(EXPECTED_RATES, given.seeds)
+        for rate, seed in product(EXPECTED_RATES, options.seeds)
     ]
     removed = kdd2015_pm25(air.cube, air.extras[REMOVED], "in-sample")
-    trials += [(None, seed, removed) for seed in given.seeds]
-    found: Records = []
+    trials += [(None, seed, removed) for seed in options.seeds]
+    records: Records = []
     for (rate, seed, trial), method in product(trials, ("linear", "idw", "climatology")):
-        told = score(method, trial.train, defaults.HIDE, seed=seed).errors.overall()
+        expectation = score(method, trial.train, defaults.HIDE, seed=seed).errors.overall()
         filled = make_method(method)[1].fit(trial.train).fill(trial.test)
-        real = measure(filled, trial.truth, trial.asked[ALL], trial.test).overall()
-        one: dict[str, Value] = {
+        actual = measure(filled, trial.truth, trial.eval_masks[ALL], trial.test).overall()
+        record: dict[str, Value] = {
             "data": "METR-LA's week" if rate else "PM2.5",
             "method": method,
             "rate": rate,
             "seed": seed,
-            "told": float(told["mae"]),
-            "real": float(real["mae"]),
-            "cells": int(told["cells"]),
+            "expected": float(expectation["mae"]),
+            "actual": float(actual["mae"]),
+            "cells": int(expectation["cells"]),
         }
-        name = f"{one['data']} {rate or ''} {method}"
-        print(f"{name}: told {one['told']:.3f}, real {one['real']:.3f}", flush=True)
-        found.append(one)
-    return found
+        name = f"{record['data']} {rate or ''} {method}"
+        figures = f"expected {record['expected']:.3f}, actual {record['actual']:.3f}"
+        print(f"{name}: {figures}", flush=True)
+        records.append(record)
+    return records
 
 
 WHAT = {"stations": stations, "weather": weather, "expected": expected}
@@ -200,14 +205,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="of training, each time")
     parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")], default=[0])
     parser.add_argument("--record", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     if "CDSA_DATA" not in os.environ:
         parser.error("CDSA_DATA must name the folder with the data sets")
-    told = f"--minutes {given.minutes:g} --seeds {','.join(map(str, given.seeds))}"
-    origin = provenance(f"python benchmarks/accuracy.py {given.what} {told}")
-    records = WHAT[given.what](given)
-    if given.record:
-        append_results(given.record, [one | {"what": given.what} | origin for one in records])
+    arguments = f"--minutes {options.minutes:g} --seeds {','.join(map(str, options.seeds))}"
+    origin = provenance(f"python benchmarks/accuracy.py {options.what} {arguments}")
+    records = WHAT[options.what](options)
+    if options.record:
+        append_results(
+            options.record, [record | {"what": options.what} | origin for record in records]
+        )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""The default network: how fast it learns and fills.
+"""Training and filling speed of the default network.
 
     python benchmarks/default.py step       a training step as a share of the machine's matmul peak
     python benchmarks/default.py compiled   the same step by torch.compile
-    python benchmarks/default.py parts      the same step on one core, with torch's own threads, and
-                                            in parts; with threads that spin, and that sleep
+    python benchmarks/default.py parallel   the same step on one core, with torch's own threads, and
+                                            data parallel; with threads that spin, and that sleep
     python benchmarks/default.py fill       filling a year of hourly data at 36 stations
     python benchmarks/default.py memory     filling a cube that gets ten times longer
-    python benchmarks/default.py race       CPU time to reach an error, beside pypots  (*)
+    python benchmarks/default.py race       CPU time to reach an error, and that of pypots  (*)
 
-With --record FILE the records are added to a results file. (*) needs data sets in the folder
-CDSA_DATA and an environment of its own with pypots (--python).
+With --record FILE the records are appended to a results file. (*) needs data sets in the folder
+CDSA_DATA and a separate environment with pypots (--python).
 """
 
 import argparse
@@ -46,12 +46,12 @@ from cdsa.workflows.fill import fill_with
 
 Records = list[dict[str, Value]]
 WINDOWS = {"36x36x1": (Sizes(36, 36, 1), 8), "48x11x11": (Sizes(48, 11, 11), 2)}
-"""With the batches that the method itself chooses."""
+"""With the batch sizes that the method chooses."""
 ROUNDS = 7
 
 
-def peak() -> float:
-    """Operations a second of a large matrix product, now."""
+def measure_peak() -> float:
+    """Operations per second of a large matrix product."""
     a = torch.randn(1536, 1536)
     a @ a
     start = time.perf_counter()
@@ -60,145 +60,147 @@ def peak() -> float:
     return 5 * 2 * 1536**3 / (time.perf_counter() - start)
 
 
-def learner(
-    sizes: Sizes, batch: int, *, whole: bool = False, compiled: bool = False
+def build_step(
+    sizes: Sizes, batch_size: int, *, parallel: bool = True, compiled: bool = False
 ) -> Callable[[], None]:
-    """One step of training: forward, backward and the optimiser; the batch in parts, one for each
-    core, or as a whole."""
+    """One training step: forward, backward and the optimiser, data parallel over the cores or
+    not."""
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
     model = GeographicConfig().build(sizes, 0, 4)
-    values = torch.randn(batch, *sizes)
+    values = torch.randn(batch_size, *sizes)
     observed = torch.rand(values.shape) < 0.7
-    spots = torch.rand(sizes.locations, 2)
+    coordinates = torch.rand(sizes.locations, 2)
     around = Surroundings(
-        clock=torch.randn(batch, sizes.steps, 4),
-        usual=torch.randn(batch, *sizes),
-        distance=torch.cdist(spots, spots),
+        clock=torch.randn(batch_size, sizes.steps, 4),
+        usual=torch.randn(batch_size, *sizes),
+        distance=torch.cdist(coordinates, coordinates),
         likeness=torch.eye(sizes.locations),
         roughness=torch.full((sizes.measurements,), 0.1),
         kinds=torch.arange(sizes.measurements),
     )
     optimiser = torch.optim.Adam(model.parameters(), foreach=True)
-    answer = torch.compile(model) if compiled else model
-    if not (whole or compiled):
-        answer = partial(in_parts, model)
+    forward = torch.compile(model) if compiled else model
+    if parallel and not compiled:
+        forward = partial(in_parts, model)
 
-    def learn() -> None:
-        told = answer(values, observed, around)
+    def step() -> None:
+        prediction = forward(values, observed, around)
         optimiser.zero_grad()
-        loss_of("mae", told, values, ~observed).backward()
+        loss_of("mae", prediction, values, ~observed).backward()
         optimiser.step()
 
-    return learn
+    return step
 
 
-def seconds_of(work: Callable[[], None], times: int = 3) -> float:
-    """How long it takes, each time."""
+def time_step(step: Callable[[], None], times: int = 3) -> float:
+    """Mean seconds of a step."""
     start = time.perf_counter()
     for _ in range(times):
-        work()
+        step()
     return (time.perf_counter() - start) / times
 
 
-def step(given: argparse.Namespace) -> Records:
-    """A step of training, in turns with the large product."""
-    found: Records = []
+def step(options: argparse.Namespace) -> Records:
+    """A training step, in turns with the large product."""
+    records: Records = []
     for threads in (1, torch.get_num_threads()):
-        for name, (sizes, batch) in WINDOWS.items():
-            torch.set_num_threads(1)  # a counter sees its own thread only
-            learn = learner(sizes, batch)
+        for name, (sizes, batch_size) in WINDOWS.items():
+            torch.set_num_threads(1)  # the counter sees only its own thread
+            train = build_step(sizes, batch_size)
             with FlopCounterMode(display=False) as counter:
-                learn()
+                train()
             torch.set_num_threads(threads)
             ratios, seconds = [], []
             for _ in range(ROUNDS):
-                top = peak()
-                seconds.append(seconds_of(learn))
-                ratios.append(counter.get_total_flops() / seconds[-1] / top)
-            one: dict[str, Value] = {
+                peak = measure_peak()
+                seconds.append(time_step(train))
+                ratios.append(counter.get_total_flops() / seconds[-1] / peak)
+            record: dict[str, Value] = {
                 "window": name,
-                "batch": batch,
+                "batch_size": batch_size,
                 "threads": threads,
                 "gflop": counter.get_total_flops() / 1e9,
                 "seconds": statistics.median(seconds),
                 "share_of_peak": statistics.median(ratios),
             }
-            print(f"{name} {threads} threads: {one['seconds']:.3f} s, {one['share_of_peak']:.1%}")
-            found.append(one)
-    return found
+            figures = f"{record['seconds']:.3f} s, {record['share_of_peak']:.1%} of the peak"
+            print(f"{name} {threads} threads: {figures}")
+            records.append(record)
+    return records
 
 
-def compiled(given: argparse.Namespace) -> Records:
-    """The same step by torch.compile and without, in turns: does it pay?"""
-    found: Records = []
-    for name, (sizes, batch) in WINDOWS.items():
-        plain, fast = learner(sizes, batch), learner(sizes, batch, compiled=True)
+def compiled(options: argparse.Namespace) -> Records:
+    """The same step with and without torch.compile, in turns."""
+    records: Records = []
+    for name, (sizes, batch_size) in WINDOWS.items():
+        plain = build_step(sizes, batch_size)
+        fast = build_step(sizes, batch_size, compiled=True)
         start = time.perf_counter()
         fast()
         first = time.perf_counter() - start
         plain()
-        ratios = [seconds_of(plain) / seconds_of(fast) for _ in range(ROUNDS)]
-        one: dict[str, Value] = {
+        ratios = [time_step(plain) / time_step(fast) for _ in range(ROUNDS)]
+        record: dict[str, Value] = {
             "window": name,
-            "batch": batch,
+            "batch_size": batch_size,
             "threads": torch.get_num_threads(),
             "compile_seconds": first,
             "times_faster": statistics.median(ratios),
         }
-        print(f"{name}: {one['times_faster']:.2f} times as fast after {first:.0f} s of compiling")
-        found.append(one)
-    return found
+        print(f"{name}: {record['times_faster']:.2f} x as fast after {first:.0f} s of compiling")
+        records.append(record)
+    return records
 
 
-def parts_of(rounds: int) -> Records:
-    """The same step in parts, in turns with torch's own threads and with one core."""
-    found: Records = []
+def measure_parallel(rounds: int) -> Records:
+    """The same step on one core, with torch's own threads and data parallel, in turns."""
+    records: Records = []
     threads = torch.get_num_threads()
-    for name, (sizes, batch) in WINDOWS.items():
-        works = {
-            "one core": (1, learner(sizes, batch)),
-            "torch's threads": (threads, learner(sizes, batch, whole=True)),
-            "parts": (threads, learner(sizes, batch)),
+    for name, (sizes, batch_size) in WINDOWS.items():
+        steps = {
+            "one core": (1, build_step(sizes, batch_size)),
+            "torch's threads": (threads, build_step(sizes, batch_size, parallel=False)),
+            "data parallel": (threads, build_step(sizes, batch_size)),
         }
-        seconds: dict[str, list[float]] = {way: [] for way in works}
+        seconds: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(rounds):
-            for way, (number, work) in works.items():
-                torch.set_num_threads(number)
-                seconds[way].append(seconds_of(work))
-        middle = {way: statistics.median(each) for way, each in seconds.items()}
-        found += [
+            for execution, (n_threads, train) in steps.items():
+                torch.set_num_threads(n_threads)
+                seconds[execution].append(time_step(train))
+        median = {execution: statistics.median(each) for execution, each in seconds.items()}
+        records += [
             {
                 "window": name,
-                "batch": batch,
-                "way": way,
-                "threads": number,
-                "seconds": middle[way],
-                "times_faster": middle["one core"] / middle[way],
+                "batch_size": batch_size,
+                "execution": execution,
+                "threads": n_threads,
+                "seconds": median[execution],
+                "times_faster": median["one core"] / median[execution],
             }
-            for way, (number, _) in works.items()
+            for execution, (n_threads, _) in steps.items()
         ]
-    return found
+    return records
 
 
-def parts(given: argparse.Namespace) -> Records:
-    """With threads that sleep while they wait, as the commands set them, and as they come, which is
-    spinning for a while first; each in its own process."""
-    found: Records = []
+def parallel(options: argparse.Namespace) -> Records:
+    """With waiting threads that sleep, as the commands set them, and that spin, which is torch's
+    default; each in its own process."""
+    records: Records = []
     others = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     for wait, more in (("sleep", {"OMP_WAIT_POLICY": "PASSIVE"}), ("spin", {})):
-        command = [sys.executable, __file__, "parts", "--child", str(ROUNDS)]
+        command = [sys.executable, __file__, "parallel", "--child", str(ROUNDS)]
         env = others | more
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
-        for one in json.loads(done.stdout):
-            words = f"{one['window']} {wait} {one['way']}"
-            print(f"{words}: {one['seconds']:.3f} s, {one['times_faster']:.2f} times as fast")
-            found.append(one | {"wait": wait})
-    return found
+        process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
+        for record in json.loads(process.stdout):
+            label = f"{record['window']} {wait} {record['execution']}"
+            print(f"{label}: {record['seconds']:.3f} s, {record['times_faster']:.2f} x as fast")
+            records.append(record | {"wait": wait})
+    return records
 
 
-def waves(steps: int, stations: int = 36) -> xr.DataArray:
-    """Hourly data with a tenth missing; how long filling takes does not depend on values."""
+def synthetic_cube(steps: int, stations: int = 36) -> xr.DataArray:
+    """Hourly data with a tenth missing; the time to fill does not depend on the values."""
     rng = np.random.default_rng(0)
     t, shift = np.arange(steps)[:, None], rng.random(stations) * 9
     values = np.sin((t + shift) / 4) + 0.1 * rng.normal(size=(steps, stations))
@@ -214,34 +216,34 @@ def waves(steps: int, stations: int = 36) -> xr.DataArray:
     )
 
 
-def learnt_a_moment(cube: xr.DataArray, epochs: int = 1):
-    """The default network, of its usual size, hardly trained."""
-    few = cube.isel(time=slice(0, 200))
+def fit_briefly(cube: xr.DataArray, epochs: int = 1):
+    """The default network of its default size, hardly trained."""
+    start = cube.isel(time=slice(0, 200))
     method = Cdsa(model=GeographicConfig(), fitted=False)
-    return replace(method, train=replace(method.train, epochs=epochs), stride=48).fit(few)
+    return replace(method, train=replace(method.train, epochs=epochs), stride=48).fit(start)
 
 
-def fill(given: argparse.Namespace) -> Records:
+def fill(options: argparse.Namespace) -> Records:
     """A year of hours at 36 stations."""
-    cube = waves(8759)
-    filler = learnt_a_moment(cube)
-    found: Records = []
-    for what, work in (
+    cube = synthetic_cube(8759)
+    filler = fit_briefly(cube)
+    records: Records = []
+    for output, work in (
         ("values", lambda: filler.fill(cube)),
         ("values and intervals", lambda: fill_with(filler, cube)),
     ):
         start = time.perf_counter()
         work()
         seconds = time.perf_counter() - start
-        found.append({"filled": what, "seconds": seconds, "threads": torch.get_num_threads()})
-        print(f"{what}: {seconds:.1f} s")
-    return found
+        records.append({"filled": output, "seconds": seconds, "threads": torch.get_num_threads()})
+        print(f"{output}: {seconds:.1f} s")
+    return records
 
 
-def memory_of(steps: int) -> dict[str, Value]:
-    """Peak memory that filling takes beside what goes in and what comes out, in MiB."""
-    cube = waves(steps)
-    filler = learnt_a_moment(cube)
+def measure_memory(steps: int) -> dict[str, Value]:
+    """Peak memory of filling, memory before it, and size of the result, in MiB."""
+    cube = synthetic_cube(steps)
+    filler = fit_briefly(cube)
     filler.fill(cube.isel(time=slice(0, 500)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     filled = filler.fill(cube)
@@ -249,62 +251,63 @@ def memory_of(steps: int) -> dict[str, Value]:
     return {"steps": steps, "mib": mib, "before_mib": before, "out_mib": filled.nbytes / 2**20}
 
 
-def memory(given: argparse.Namespace) -> Records:
-    """One year and ten, each in a process of its own."""
-    found: Records = []
+def memory(options: argparse.Namespace) -> Records:
+    """One year and ten, each in its own process."""
+    records: Records = []
     for steps in (8_760, 87_600):
         command = [sys.executable, __file__, "memory", "--child", str(steps)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        one = json.loads(done.stdout)
-        print(f"{steps:,} steps: {one['mib']:.0f} MiB in all, {one['out_mib']:.0f} MiB filled")
-        found.append(one)
-    return found
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        record = json.loads(process.stdout)
+        print(f"{steps:,} steps: {record['mib']:.0f} MiB peak, {record['out_mib']:.0f} MiB filled")
+        records.append(record)
+    return records
 
 
-def race(given: argparse.Namespace) -> Records:
+def race(options: argparse.Namespace) -> Records:
     """CPU time until the error on KDD-2015's test months is below 12: windows of 36 steps."""
     opened = open_dataset("kdd2015-pm25")
     trial = kdd2015_pm25(opened.cube, opened.extras[REMOVED], "out-of-sample")
-    asked = trial.asked["test-months"]
-    found: Records = []
+    eval_mask = trial.eval_masks["test-months"]
+    records: Records = []
     for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
         start = time.process_time()
         filler = replace(Cdsa(steps=36), train=replace(training(), minutes=minutes)).fit(
             trial.train
         )
         cpu = time.process_time() - start
-        figures = measure(filler.fill(trial.test), trial.truth, asked, trial.test).overall()
-        found.append({"method": "cdsa", "cpu_seconds": cpu, "mae": float(figures["mae"])})
+        figures = measure(filler.fill(trial.test), trial.truth, eval_mask, trial.test).overall()
+        records.append({"method": "cdsa", "cpu_seconds": cpu, "mae": float(figures["mae"])})
         print(f"cdsa: MAE {figures['mae']:.2f} after {cpu:.0f} s of CPU time", flush=True)
         if figures["mae"] < 12:
             break
-    if given.python is None:
-        return found
+    if options.python is None:
+        return records
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "windows.npz"
-        np.savez(path, **windows_for_rivals(trial, asked))
+        np.savez(path, **windows_for_pypots(trial, eval_mask))
         script = Path(__file__).with_name("race_pypots.py")
-        for rival in ("SAITS", "BRITS"):
-            command = [str(given.python), str(script), str(path), rival, str(given.minutes)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            found += [json.loads(line) for line in done.stdout.splitlines() if line[:1] == "{"]
-            print(f"{rival}: {found[-1]}", flush=True)
-    return found
+        for name in ("SAITS", "BRITS"):
+            command = [str(options.python), str(script), str(path), name, str(options.minutes)]
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            lines = process.stdout.splitlines()
+            records += [json.loads(line) for line in lines if line[:1] == "{"]
+            print(f"{name}: {records[-1]}", flush=True)
+    return records
 
 
-def windows_for_rivals(trial, asked: xr.DataArray) -> dict[str, np.ndarray]:
-    """Scaled windows of 36 steps x 36 stations: to train on every 9 steps, to test one by one."""
+def windows_for_pypots(trial, eval_mask: xr.DataArray) -> dict[str, np.ndarray]:
+    """Scaled windows of 36 steps x 36 stations: overlapping for training, adjacent for testing."""
     train, test = trial.train.to_numpy()[:, :, 0], trial.test.to_numpy()[:, :, 0]
     mean, spread = np.nanmean(train), np.nanstd(train)
     starts = np.arange(0, len(train) - 36, 9)
-    learnt = np.stack([train[s : s + 36] for s in starts])
-    learnt = learnt[np.isfinite(learnt).any((1, 2))]
-    number = np.arange(len(test) // 36 * 36).reshape(-1, 36)
+    windows = np.stack([train[s : s + 36] for s in starts])
+    windows = windows[np.isfinite(windows).any((1, 2))]
+    steps = np.arange(len(test) // 36 * 36).reshape(-1, 36)
     return {
-        "train": (learnt - mean) / spread,
-        "test": (test[number] - mean) / spread,
-        "truth": trial.truth.to_numpy()[:, :, 0][number],
-        "asked": asked.to_numpy()[:, :, 0][number],
+        "train": (windows - mean) / spread,
+        "test": (test[steps] - mean) / spread,
+        "truth": trial.truth.to_numpy()[:, :, 0][steps],
+        "eval_mask": eval_mask.to_numpy()[:, :, 0][steps],
         "mean": mean,
         "spread": spread,
     }
@@ -313,13 +316,13 @@ def windows_for_rivals(trial, asked: xr.DataArray) -> dict[str, np.ndarray]:
 WHAT = {
     "step": step,
     "compiled": compiled,
-    "parts": parts,
+    "parallel": parallel,
     "fill": fill,
     "memory": memory,
     "race": race,
 }
-CHILDREN = {"memory": memory_of, "parts": parts_of}
-"""What runs in a process of its own, with a number."""
+CHILDREN = {"memory": measure_memory, "parallel": measure_parallel}
+"""Functions of a number that run in their own process."""
 
 
 def main() -> None:
@@ -331,16 +334,18 @@ def main() -> None:
     parser.add_argument("--python", type=Path, help="of an environment with pypots")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        print(json.dumps(CHILDREN[given.what](given.child)))
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(CHILDREN[options.what](options.child)))
         return
-    if given.what == "race" and "CDSA_DATA" not in os.environ:
+    if options.what == "race" and "CDSA_DATA" not in os.environ:
         parser.error("CDSA_DATA must name the folder with the data sets")
-    origin = provenance(f"python benchmarks/default.py {given.what}")
-    records = WHAT[given.what](given)
-    if given.record:
-        append_results(given.record, [one | {"what": given.what} | origin for one in records])
+    origin = provenance(f"python benchmarks/default.py {options.what}")
+    records = WHAT[options.what](options)
+    if options.record:
+        append_results(
+            options.record, [record | {"what": options.what} | origin for record in records]
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The four manners of the paper's network on the demo data, beside the simple methods.
+"""The four manners of the paper's network and simple methods on the demo data.
 
     python benchmarks/manners.py [--minutes 2] [--seeds 0] [--record results/manners.jsonl]
 
-Cells are hidden in bursts until 20% are missing; each manner trains for so many minutes.
+Cells are hidden in bursts until 20% are missing; each manner trains for the given minutes.
 """
 
 import argparse
@@ -24,24 +24,24 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--record", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     cube = cdsa.open_demo()
     origin = provenance(" ".join(["python", *sys.argv]))
     networks = [f"cdsa-paper:{manner}" for manner in MANNERS]
-    for seed in given.seeds:
+    for seed in options.seeds:
         for name in ["mean", "climatology", "linear", *networks]:
             method = make_method(name)[1]
             if name in networks:
-                train = replace(method.train, minutes=given.minutes)
+                train = replace(method.train, minutes=options.minutes)
                 method = replace(method, train=train, seed=seed)
             scored = score(method, cube, HIDE, seed=seed)
             records = [
-                record | {"method": name, "seed": seed, "minutes": given.minutes} | origin
+                record | {"method": name, "seed": seed, "minutes": options.minutes} | origin
                 for record in scored.records()
             ]
             print(f"{name:25} seed {seed}  MAE {records[-1]['mae']:.3f} {records[-1]['unit']}")
-            if given.record:
-                append_results(given.record, records)
+            if options.record:
+                append_results(options.record, records)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A rival of pypots on the windows of `default.py race`, in an environment of its own.
+"""A network of pypots on the windows of `default.py race`, in its own environment.
 
     python benchmarks/race_pypots.py WINDOWS.npz SAITS|BRITS MINUTES
 
-Trains epoch by epoch, and prints CPU seconds and the error on the asked cells now and then, until
-it is below 12 or the minutes are used up.
+Trains epoch by epoch, and prints CPU seconds and the error on the scored cells after each, until
+the error is below 12 or the minutes are over.
 """
 
 import json
@@ -30,9 +30,9 @@ def main() -> None:
         before = time.process_time()
         model.fit({"X": data["train"]})
         used += time.process_time() - before
-        told = model.predict({"X": data["test"]})["imputation"]
-        told = told.reshape(data["test"].shape) * data["spread"] + data["mean"]
-        error = float(np.abs(told - data["truth"])[data["asked"]].mean())
+        prediction = model.predict({"X": data["test"]})["imputation"]
+        prediction = prediction.reshape(data["test"].shape) * data["spread"] + data["mean"]
+        error = float(np.abs(prediction - data["truth"])[data["eval_mask"]].mean())
         print(json.dumps({"method": name, "cpu_seconds": used, "mae": error}), flush=True)
         if error < 12:
             break

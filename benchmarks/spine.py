@@ -2,9 +2,9 @@
 
     python benchmarks/spine.py [--record results/spine.jsonl]
 
-Each command runs in a process of its own, three times; the median time and the highest memory are
-told. Beside the seconds stands the ratio to reading the same file with `pandas.read_csv` in the
-same run, which does not depend on how busy the machine is.
+Each command runs three times in its own process; the median time and the highest memory are
+reported. The ratio to `pandas.read_csv` on the same file in the same run does not depend on how
+busy the machine is.
 """
 
 import argparse
@@ -70,29 +70,23 @@ def main() -> None:
                 "read_csv": [sys.executable, "-c", read],
                 "info": [*cdsa, "info", str(table)],
                 "fill": [
-                    *cdsa,
-                    "fill",
-                    str(table),
-                    "-o",
-                    str(out),
-                    "--method",
-                    "linear",
-                    "--overwrite",
+                    *(*cdsa, "fill", str(table), "-o", str(out)),
+                    *("--method", "linear", "--overwrite"),
                 ],
             }
-            found = {
+            runs_by_name = {
                 name: [measure(command) for _ in range(RUNS)] for name, command in commands.items()
             }
-            base = statistics.median(seconds for seconds, _ in found["read_csv"])
-            for name, runs in found.items():
+            base = statistics.median(seconds for seconds, _ in runs_by_name["read_csv"])
+            for name, runs in runs_by_name.items():
                 seconds = statistics.median(seconds for seconds, _ in runs)
                 memory = max(memory for _, memory in runs)
                 limit = LIMITS.get(name)
-                kept = None if limit is None else seconds < limit[0] and memory < limit[1]
-                row = {"benchmark": "a million cells", "layout": layout, "what": name, "kept": kept}
-                row |= {"seconds": round(seconds, 2), "mib": round(memory)}
+                within = None if limit is None else seconds < limit[0] and memory < limit[1]
+                row = {"benchmark": "a million cells", "layout": layout, "what": name}
+                row |= {"within_limits": within, "seconds": round(seconds, 2), "mib": round(memory)}
                 rows.append(row | {"ratio": round(seconds / base, 2)})
-                verdict = {None: "", True: "kept", False: "MISSED"}[kept]
+                verdict = {None: "", True: "within limits", False: "LIMIT EXCEEDED"}[within]
                 print(
                     f"{layout:6} {name:9} {seconds:6.2f} s  {memory:6.0f} MiB  "
                     f"{seconds / base:5.2f} x read_csv  {verdict}"

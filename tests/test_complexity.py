@@ -7,10 +7,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
 from cdsa.nn.types import MANNERS, Sizes
-from cdsa.paper.complexity import PAPER_SIZES, WIDTHS, costs, count
+from cdsa.paper.complexity import PAPER_SIZES, WIDTHS, compare_costs, count_operations
 from cdsa.paper.tables import COMPLEXITY_SIZES
 
-COSTS = {cost.manner: cost for cost in costs()}
+COSTS = {cost.manner: cost for cost in compare_costs()}
 
 
 def test_the_order_of_the_papers_table_is_reproduced():
@@ -24,12 +24,12 @@ def test_the_order_of_the_papers_table_is_reproduced():
 def test_the_manners_that_look_at_cells_come_close_to_the_paper(manner):
     cost = COSTS[manner]
     assert cost.flops == pytest.approx(cost.paper_flops, rel=0.1)
-    assert cost.variables == pytest.approx(cost.paper_variables, rel=0.08)
+    assert cost.parameters == pytest.approx(cost.paper_parameters, rel=0.08)
 
 
 def test_the_ratios_come_close_to_the_papers():
     assert COSTS["joint"].flops / COSTS["decomposed"].flops == pytest.approx(13.4, rel=0.1)
-    assert COSTS["decomposed"].variables / COSTS["shared"].variables == pytest.approx(36, rel=0.1)
+    assert COSTS["decomposed"].parameters / COSTS["shared"].parameters == pytest.approx(36, rel=0.1)
 
 
 def test_operations_are_those_the_equations_ask_for():
@@ -38,7 +38,7 @@ def test_operations_are_those_the_equations_ask_for():
     cells = sizes.cells
     linear = 2 * cells * (2 * 2 * 3 + 2 * 2 * 3)  # queries, keys, values, output: one channel
     attention = 2 * cells * cells * 2 * (3 + 3)
-    assert count(config, sizes)[0] == linear + attention + 2 * cells * (5 + 5)
+    assert count_operations(config, sizes)[0] == linear + attention + 2 * cells * (5 + 5)
 
 
 @pytest.mark.parametrize("manner", ["independent", "decomposed", "shared"])  # joint is padded
@@ -47,16 +47,16 @@ def test_counting_computes_nothing_and_agrees_with_a_run(manner):
     model, values = Imputer(config, sizes), torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, values.bool())
-    assert count(config, sizes)[0] == counter.get_total_flops()
+    assert count_operations(config, sizes)[0] == counter.get_total_flops()
 
 
 def test_windows_that_nobody_has_are_refused():
-    assert costs(Sizes(1000, 1000, 10))[1].flops > 1e15
+    assert compare_costs(Sizes(1000, 1000, 10))[1].flops > 1e15
     with pytest.raises(ConfigError, match="are 10,000,000,000"):
-        costs(Sizes(100_000, 1000, 100))
+        compare_costs(Sizes(100_000, 1000, 100))
 
 
 def test_only_the_papers_windows_have_the_papers_figures():
-    assert all(cost.paper_flops is None for cost in costs(Sizes(12, 5, 2)))
+    assert all(cost.paper_flops is None for cost in compare_costs(Sizes(12, 5, 2)))
     assert PAPER_SIZES == (36, 36, 1)
     assert "x".join(map(str, PAPER_SIZES)) == COMPLEXITY_SIZES

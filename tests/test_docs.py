@@ -17,7 +17,7 @@ from cdsa.core.records import read_results
 from cdsa.datasets import DATASETS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
-from cdsa.paper.render import html_page, markdown_page
+from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES as PAPER_TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ def renderer(monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_table_is_what_the_results_say(page, renderer):
     text = page.read_text(encoding="utf-8")
-    assert renderer.rendered(text) == text
+    assert renderer.render_page(text) == text
 
 
 def test_every_table_has_a_place(renderer):
@@ -93,9 +93,9 @@ def test_every_setting_of_the_default_network_is_explained():
 
 def test_the_page_of_the_papers_tables_is_what_the_results_say():
     records = read_results(ROOT / "results" / "paper.jsonl")
-    for name, page in (("tables.md", markdown_page), ("tables.html", html_page)):
+    for name, page in (("tables.md", render_markdown), ("tables.html", render_html)):
         text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-        assert text == page(records, "results/paper.jsonl"), "run cdsa tables"
+        assert text == page(records, "results/paper.jsonl"), "run cdsa paper tables"
 
 
 def test_every_data_set_and_table_is_explained():

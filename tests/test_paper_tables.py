@@ -4,16 +4,16 @@ import pytest
 
 from cdsa.paper.compare import (
     Figure,
-    best_of,
-    blocks_of,
-    difference_text,
-    figure_text,
-    ours_text,
-    rows_of,
-    time_text,
+    best_per_column,
+    build_blocks,
+    build_rows,
+    format_difference,
+    format_figure,
+    format_ours,
+    format_time,
 )
 from cdsa.paper.published import paper_tables
-from cdsa.paper.render import html_page, markdown_page
+from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES
 
 
@@ -28,8 +28,8 @@ def record(method="linear", **more):
 
 
 def row(records, name, table="kdd2018"):
-    block = next(iter(blocks_of(TABLES[table])))
-    (found,) = (one for one in rows_of(TABLES[table], block, records) if one.name == name)
+    block = next(iter(build_blocks(TABLES[table])))
+    (found,) = (one for one in build_rows(TABLES[table], block, records) if one.name == name)
     return found
 
 
@@ -51,7 +51,7 @@ def test_the_papers_tables_are_whole():
 @pytest.mark.parametrize("name", TABLES)
 def test_every_block_has_a_column_of_the_paper_behind_each_of_its_own(name):
     paper = paper_tables()[name]
-    blocks = list(blocks_of(TABLES[name]))
+    blocks = list(build_blocks(TABLES[name]))
     assert {block.metric for block in blocks} == set(paper.metrics)
     for block in blocks:
         assert all(column.paper in paper.columns for column in block.columns)
@@ -68,11 +68,11 @@ def test_the_longest_training_counts_and_quick_ones_only_alone():
     long = record("cdsa-paper", minutes=10, mse=0.3)
     quick = record("cdsa-paper", minutes=0.04, mse=0.01, quick=True)
     assert row([short, long, quick], "cdsa-paper").figures[3].ours == 0.3
-    (block, *_) = blocks_of(TABLES["kdd2018"])
-    rows = rows_of(TABLES["kdd2018"], block, [quick, record("linear")])
+    (block, *_) = build_blocks(TABLES["kdd2018"])
+    rows = build_rows(TABLES["kdd2018"], block, [quick, record("linear")])
     figure = next(one for one in rows if one.name == "cdsa-paper").figures[3]
-    assert ours_text(figure, block) == "0.010*"
-    assert best_of(rows)[3] == 0.2  # a quick run is never the best
+    assert format_ours(figure, block) == "0.010*"
+    assert best_per_column(rows)[3] == 0.2  # a quick run is never the best
 
 
 def test_every_cell_has_its_own_longest_training():
@@ -83,7 +83,7 @@ def test_every_cell_has_its_own_longest_training():
     ]
     found = row(records, "cdsa-paper")
     assert (found.figures[0].ours, found.figures[3].ours) == (0.9, 0.3)
-    assert time_text(found) == "10 min"
+    assert format_time(found) == "10 min"
 
 
 def test_the_papers_own_data_count_more_than_a_stand_in():
@@ -104,9 +104,9 @@ def test_of_what_was_measured_twice_the_last_counts():
 
 
 def test_the_difference_is_a_share_of_the_papers():
-    assert difference_text(Figure(1.5, 1.2)) == "+25%"
-    assert difference_text(Figure(1.1999, 1.2)) == "0%"
-    assert difference_text(Figure(None, 1.2)) == difference_text(Figure(1.0, None)) == ""
+    assert format_difference(Figure(1.5, 1.2)) == "+25%"
+    assert format_difference(Figure(1.1999, 1.2)) == "0%"
+    assert format_difference(Figure(None, 1.2)) == format_difference(Figure(1.0, None)) == ""
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_the_difference_is_a_share_of_the_papers():
     ],
 )
 def test_figures_are_written_as_the_paper_writes_them(table, metric, value, text):
-    block = next(block for block in blocks_of(TABLES[table]) if block.metric == metric)
-    assert figure_text(value, block) == text
+    block = next(block for block in build_blocks(TABLES[table]) if block.metric == metric)
+    assert format_figure(value, block) == text
 
 
 def test_figures_in_another_unit_are_not_compared():
@@ -135,12 +135,12 @@ def test_figures_in_another_unit_are_not_compared():
 
 
 def test_rates_that_the_paper_has_not_get_a_column():
-    page = markdown_page([record(rate=0.25)], "r.jsonl")
+    page = render_markdown([record(rate=0.25)], "r.jsonl")
     assert "| 20% | 25% | 30% |" in page
 
 
 def test_records_that_are_not_whole_are_left_out():
-    page = markdown_page([record(), {"table": "kdd2018", "method": "x"}], "r.jsonl")
+    page = render_markdown([record(), {"table": "kdd2018", "method": "x"}], "r.jsonl")
     assert "| x |" not in page
 
 
@@ -151,7 +151,7 @@ def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
                measured_on="a stand-in <of another kind>"),
         record("linear", mse=0.219),
     ]  # fmt: skip
-    page = markdown_page(records, "r.jsonl")
+    page = render_markdown(records, "r.jsonl")
     assert "| cdsa-paper |" in page and "0.500<br>(0.291 +72%)" in page
     assert "**0.219**" in page  # the best
     assert "10 min" in page and "a stand-in \\<of another kind\\>" in page
@@ -159,13 +159,13 @@ def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
     assert "cdsa-paper trained for 10 min, 900 steps, 12,345 variables, with steps=48" in page
     assert "## kdd2018" in page and "## nyc" not in page
     assert page.index("linear (straight line)") < page.index("| mean (of the station) |")
-    web = html_page(records, "r.jsonl")
+    web = render_html(records, "r.jsonl")
     assert "a stand-in &lt;of another kind&gt;" in web and "<small>(0.291 +72%)</small>" in web
     assert "http" not in web  # nothing is fetched from elsewhere
 
 
 def test_a_record_of_one_table_stands_in_every_table_that_has_its_cell():
-    page = markdown_page([record("linear")], "r.jsonl")
+    page = render_markdown([record("linear")], "r.jsonl")
     assert "## kdd2018" in page and "## ablation-kdd2018" in page
 
 
@@ -176,16 +176,16 @@ def test_losses_are_rows_of_their_own():
         record("cdsa-paper-forecast", loss=loss, minutes=1.0, **more) for loss in ("rmse", "mae")
     ]
     table = TABLES["losses"]
-    names = [one.name for one in rows_of(table, next(blocks_of(table)), records)]
+    names = [one.name for one in build_rows(table, next(build_blocks(table)), records)]
     assert names == ["rmse", "mse", "mae", "rmse+mae"]
-    assert "## metr-la" not in markdown_page(records, "r.jsonl")
+    assert "## metr-la" not in render_markdown(records, "r.jsonl")
     other = record("cdsa-paper-forecast:joint", loss="rmse", minutes=1.0, **more | {"mae": 9.0})
-    page = markdown_page([*records, other], "r.jsonl")
+    page = render_markdown([*records, other], "r.jsonl")
     assert "cdsa-paper-forecast:joint, rmse" in page and "3.00" in page and "9.00" in page
 
 
 def test_the_last_value_stands_in_every_table_of_forecasts():
     last = record("last", table="metr-la", data="metr-la", protocol="80/20", rate=None,
                   horizon="30", mae=4.0, rmse=5.0, mape=0.08)  # fmt: skip
-    page = markdown_page([last], "r.jsonl")
+    page = render_markdown([last], "r.jsonl")
     assert all(f"## {name}" in page for name in ("metr-la", "losses", "ablation-metr-la"))

@@ -10,8 +10,8 @@ from cdsa.core.cube import DIRECTION, assign_metadata
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
 from cdsa.paper import protocols
-from cdsa.paper.protocols import Filling, Foresight
-from cdsa.paper.runner import errors_of
+from cdsa.paper.protocols import ForecastTrial, ImputationTrial
+from cdsa.paper.runner import evaluate
 from cdsa.workflows.forecast import forecasts_from
 from conftest import network
 
@@ -48,7 +48,7 @@ FILLINGS = {
     "kdd2018 directions": lambda c: protocols.kdd2018(c, 0.5, 0, directions=True),
     "nyc-traffic": lambda c: protocols.nyc_traffic(c, 0.5, 0),
 }
-FORESIGHTS = {name: lambda c, name=name: protocols.metr_la(c, name) for name in protocols.DIVISIONS}
+FORESIGHTS = {name: lambda c, name=name: protocols.metr_la(c, name) for name in protocols.SPLITS}
 
 
 def cube_for(name: str) -> xr.DataArray:
@@ -70,11 +70,11 @@ def told_by(filler) -> tuple:
 def test_no_hidden_value_is_seen(name):
     """Other truths behind hidden cells change nothing that a method is given."""
     cube = cube_for(name)
-    trial: Filling = FILLINGS[name](cube)
-    hidden = trial.asked["all"]
+    trial: ImputationTrial = FILLINGS[name](cube)
+    hidden = trial.eval_masks["all"]
     values = np.where(hidden, cube * 0.5 + 7, cube)
-    other: Filling = FILLINGS[name](cube.copy(data=values))
-    assert hidden.any() and other.asked["all"].equals(hidden)
+    other: ImputationTrial = FILLINGS[name](cube.copy(data=values))
+    assert hidden.any() and other.eval_masks["all"].equals(hidden)
     assert (other.truth.to_numpy() != trial.truth.to_numpy())[hidden.to_numpy()].all()
     xr.testing.assert_identical(other.train, trial.train)
     xr.testing.assert_identical(other.test, trial.test)
@@ -83,7 +83,7 @@ def test_no_hidden_value_is_seen(name):
 def test_no_hidden_value_reaches_a_scale_or_a_prediction():
     cube = windy()
     trial = protocols.kdd2018(cube, 0.5, 0)
-    values = np.where(trial.asked["all"], cube * 0.5 + 7, cube)
+    values = np.where(trial.eval_masks["all"], cube * 0.5 + 7, cube)
     other = protocols.kdd2018(cube.copy(data=values), 0.5, 0)
     brief = small(**{"steps": 12, "stride": 12, "train.epochs": 1})
     for method in ("mean", "linear", "climatology", brief):
@@ -96,8 +96,8 @@ def test_no_hidden_value_reaches_a_scale_or_a_prediction():
 
 @pytest.mark.parametrize("name", FILLINGS)
 def test_what_is_asked_was_measured_and_is_missing_in_what_is_shown(name):
-    trial: Filling = FILLINGS[name](cube_for(name))
-    for asked in trial.asked.values():
+    trial: ImputationTrial = FILLINGS[name](cube_for(name))
+    for asked in trial.eval_masks.values():
         assert asked.dims == trial.truth.dims and asked.any()
         assert trial.truth.notnull().where(asked, True).all()
         assert not (asked & trial.test.notnull()).any()
@@ -107,12 +107,12 @@ def test_what_is_asked_was_measured_and_is_missing_in_what_is_shown(name):
 @pytest.mark.parametrize("name", FORESIGHTS)
 def test_a_forecast_sees_nothing_from_its_origin_on(name):
     cube = network(400, 3, 1)
-    trial: Foresight = FORESIGHTS[name](cube)
+    trial: ForecastTrial = FORESIGHTS[name](cube)
     origin = trial.origins[len(trial.origins) // 2]
     first = cube.sizes["time"] - trial.test.sizes["time"] + origin
     values = cube.to_numpy().copy()
     values[first:] = values[first:] * 0.5 + 7
-    other: Foresight = FORESIGHTS[name](cube.copy(data=values))
+    other: ForecastTrial = FORESIGHTS[name](cube.copy(data=values))
     xr.testing.assert_identical(other.train, trial.train)
     if trial.validation is not None:
         xr.testing.assert_identical(other.validation, trial.validation)
@@ -130,7 +130,7 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
 
 @pytest.mark.parametrize("name", FORESIGHTS)
 def test_nothing_of_the_test_time_is_trained_or_validated_on(name):
-    trial: Foresight = FORESIGHTS[name](network(400, 2, 1))
+    trial: ForecastTrial = FORESIGHTS[name](network(400, 2, 1))
     known = [trial.train] + ([trial.validation] if trial.validation is not None else [])
     assert max(part["time"].to_numpy()[-1] for part in known) < trial.test["time"].to_numpy()[0]
 
@@ -145,8 +145,8 @@ def test_out_of_sample_nothing_of_a_test_month_is_learnt_from():
     assert trial.train.isel(time=march).isnull().all()
     assert trial.train.isel(time=~march).equals(trial.test.isel(time=~march))
     assert trial.test.isel(time=march).notnull().any()
-    months = trial.asked["test-months"]
-    assert months.isel(time=march).equals(trial.asked["all"].isel(time=march))
+    months = trial.eval_masks["test-months"]
+    assert months.isel(time=march).equals(trial.eval_masks["all"].isel(time=march))
     assert not months.isel(time=~march).any()
 
 
@@ -154,7 +154,7 @@ def test_in_sample_all_that_is_left_is_learnt_from():
     cube = year()
     trial = protocols.kdd2015_pm25(cube, removed(cube), "in-sample")
     assert trial.train.equals(cube.where(~removed(cube)))
-    assert trial.asked["all"].equals(removed(cube))
+    assert trial.eval_masks["all"].equals(removed(cube))
 
 
 def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_is_asked():
@@ -162,10 +162,10 @@ def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_i
     trial = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.3)
     left = trial.truth.notnull()
     assert float(1 - left.mean()) == pytest.approx(0.3, abs=1e-3)
-    assert int(trial.asked["all"].sum()) == round(0.2 * int(left.sum()))
+    assert int(trial.eval_masks["all"].sum()) == round(0.2 * int(left.sum()))
     again = protocols.kdd2015_weather(cube, "in-sample", 4, missing=0.3)
     assert again.truth.equals(trial.truth)  # the gaps are the data's, not the trial's
-    assert not again.asked["all"].equals(trial.asked["all"])
+    assert not again.eval_masks["all"].equals(trial.eval_masks["all"])
     as_it_is = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.05)
     assert as_it_is.truth.equals(cube)
     assert trial.remarks == ("brought to 30.0% missing by bursts",) and as_it_is.remarks == ()
@@ -185,7 +185,7 @@ def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
     )
     assert "is_direction" not in plain.train.coords
     assert turned.train["is_direction"].to_numpy().tolist() == [False, True]
-    assert turned.asked["all"].equals(plain.asked["all"])
+    assert turned.eval_masks["all"].equals(plain.eval_masks["all"])
     assert turned.truth.identical(plain.truth)
     assert DIRECTION not in plain.truth["units"].to_numpy()
 
@@ -197,7 +197,7 @@ def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
             wrong = xr.where(plain.truth["measurement"] == "wind_direction", 359.0, 0.0)
             return cube.copy(data=(whole + wrong).transpose(*cube.dims).to_numpy())
 
-    found = errors_of(turned, Opposite())["all", None].by("measurement")["mae"]
+    found = evaluate(turned, Opposite())["all", None].by("measurement")["mae"]
     assert found["wind_direction"] == pytest.approx(359)  # not one degree
     assert found["pm25"] == pytest.approx(0)
 
@@ -211,7 +211,7 @@ def test_kdd2018_is_filled_in_pieces_of_48_hours():
             seen.append(cube.sizes["time"])
             return cube.fillna(0.0)
 
-    errors_of(trial, Noting())
+    evaluate(trial, Noting())
     assert seen == [48, 48, 4]
 
 
@@ -224,8 +224,8 @@ def test_mse_over_several_measurements_is_of_z_scores():
         def fill(self, cube):
             return cube.fillna(trial.test.mean(("time", "location")))
 
-    mse = errors_of(trial, Middle())["all", None].overall()["mse"]
-    hidden, spread = trial.asked["all"], trial.test.std(("time", "location"))
+    mse = evaluate(trial, Middle())["all", None].overall()["mse"]
+    hidden, spread = trial.eval_masks["all"], trial.test.std(("time", "location"))
     z = (trial.truth - trial.test.mean(("time", "location"))) / spread
     assert mse == pytest.approx(float((z**2).where(hidden).mean()))
 
@@ -287,7 +287,7 @@ def test_errors_ahead_are_ratios_of_sums_over_all_windows():
         def fill(self, piece):
             return piece.fillna(0.0)
 
-    errors = errors_of(trial, Zero())
+    errors = evaluate(trial, Zero())
     truth = trial.test.to_numpy()
     for horizon, step in (("15", 3), ("30", 6), ("60", 12)):
         there = truth[trial.origins + step - 1]

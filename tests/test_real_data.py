@@ -10,7 +10,7 @@ from cdsa.datasets import DATASETS, open_dataset
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
 from cdsa.paper.protocols import kdd2015_pm25
-from cdsa.paper.runner import errors_of
+from cdsa.paper.runner import evaluate
 
 FOLDER = os.environ.get("CDSA_DATA")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="CDSA_DATA is not set")
@@ -26,14 +26,14 @@ def opened(name, **more):
 def figures(method, sample):
     data = opened("kdd2015-pm25")
     trial = kdd2015_pm25(data.cube, data.extras["removed"], sample)
-    return errors_of(trial, make_method(method)[1].fit(trial.train))
+    return evaluate(trial, make_method(method)[1].fit(trial.train))
 
 
 def test_cells_removed_on_purpose_are_as_many_as_published():
     data = opened("kdd2015-pm25")
     assert data.remarks == ()
     trial = kdd2015_pm25(data.cube, data.extras["removed"], "in-sample")
-    assert {name: int(cells.sum()) for name, cells in trial.asked.items()} == {
+    assert {name: int(cells.sum()) for name, cells in trial.eval_masks.items()} == {
         "all": 35_737,
         "test-months": 20_434,
     }

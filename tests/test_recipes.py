@@ -4,8 +4,8 @@ import pytest
 
 from cdsa.methods.registry import REGISTRY
 from cdsa.paper import runner
-from cdsa.paper.runner import key_of
-from cdsa.paper.tables import TABLES, cells_of
+from cdsa.paper.runner import experiment_key
+from cdsa.paper.tables import TABLES, plan_experiments
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -13,7 +13,7 @@ def test_every_table_has_the_simple_method_that_is_hard_to_beat(name):
     table = TABLES[name]
     if name != "complexity":
         assert ("last" if table.data == ("metr-la",) else "linear") in table.methods
-    for cell in cells_of(table):
+    for cell in plan_experiments(table):
         assert cell.method.split(":")[0].split("@")[0] in REGISTRY
 
 
@@ -25,14 +25,14 @@ def test_the_tables_are_the_papers_ten():
 
 
 def test_rates_trials_and_protocols_are_the_papers():
-    nyc = list(cells_of(TABLES["nyc"], methods=["linear"]))
+    nyc = list(plan_experiments(TABLES["nyc"], methods=["linear"]))
     assert len(nyc) == 8 * 5
     assert [cell.rate for cell in nyc[:8]] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
-    pm25 = {cell.protocol for cell in cells_of(TABLES["kdd2015"], methods=["mean"])}
+    pm25 = {cell.protocol for cell in plan_experiments(TABLES["kdd2015"], methods=["mean"])}
     assert pm25 == {"in-sample", "out-of-sample"}
-    ahead = {cell.protocol for cell in cells_of(TABLES["metr-la"], methods=["last"])}
+    ahead = {cell.protocol for cell in plan_experiments(TABLES["metr-la"], methods=["last"])}
     assert ahead == {"80/20", "70/10/20"}
-    losses = [cell.loss for cell in cells_of(TABLES["losses"])]
+    losses = [cell.loss for cell in plan_experiments(TABLES["losses"])]
     assert losses == [None, "rmse", "mse", "mae", "rmse+mae"]
 
 
@@ -62,9 +62,9 @@ def test_rivals_learn_by_their_own_settings_from_every_window_for_all_their_minu
     if name == "nyc":
         wanted["dcrnn"] = (2, 3e-3)  # a larger batch of two hundred stations takes seconds
     found = set()
-    for cell in cells_of(table, rates=[0.5] if len(table.rates) > 1 else None, seeds=[0]):
+    for cell in plan_experiments(table, rates=[0.5] if len(table.rates) > 1 else None, seeds=[0]):
         if cell.method in wanted:
-            made = runner.made_for(cell, ahead)
+            made = runner.build_method(cell, ahead)
             found.add(cell.method)
             made = made.settled() if cell.method == "dcrnn" else made
             assert (made.train.batch, made.train.rate) == wanted[cell.method], cell.label
@@ -77,5 +77,7 @@ def test_rivals_learn_by_their_own_settings_from_every_window_for_all_their_minu
 def test_another_budget_or_seed_is_another_cell():
     ways = ({"minutes": 1}, {"minutes": 2}, {"minutes": 1, "seeds": [1]})
     chosen = {"methods": ["cdsa-paper"], "rates": [0.5]}
-    found = [cell for more in ways for cell in cells_of(TABLES["kdd2018"], **chosen, **more)]
-    assert len({key_of(cell) for cell in found}) == len(found) == 3
+    found = [
+        cell for more in ways for cell in plan_experiments(TABLES["kdd2018"], **chosen, **more)
+    ]
+    assert len({experiment_key(cell) for cell in found}) == len(found) == 3

@@ -18,8 +18,8 @@ from cdsa.core.records import append_results, read_results
 from cdsa.errors import CdsaError
 from cdsa.methods.engine.validation import choose_exam
 from cdsa.paper import runner
-from cdsa.paper.runner import Lab, missing_cells, run_cells
-from cdsa.paper.tables import TABLES, Cell, cells_of
+from cdsa.paper.runner import RunSettings, pending, run_experiments
+from cdsa.paper.tables import TABLES, Experiment, plan_experiments
 from publishers import write_cube, write_pm25, write_traffic
 
 FLAT = {
@@ -58,7 +58,9 @@ def reproduce(table, data, *words):
 
 
 def lab(tmp_path, data, **more):
-    return Lab(results=tmp_path / "r.jsonl", data=data, origin={"commit": "c"}, **more)
+    return RunSettings(
+        results=tmp_path / "r.jsonl", data_folder=data, provenance={"commit": "c"}, **more
+    )
 
 
 # ------------------------------------------------------------------ wishes
@@ -149,9 +151,11 @@ def test_a_quick_table_trains_a_small_network(data):
 def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, tmp_path):
     seen = []
     chosen = {"methods": ["cdsa-paper-forecast"], "quick": True, "minutes": 0.01}
-    cell = next(c for c in cells_of(TABLES["metr-la"], **chosen) if c.protocol == "70/10/20")
-    trial = runner.trial_of(cell, runner.open_dataset("metr-la", data))
-    runner.learnt(cell, trial, runner.Run(start=seen.append), tmp_path / "under-way")
+    cell = next(
+        c for c in plan_experiments(TABLES["metr-la"], **chosen) if c.protocol == "70/10/20"
+    )
+    trial = runner.build_trial(cell, runner.open_dataset("metr-la", data))
+    runner.fit_trial(cell, trial, runner.Run(start=seen.append), tmp_path / "under-way")
     (method,) = seen
     both = xr.concat([trial.train, trial.validation], "time")
     steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
@@ -164,10 +168,10 @@ def test_what_looks_along_a_graph_gets_the_roads_and_its_records_say_so(data):
     assert {(r["method"], r["graph"]) for r in records} == {("dcrnn", "roads"), ("fc-lstm", None)}
     opened = runner.open_dataset("metr-la", data)
     a, b, _ = (str(name) for name in opened.cube["location"].to_numpy())
-    roads = runner.roads_of(opened)
+    roads = runner.road_edges(opened)
     assert [(source, target) for source, target, _ in roads] == [(a, b), (b, a)]
-    (cell, *_) = cells_of(TABLES["metr-la"], methods=["gaan"])
-    made = runner.made_for(cell, 12, roads)
+    (cell, *_) = plan_experiments(TABLES["metr-la"], methods=["gaan"])
+    made = runner.build_method(cell, 12, roads)
     assert made.edges == roads and 0 < roads[1][2] < roads[0][2] < 1  # the way back is longer
 
 
@@ -183,28 +187,30 @@ def test_the_complexity_table_needs_no_data():
 
 
 def cells(*methods, on=("kdd2015-pm25",), **more):
-    return list(cells_of(TABLES["kdd2015"], methods=methods, data=on, **more))
+    return list(plan_experiments(TABLES["kdd2015"], methods=methods, data=on, **more))
 
 
 def test_a_rerun_measures_only_what_is_missing(data, tmp_path):
     told = []
     watched = lab(tmp_path, data, told=told.append)
-    list(run_cells("kdd2015", cells("mean"), watched))
+    list(run_experiments("kdd2015", cells("mean"), watched))
     assert len(told) == 2
-    records = [r for some in run_cells("kdd2015", cells("mean", "linear"), watched) for r in some]
+    records = [
+        r for some in run_experiments("kdd2015", cells("mean", "linear"), watched) for r in some
+    ]
     assert [cell.method for cell in told[2:]] == ["linear", "linear"]
     assert len(records) == 8 and len(read_results(watched.results)) == 8
 
 
 def test_what_is_wanted_again_is_measured_again_and_the_last_counts(data, tmp_path):
     first = lab(tmp_path, data)
-    (right, *_) = run_cells("kdd2015", cells("mean"), first)
+    (right, *_) = run_experiments("kdd2015", cells("mean"), first)
     wrong = [record | {"mae": -1.0} for record in right]
     append_results(first.results, wrong)
-    (kept, *_) = run_cells("kdd2015", cells("mean"), first)
+    (kept, *_) = run_experiments("kdd2015", cells("mean"), first)
     assert kept[0]["mae"] == -1.0
-    list(run_cells("kdd2015", cells("mean"), lab(tmp_path, data, again=True)))
-    (anew, *_) = run_cells("kdd2015", cells("mean"), first)
+    list(run_experiments("kdd2015", cells("mean"), lab(tmp_path, data, again=True)))
+    (anew, *_) = run_experiments("kdd2015", cells("mean"), first)
     assert anew[0]["mae"] == right[0]["mae"]
 
 
@@ -212,20 +218,22 @@ def test_what_was_measured_on_other_data_is_measured_again(data, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     write_pm25(other, stations=4)
-    (few, *_) = run_cells("kdd2015", cells("mean"), lab(tmp_path, data))
-    (more, *_) = run_cells("kdd2015", cells("mean"), lab(tmp_path, other))
+    (few, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, data))
+    (more, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, other))
     assert "3 stations" in few[0]["measured_on"] and "4 stations" in more[0]["measured_on"]
-    (again, *_) = run_cells("kdd2015", cells("mean"), lab(tmp_path, data))
+    (again, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, data))
     assert again[0]["mae"] == few[0]["mae"]
     assert len(read_results(tmp_path / "r.jsonl")) == 2 * 2 * 2
-    (absent, *_) = run_cells("kdd2015", cells("mean"), lab(tmp_path, tmp_path))  # no data at all
+    (absent, *_) = run_experiments(
+        "kdd2015", cells("mean"), lab(tmp_path, tmp_path)
+    )  # no data at all
     assert absent[0]["mae"] in (few[0]["mae"], more[0]["mae"])
 
 
 def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, tmp_path):
     watched, told = lab(tmp_path, data), []
     (cell, other) = cells("mean")
-    folder = runner._folder(cell, watched)
+    folder = runner._training_folder(cell, watched)
     folder.mkdir(parents=True)
     order = []
     with (folder / "turn").open("ab") as turn:
@@ -239,8 +247,8 @@ def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, t
 
         probe = lab(tmp_path / "p", data)
         probe.results.parent.mkdir()
-        made = [record for some in run_cells("kdd2015", [cell], probe) for record in some]
-        for records in run_cells("kdd2015", [cell, other], lab(tmp_path, data, told=saw)):
+        made = [record for some in run_experiments("kdd2015", [cell], probe) for record in some]
+        for records in run_experiments("kdd2015", [cell, other], lab(tmp_path, data, told=saw)):
             order.append(records[0]["protocol"])
     assert told == [other] and order == ["out-of-sample", "in-sample"]
 
@@ -248,27 +256,29 @@ def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, t
 def test_a_cell_that_two_tables_share_is_measured_once(data, tmp_path):
     told = []
     watched = lab(tmp_path, data, told=told.append)
-    list(run_cells("kdd2015", cells("linear"), watched))
-    shared = list(cells_of(TABLES["ablation-kdd2015"], methods=["linear"], data=["kdd2015-pm25"]))
-    records = [r for some in run_cells("ablation-kdd2015", shared, watched) for r in some]
+    list(run_experiments("kdd2015", cells("linear"), watched))
+    shared = list(
+        plan_experiments(TABLES["ablation-kdd2015"], methods=["linear"], data=["kdd2015-pm25"])
+    )
+    records = [r for some in run_experiments("ablation-kdd2015", shared, watched) for r in some]
     assert len(told) == 2
     assert {r["table"] for r in records} == {"ablation-kdd2015"}
 
 
 def test_a_cell_of_which_a_part_is_written_down_is_not_finished(data, tmp_path):
     watched = lab(tmp_path, data)
-    list(run_cells("kdd2015", cells("mean"), watched))
+    list(run_experiments("kdd2015", cells("mean"), watched))
     lines = watched.results.read_text().splitlines()
     watched.results.write_text("\n".join(lines[:3]) + "\n")
-    assert [runner.Bench(watched).known(cell) is None for cell in cells("mean")] == [False, True]
-    assert missing_cells(cells("mean"), watched) == cells("mean")[1:]
+    assert [runner.Cache(watched).find(cell) is None for cell in cells("mean")] == [False, True]
+    assert pending(cells("mean"), watched) == cells("mean")[1:]
 
 
 def test_a_cell_that_fails_does_not_keep_others_from_being_measured(data, tmp_path):
-    bad = Cell(method="mean", data="kdd2015-temp", protocol="in-sample")
+    bad = Experiment(method="mean", data="kdd2015-temp", protocol="in-sample")
     done = []
     with pytest.raises(CdsaError, match="could not be measured.*kdd2015-temp"):
-        for records in run_cells("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
+        for records in run_experiments("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
             done += records
     assert len(done) == 4
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["r.jsonl"]
@@ -285,27 +295,27 @@ def test_one_failing_data_set_does_not_hide_what_was_measured(data):
 def test_a_training_that_was_stopped_is_gone_on_with_and_cleared_away(data, tmp_path):
     watched = lab(tmp_path, data)
     (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    folder = runner._folder(cell, watched)
+    folder = runner._training_folder(cell, watched)
     opened = runner.open_dataset("kdd2015-pm25", data)
     stopped = runner.Run(stop=lambda: True)  # after the first step
-    first = runner.learnt(cell, runner.trial_of(cell, opened), stopped, folder)
+    first = runner.fit_trial(cell, runner.build_trial(cell, opened), stopped, folder)
     assert first.network.place.step == 1 and (folder / "training.safetensors").exists()
     steps = []
     going = lab(tmp_path, data, run=runner.Run(watch=lambda report: steps.append(report.step)))
-    list(run_cells("kdd2015", [cell], going))
+    list(run_experiments("kdd2015", [cell], going))
     assert steps[0] == 2
     assert not folder.exists() and not folder.parent.exists()
 
 
 def test_a_training_of_other_data_is_not_gone_on_with(data, tmp_path):
     (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    trial = runner.trial_of(cell, runner.open_dataset("kdd2015-pm25", data))
+    trial = runner.build_trial(cell, runner.open_dataset("kdd2015-pm25", data))
     other = replace(trial, train=trial.train + 1)
     stopped = runner.Run(stop=lambda: True)
-    runner.learnt(cell, other, stopped, tmp_path / "under-way")
+    runner.fit_trial(cell, other, stopped, tmp_path / "under-way")
     steps = []
     run_ = runner.Run(watch=lambda report: steps.append(report.step))
-    runner.learnt(cell, trial, run_, tmp_path / "under-way")
+    runner.fit_trial(cell, trial, run_, tmp_path / "under-way")
     assert steps[0] == 1
 
 

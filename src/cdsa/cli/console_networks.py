@@ -41,7 +41,7 @@ def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
         row: list[str] = [cost.manner]
         for ours, theirs, unit in (
             (cost.flops, cost.paper_flops, 1e9),
-            (cost.variables, cost.paper_variables, 1e5),
+            (cost.parameters, cost.paper_parameters, 1e5),
         ):
             row.append(f"{ours / unit:,.2f}")
             row += [f"{theirs / unit:.2f}"] if theirs is not None else []

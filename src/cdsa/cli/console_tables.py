@@ -1,4 +1,4 @@
-"""What the terminal shows of data sets and of the paper's tables."""
+"""Data sets and the paper's tables in the terminal."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,112 +15,113 @@ from cdsa.paper.compare import (
     Block,
     Figure,
     Row,
-    blocks_of,
-    difference_text,
-    figure_text,
-    notes_of,
-    ours_text,
-    row_text,
-    rows_of,
-    time_text,
-    title_of,
+    block_title,
+    build_blocks,
+    build_rows,
+    footnotes,
+    format_difference,
+    format_figure,
+    format_ours,
+    format_row_name,
+    format_time,
 )
-from cdsa.paper.tables import table_of
+from cdsa.paper.tables import get_table
 
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
     """The data sets, a few lines each."""
     for record in records:
-        there = f"there, form '{record['form']}'" if record["form"] else "not there"
-        out.print(f"[bold]{record['name']}[/]  {there}")
+        status = f"available, form '{record['form']}'" if record["form"] else "not available"
+        out.print(f"[bold]{record['name']}[/]  {status}")
         print_indented(str(record["title"]))
         if record["differs"]:
             print_indented(f"[yellow]but:[/] {escape(str(record['differs']))}", markup=True)
 
 
 def print_indented(text: str, *, markup: bool = False) -> None:
-    """Text two columns to the right, on as many lines as it takes."""
+    """Text two columns to the right, wrapped."""
     out.print(Padding(text if markup else escape(text), (0, 0, 0, 2)))
 
 
-def print_dataset(data: DatasetSpec, there: Sequence[str]) -> None:
-    """All that is known of a data set; `there` has its forms that can be read."""
+def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
+    """Everything known about a data set; `available` lists its readable forms."""
     facts = data.expected
     sizes = (
         f"{facts.steps:,} steps x {format_count(facts.stations, 'station')} x "
         f"{format_count(facts.measurements, 'measurement')}, {format_share(facts.missing)} missing"
     )
     out.print(f"[bold]{data.name}[/]  {escape(data.title)}")
-    told = Table.grid(padding=(0, 2, 0, 0))
-    for word, text in (
-        ("from", data.origin),
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for heading, text in (
+        ("origin", data.origin),
         ("licence", data.licence),
-        ("must be", sizes),
+        ("expected", sizes),
         ("missing is", data.missing_codes),
         ("by hand", data.manual_steps),
         *(("address", address.url) for address in data.downloads),
-        *((f"form {form.name}", _form(form, there)) for form in data.file_sets),
+        *((f"form {form.name}", _form_status(form, available)) for form in data.file_sets),
     ):
-        told.add_row(word, escape(text))
-    out.print(told)
+        grid.add_row(heading, escape(text))
+    out.print(grid)
 
 
-def _form(form: FileSet, there: Sequence[str]) -> str:
+def _form_status(form: FileSet, available: Sequence[str]) -> str:
     files = ", ".join(form.files) or "ships with cdsa"
-    if form.name not in there:
-        return f"{files} (not there)"
-    return f"{files} ({'there, is read' if form.name == there[0] else 'there'})"
+    if form.name not in available:
+        return f"{files} (not available)"
+    return f"{files} ({'available, is read' if form.name == available[0] else 'available'})"
 
 
 def print_opened(opened: OpenedDataset) -> None:
-    """What was read, and how it differs from what it should be."""
+    """The files that were read, and how the data differ from the expected."""
     names = ", ".join(path.name for path in opened.files) or "the package"
     out.print(f"read from {escape(names)}, form '{opened.file_set.name}'")
     for remark in opened.remarks:
         out.print(f"[yellow]but:[/] {escape(remark)}")
-    for name, beside in opened.extras.items():
-        words = opened.spec.extras.get(name, "")
-        out.print(f"beside it: {escape(name)}, {int((beside != 0).sum()):,} {escape(words)}")
+    for name, values in opened.extras.items():
+        meaning = opened.spec.extras.get(name, "")
+        out.print(f"comes with {escape(name)}: {int((values != 0).sum()):,} {escape(meaning)}")
 
 
 def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
-    """A table of the paper as far as it was measured: ours, and the paper's below it."""
-    table, shown = table_of(name), list[Row]()
-    for block in blocks_of(table, records):
-        rows = [row for row in rows_of(table, block, records) if row.measured]
+    """The measured part of a table of the paper: our results, and the paper's below."""
+    table, measured = get_table(name), list[Row]()
+    for block in build_blocks(table, records):
+        rows = [row for row in build_rows(table, block, records) if row.measured]
         if rows:
-            shown += rows
-            out.print(f"\n[bold]{escape(title_of(block, records))}[/]")
-            out.print(_as_table(block, rows))
+            measured += rows
+            out.print(f"\n[bold]{escape(block_title(block, records))}[/]")
+            out.print(_block_table(block, rows))
     out.print()
     if table.legend:
         out.print(f"[dim]{escape(table.legend)}[/]")
-    if any(figure.quick for row in shown for figure in row.figures):
-        out.print("* of a quick run")
-    for line in notes_of(shown):
+    if any(figure.quick for row in measured for figure in row.figures):
+        out.print("* from a quick run")
+    for line in footnotes(measured):
         out.print(escape(line))
 
 
-def _as_table(block: Block, rows: Sequence[Row]) -> Table:
-    """The columns of a block that something was measured for."""
+def _block_table(block: Block, rows: Sequence[Row]) -> Table:
+    """A block without the columns that have no measurement."""
     used = [
         number
         for number, _ in enumerate(block.columns)
         if any(row.figures[number].ours is not None for row in rows)
     ]
-    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    shown.add_column("method", no_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
     for number in used:
-        shown.add_column(block.columns[number].label.replace(" ", "\n", 1), justify="right")
-    shown.add_column("time", justify="right")
+        table.add_column(block.columns[number].label.replace(" ", "\n", 1), justify="right")
+    table.add_column("time", justify="right")
     for row in rows:
         figures = [row.figures[number] for number in used]
-        shown.add_row(row_text(row), *(ours_text(f, block) for f in figures), time_text(row))
+        ours = [format_ours(figure, block) for figure in figures]
+        table.add_row(format_row_name(row), *ours, format_time(row))
         if any(figure.paper is not None for figure in figures):
-            told = [_theirs(figure, block) for figure in figures]
-            shown.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in told), "")
-    return shown
+            published = [_format_published(figure, block) for figure in figures]
+            table.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in published), "")
+    return table
 
 
-def _theirs(figure: Figure, block: Block) -> str:
-    return f"{figure_text(figure.paper, block)}\n{difference_text(figure)}".rstrip()
+def _format_published(figure: Figure, block: Block) -> str:
+    return f"{format_figure(figure.paper, block)}\n{format_difference(figure)}".rstrip()

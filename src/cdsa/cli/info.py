@@ -58,9 +58,9 @@ def complexity(
     """What the four manners of attention cost: operations and variables, beside the paper's."""
     from cdsa.cli import console, console_networks
     from cdsa.nn.types import Sizes
-    from cdsa.paper.complexity import costs
+    from cdsa.paper.complexity import compare_costs
 
-    found = costs(Sizes(steps, stations, measurements))
+    found = compare_costs(Sizes(steps, stations, measurements))
     if json:
         console.print_json([asdict(cost) for cost in found])
     else:

@@ -12,7 +12,7 @@ from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
 
 if TYPE_CHECKING:
     from cdsa.core.records import Value
-    from cdsa.paper.tables import Cell
+    from cdsa.paper.tables import Experiment
 
 MOST_SEEDS = 1000
 
@@ -73,11 +73,11 @@ def reproduce(
     """Measure a table of the paper on the real data; what is written down is not run again."""
     from cdsa.cli import console
     from cdsa.cli import console_tables as printed
-    from cdsa.paper.tables import cells_of, table_of
+    from cdsa.paper.tables import get_table, plan_experiments
 
     cells = list(
-        cells_of(
-            table_of(table),
+        plan_experiments(
+            get_table(table),
             methods=_words(methods),
             data=_words(on),
             protocols=_words(protocols),
@@ -115,13 +115,13 @@ def tables(
 
 
 def _measure(
-    table: str, cells: "list[Cell]", results: Path, folder: Path | None, *, again: bool
+    table: str, cells: "list[Experiment]", results: Path, folder: Path | None, *, again: bool
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the cells under a progress bar; their records, and why not all could be measured."""
     from cdsa.cli import console, progress, train_options
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
-    from cdsa.paper.runner import Lab, missing_cells, run_cells
+    from cdsa.paper.runner import RunSettings, pending, run_experiments
     from cdsa.training.callbacks import Run
 
     data_folders(folder)  # says so if there is none
@@ -133,22 +133,22 @@ def _measure(
 
         count = itertools.count(1)
 
-        def told(cell: "Cell") -> None:
+        def told(cell: "Experiment") -> None:
             bar.name(cell.method)
             console.note(f"{next(count)} of {len(missing)}: {cell.label}")
 
-        lab = Lab(
+        lab = RunSettings(
             results=results,
-            data=folder,
-            origin=provenance(train_options.command_line()),
+            data_folder=folder,
+            provenance=provenance(train_options.command_line()),
             run=Run(watch=bar.watch),
-            told=told,
-            again=again,
+            on_start=told,
+            force=again,
         )
-        missing = missing_cells(cells, lab)
+        missing = pending(cells, lab)
         _announce(missing, len(cells))
         try:
-            for measured in run_cells(table, cells, lab):
+            for measured in run_experiments(table, cells, lab):
                 records += measured
                 bar.advance()
         except KeyboardInterrupt:
@@ -159,7 +159,7 @@ def _measure(
     return records, None
 
 
-def _announce(cells: "list[Cell]", wanted: int) -> None:
+def _announce(cells: "list[Experiment]", wanted: int) -> None:
     """Say what is going to be done, and how long networks will train."""
     from cdsa.cli import console
 

@@ -1,2 +1,1 @@
-"""The paper's experiments: protocols, what each table is made of, runs of what is missing, and the
-paper's numbers beside ours."""
+"""The paper's experiments: protocols, tables, a runner, and a comparison with published numbers."""

@@ -1,4 +1,4 @@
-"""Tables: our records beside the paper's numbers, in blocks to be printed or made a page of."""
+"""Our records compared with the paper's numbers, in blocks for the terminal and for pages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,39 +10,34 @@ from cdsa.paper.protocols import ALL, TEST_MONTHS
 from cdsa.paper.published import PaperTable, paper_tables
 from cdsa.paper.tables import (
     AS_PUBLISHED,
-    FORECASTER,
     HORIZONS,
-    MEAN,
+    MEAN_HORIZON,
+    PAPER_FORECASTER,
     PROFILE,
     Table,
 )
 
 METRICS = {
     "mae": "MAE", "rmse": "RMSE", "mse": "MSE", "mre": "MRE", "mape": "MAPE",
-    "operations": "operations (10^9)", "variables": "variables (10^5)",
+    "operations": "operations (10^9)", "parameters": "parameters (10^5)",
 }  # fmt: skip
+PERCENTAGES = ("mre", "mape")
+SCALES = {"operations": 1e9, "parameters": 1e5}
 
-
-SHARES = ("mre", "mape")
-
-
-UNITS = {"operations": 1e9, "variables": 1e5}
-
-
-WORDS = {
+ROW_NOTES = {
     "mean": "of the station",
-    "linear": "straight line",
+    "linear": "interpolation",
     "last": "value repeated",
-    "climatology": "usual value",
-    "ar": "auto regressive",
-    "mf": "matrix factors",
+    "climatology": "seasonal mean",
+    "ar": "autoregressive",
+    "mf": "matrix factorisation",
 }
-"""What to say of rows whose method's name does not tell."""
+"""Explanations of terse method names."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Which records stand in a column, and the paper's column beside it."""
+    """The records of a column, and the paper's column to compare with."""
 
     label: str
     match: Mapping[str, Value]
@@ -51,18 +46,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Block:
-    """One metric of a table, on one kind of data."""
+    """One metric of a table, on one data set or protocol."""
 
     title: str
     metric: str
     columns: tuple[Column, ...]
     digits: int
-    """Decimals to show, as many as the paper's."""
+    """Decimals, as many as in the paper."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One cell of a block: ours and the paper's, either may be absent."""
+    """One cell of a block: our result and the paper's; either may be absent."""
 
     ours: float | None
     paper: float | None
@@ -72,11 +67,11 @@ class Figure:
 
     quick: bool = False
     comparable: bool = True
-    """Whether ours and the paper's have one unit."""
+    """Whether both have the same unit."""
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, as a share of the paper's."""
+        """Relative difference between our result and the paper's."""
         if self.ours is None or not self.paper or not self.comparable:
             return None
         return self.ours / self.paper - 1
@@ -89,121 +84,117 @@ class Row:
     name: str
     figures: tuple[Figure, ...]
     records: tuple[Record, ...]
-    """What its figures come from."""
 
     @property
     def measured(self) -> bool:
-        """Whether there is anything of ours in it."""
+        """Whether any figure is ours."""
         return any(figure.ours is not None for figure in self.figures)
 
 
-def blocks_of(table: Table, records: Sequence[Record] = ()) -> Iterator[Block]:
-    """The blocks of a table, in the order they are shown; missing rates that the paper has not get
-    columns if something was measured at them."""
+def build_blocks(table: Table, records: Sequence[Record] = ()) -> Iterator[Block]:
+    """The blocks of a table in order, with a column for each measured rate, even if the paper has
+    none."""
     paper = paper_tables()[table.name]
     for metric in paper.metrics:
         for title, columns in _columns(table, paper, records):
-            words = ", ".join(filter(None, [METRICS[metric], title]))
-            yield Block(words, metric, tuple(columns), paper.digits[metric])
+            full_title = ", ".join(filter(None, [METRICS[metric], title]))
+            yield Block(full_title, metric, tuple(columns), paper.digits[metric])
 
 
 def _columns(
     table: Table, paper: PaperTable, records: Sequence[Record]
 ) -> Iterator[tuple[str, list[Column]]]:
     """Titles and columns of a table's blocks."""
-    if table.name == "complexity":
+    if table.task == "profile":
         yield "", [Column("one window", {}, table.data[0])]
     elif table.rates != (None,):
         rates = {float(rate) for r in records if (rate := r.get("rate")) is not None}
         rates |= {rate for rate in table.rates if rate is not None}
-        yield (
-            "by missing rate",
-            [
-                Column(f"{rate:.0%}", {"rate": rate, "cells": ALL}, f"{rate:g}")
-                for rate in sorted(rates)
-            ],
-        )
-    elif table.data == ("metr-la",):
-        told = [horizon for horizon in (*HORIZONS, MEAN) if horizon in paper.columns]
+        columns = [
+            Column(f"{rate:.0%}", {"rate": rate, "cells": ALL}, f"{rate:g}")
+            for rate in sorted(rates)
+        ]
+        yield "by missing rate", columns
+    elif table.task == "forecast":
+        horizons = [horizon for horizon in (*HORIZONS, MEAN_HORIZON) if horizon in paper.columns]
         for protocol in table.protocols:
-            yield protocol, [_ahead(protocol, horizon) for horizon in told]
+            yield protocol, [_horizon_column(protocol, horizon) for horizon in horizons]
     else:
         for data in table.data:
-            kinds = product(table.protocols, (ALL, TEST_MONTHS))
-            yield data, [_of_cells(data, protocol, cells) for protocol, cells in kinds]
+            subsets = product(table.protocols, (ALL, TEST_MONTHS))
+            yield data, [_subset_column(data, protocol, cells) for protocol, cells in subsets]
 
 
-def _ahead(protocol: str, horizon: str) -> Column:
-    label = horizon if horizon == MEAN else f"{horizon} min"
+def _horizon_column(protocol: str, horizon: str) -> Column:
+    label = horizon if horizon == MEAN_HORIZON else f"{horizon} min"
     return Column(label, {"protocol": protocol, "horizon": horizon}, horizon)
 
 
-def _of_cells(data: str, protocol: str, cells: str) -> Column:
+def _subset_column(data: str, protocol: str, cells: str) -> Column:
     label = f"{protocol} {cells.replace('-', ' ')}"
     return Column(label, {"data": data, "protocol": protocol, "cells": cells}, data)
 
 
-def title_of(block: Block, records: Sequence[Record]) -> str:
-    """The block's title, with a warning if it was not measured on the paper's own data."""
-    own = [r for r in records if any(_fits(r, column) for column in block.columns)]
-    strange = any(r["measured_on"] != AS_PUBLISHED for r in own if r["protocol"] != PROFILE)
-    return block.title + (" (not the paper's own data)" if strange else "")
+def block_title(block: Block, records: Sequence[Record]) -> str:
+    """The block's title, with a warning if the data are not the paper's own."""
+    in_block = [r for r in records if any(_matches(r, column) for column in block.columns)]
+    differs = any(r["measured_on"] != AS_PUBLISHED for r in in_block if r["protocol"] != PROFILE)
+    return block.title + (" (not the paper's own data)" if differs else "")
 
 
-def rows_of(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
-    """The rows of a block; of what was measured in several ways, what counts, cell by cell."""
+def build_rows(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
+    """The rows of a block; each cell shows the records that `_select_records` prefers."""
     paper = paper_tables()[table.name]
     by_name: dict[str, list[Record]] = {}
     for record in records:
-        if any(_fits(record, column) for column in block.columns):
-            by_name.setdefault(row_of(record), []).append(record)
+        if any(_matches(record, column) for column in block.columns):
+            by_name.setdefault(row_name(record), []).append(record)
     rows = []
-    for name in _order(table, paper, by_name):
+    for name in _row_order(table, paper, by_name):
         figures, used = [], []
         for column in block.columns:
-            own = _counting([r for r in by_name.get(name, []) if _fits(r, column)])
-            plain = name.partition("@")[0]  # a preset is the same method of the paper
-            theirs = paper.figure(plain, column.paper, block.metric)
-            figures.append(_figure(own, theirs, block.metric, paper.unit))
-            used += own
+            chosen = _select_records([r for r in by_name.get(name, []) if _matches(r, column)])
+            method = name.partition("@")[0]  # a preset is compared with its method in the paper
+            published = paper.figure(method, column.paper, block.metric)
+            figures.append(_summarise(chosen, published, block.metric, paper.unit))
+            used += chosen
         rows.append(Row(name, tuple(figures), tuple(used)))
     return rows
 
 
-def row_of(record: Record) -> str:
-    """The row that a record stands in: its method, or the loss it was trained with."""
+def row_name(record: Record) -> str:
+    """The row of a record: its method, or its training loss."""
     method, loss = str(record["method"]), record["loss"]
     if loss is None:
         return method
-    return str(loss) if method == FORECASTER else f"{method}, {loss}"
+    return str(loss) if method == PAPER_FORECASTER else f"{method}, {loss}"
 
 
-def _fits(record: Record, column: Column) -> bool:
+def _matches(record: Record, column: Column) -> bool:
     return all(record.get(name) == value for name, value in column.match.items())
 
 
-def _counting(records: Sequence[Record]) -> list[Record]:
-    """Those that count: not of quick runs if there are others, on the paper's own data if there are
-    such, of the longest budget; of data or seeds that were measured twice, the last."""
+def _select_records(records: Sequence[Record]) -> list[Record]:
+    """The records to report: quick runs only if there are no others, then the paper's own data over
+    substitutes, then the longest budget; the last of duplicates."""
     if not records:
         return []
 
-    def worth(record: Record) -> tuple[bool, bool, float]:
-        own = record["measured_on"] == AS_PUBLISHED
-        return not record["quick"], own, float(record["minutes"] or 0)
+    def rank(record: Record) -> tuple[bool, bool, float]:
+        published = record["measured_on"] == AS_PUBLISHED
+        return not record["quick"], published, float(record["minutes"] or 0)
 
-    most = max(worth(record) for record in records)
-    best = [record for record in records if worth(record) == most]
+    highest = max(rank(record) for record in records)
+    best = [record for record in records if rank(record) == highest]
     same = [record for record in best if record["measured_on"] == best[-1]["measured_on"]]
     names = ("data", "protocol", "rate", "seed", "cells", "horizon")
     return list({tuple(record[name] for name in names): record for record in same}.values())
 
 
-def _figure(
+def _summarise(
     records: Sequence[Record], paper: float | None, metric: str, unit: str | None
 ) -> Figure:
-    found = [record.get(metric) for record in records]
-    values = [float(value) for value in found if value is not None]
+    values = [float(value) for r in records if (value := r.get(metric)) is not None]
     return Figure(
         ours=fmean(values) if values else None,
         paper=paper,
@@ -214,59 +205,59 @@ def _figure(
     )
 
 
-def _order(table: Table, paper: PaperTable, found: Iterable[str]) -> list[str]:
-    """Simple methods that the paper has not, the paper's rows with presets behind their method,
-    and whatever else was measured."""
-    there = list(found)
-    order = [name for name in table.methods if name in there and "@" not in name]
+def _row_order(table: Table, paper: PaperTable, measured: Iterable[str]) -> list[str]:
+    """Simple methods that the paper lacks, the paper's rows with presets after their method, then
+    all other measured methods."""
+    names = list(measured)
+    order = [name for name in table.methods if name in names and "@" not in name]
     order = [name for name in order if name not in paper.rows]
     for name in paper.rows:
-        order += [name, *(other for other in there if other.startswith(f"{name}@"))]
-    return order + [name for name in there if name not in order]
+        order += [name, *(other for other in names if other.startswith(f"{name}@"))]
+    return order + [name for name in names if name not in order]
 
 
-def figure_text(value: float | None, block: Block) -> str:
+def format_figure(value: float | None, block: Block) -> str:
     """A figure with the paper's decimals."""
     if value is None:
         return "-"
-    if block.metric in SHARES:
+    if block.metric in PERCENTAGES:
         return f"{value:.{block.digits}%}"
-    return f"{value / UNITS.get(block.metric, 1):.{block.digits}f}"
+    return f"{value / SCALES.get(block.metric, 1):.{block.digits}f}"
 
 
-def ours_text(figure: Figure, block: Block) -> str:
-    """Ours, with a star if it is of a quick run."""
-    return figure_text(figure.ours, block) + ("*" if figure.quick else "")
+def format_ours(figure: Figure, block: Block) -> str:
+    """Our figure, with a star if it is from a quick run."""
+    return format_figure(figure.ours, block) + ("*" if figure.quick else "")
 
 
-def difference_text(figure: Figure) -> str:
-    """The difference from the paper's in percent of it."""
+def format_difference(figure: Figure) -> str:
+    """The relative difference from the paper in percent."""
     if figure.difference is None:
         return ""
     return f"{figure.difference:+.0%}".replace("+0%", "0%").replace("-0%", "0%")
 
 
-def time_text(row: Row) -> str:
-    """What the longest cell of a row took, training included."""
+def format_time(row: Row) -> str:
+    """The duration of a row's longest experiment, including training."""
     times = [float(seconds) for r in row.records if (seconds := r.get("seconds")) is not None]
-    return duration(max(times)) if times else "-"
+    return format_duration(max(times)) if times else "-"
 
 
-def variables_text(row: Row) -> str:
-    """How many numbers a network learns, where it is largest; '-' of what is none."""
-    counts = [int(number) for r in row.records if (number := r.get("variables")) is not None]
+def format_parameters(row: Row) -> str:
+    """The number of parameters of a row's largest network; '-' for other methods."""
+    counts = [int(number) for r in row.records if (number := r.get("parameters")) is not None]
     return f"{max(counts):,}" if counts else "-"
 
 
-def duration(seconds: float) -> str:
-    """A time that people can read."""
+def format_duration(seconds: float) -> str:
+    """A duration in seconds or minutes."""
     if seconds < 1:
         return "< 1 s"
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
-def best_of(rows: Sequence[Row]) -> list[float | None]:
-    """The least error of ours in each column; quick runs do not count."""
+def best_per_column(rows: Sequence[Row]) -> list[float | None]:
+    """Our lowest error in each column, without quick runs."""
     columns = zip(*(row.figures for row in rows), strict=True)
     return [
         min((f.ours for f in column if f.ours is not None and not f.quick), default=None)
@@ -274,24 +265,24 @@ def best_of(rows: Sequence[Row]) -> list[float | None]:
     ]
 
 
-def row_text(row: Row) -> str:
-    """The name of a row, with a word where it does not tell."""
-    return f"{row.name} ({WORDS[row.name]})" if row.name in WORDS else row.name
+def format_row_name(row: Row) -> str:
+    """The name of a row, with an explanation if it is terse."""
+    return f"{row.name} ({ROW_NOTES[row.name]})" if row.name in ROW_NOTES else row.name
 
 
-def notes_of(rows: Sequence[Row]) -> list[str]:
-    """What was measured on, how long networks trained, by which commits and on which machines."""
+def footnotes(rows: Sequence[Row]) -> list[str]:
+    """The data, training times, commits and machines behind the rows."""
     records = [record for row in rows for record in row.records]
     data = {(r["data"], r["measured_on"], r.get("prepared")): None for r in records}
     lines = [
-        f"measured on {name}: {told}{f'; {prepared}' if prepared else ''}"
-        for name, told, prepared in data
+        f"measured on {name}: {measured_on}{f'; {prepared}' if prepared else ''}"
+        for name, measured_on, prepared in data
     ]
     trained: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.get("trained_seconds") is not None:
-            trained.setdefault((row_of(record), str(record["settings"])), []).append(record)
-    lines += [_training(name, settings, own) for (name, settings), own in trained.items()]
+            trained.setdefault((row_name(record), str(record["settings"])), []).append(record)
+    lines += [_training_note(*key, group) for key, group in trained.items()]
     seeds = sorted({int(record["seed"] or 0) for record in records})
     commits, machines = (sorted({str(r[name]) for r in records}) for name in ("commit", "machine"))
     if records:
@@ -301,16 +292,19 @@ def notes_of(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _training(name: str, settings: str, records: Sequence[Record]) -> str:
-    """How long a network trained, from the shortest cell to the longest."""
+def _training_note(name: str, settings: str, records: Sequence[Record]) -> str:
+    """How long a network trained, from the shortest to the longest experiment."""
     spans = []
-    for word, write in (("trained_seconds", duration), ("trained_steps", "{:,.0f} steps".format)):
-        told = sorted({float(r[word] or 0) for r in records})
-        first, last = write(told[0]), write(told[-1])
+    for key, write in (
+        ("trained_seconds", format_duration),
+        ("trained_steps", "{:,.0f} steps".format),
+    ):
+        values = sorted({float(r[key] or 0) for r in records})
+        first, last = write(values[0]), write(values[-1])
         spans.append(first if first == last else f"{first} to {last}")
-    largest = max((int(r.get("variables") or 0) for r in records), default=0)
+    largest = max((int(r.get("parameters") or 0) for r in records), default=0)
     if largest:
-        spans.append(f"{largest:,} variables")
-    along = ", along roads" if any(r.get("graph") == "roads" for r in records) else ""
-    changed = f", with {settings}" if settings else ""
-    return f"{name} trained for {', '.join(spans)}{changed}{along}"
+        spans.append(f"{largest:,} parameters")
+    roads = ", on the road graph" if any(r.get("graph") == "roads" for r in records) else ""
+    changes = f", with {settings}" if settings else ""
+    return f"{name} trained for {', '.join(spans)}{changes}{roads}"

@@ -1,4 +1,4 @@
-"""Running cells: learn, fill, measure, write down. What is written down is not run again."""
+"""Running experiments: fit, predict, score, record. A recorded experiment is not run again."""
 
 import contextlib
 import hashlib
@@ -27,15 +27,15 @@ from cdsa.datasets import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.registry import make_method
-from cdsa.paper.protocols import ALL, Filling, Foresight, without
+from cdsa.paper.protocols import ALL, ForecastTrial, ImputationTrial, drop_cells
 from cdsa.paper.tables import (
     AS_PUBLISHED,
     HORIZONS,
-    MEAN,
+    MEAN_HORIZON,
     PROFILE,
-    Cell,
-    roads_of,
-    trial_of,
+    Experiment,
+    build_trial,
+    road_edges,
 )
 from cdsa.training.callbacks import Run
 from cdsa.workflows.forecast import forecasts_from
@@ -44,338 +44,327 @@ from cdsa.workflows.score import MIXED
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
 
-
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
-"""What makes two cells the same; the table they stand in does not."""
-
-
-QUICK_ORIGINS = 24
-"""Of so many moments to forecast from, a quick run takes one."""
-
-
-TURN = "turn"
-"""The file that a run holds while it measures a cell."""
-
+"""The values that identify an experiment; the table that it is run for is none of them."""
+QUICK_STRIDE = 24
+"""A quick run forecasts from every 24th origin."""
+LOCK = "lock"
+"""Name of the file that a run holds while it measures an experiment."""
 
 Key = tuple[Value, ...]
-
-
 Records = list[dict[str, Value]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lab:
-    """Where data come from and records go, and what accompanies the work."""
+class RunSettings:
+    """Where data are read and records written, and what follows the work."""
 
     results: Path
-    origin: Mapping[str, Value]
-    """Provenance of the records."""
-
-    data: Path | None = None
+    provenance: Mapping[str, Value]
+    data_folder: Path | None = None
     run: Run = field(default_factory=Run)
-    told: Callable[[Cell], None] = lambda cell: None
-    again: bool = False
-    """Measure anew what is written down already."""
+    on_start: Callable[[Experiment], None] = lambda experiment: None
+    force: bool = False
+    """Measure recorded experiments again."""
 
 
-def key_of(cell: Cell) -> Key:
-    """The cell's values of `KEYS`."""
-    settings = " ".join(cell.settings)
-    return tuple(settings if name == "settings" else getattr(cell, name) for name in KEYS)
+def experiment_key(experiment: Experiment) -> Key:
+    """The experiment's values of `KEYS`."""
+    settings = " ".join(experiment.settings)
+    return tuple(settings if name == "settings" else getattr(experiment, name) for name in KEYS)
 
 
-class Bench:
-    """What is read once: data sets, and the records there are."""
+class Cache:
+    """Data sets and records that are read once."""
 
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self._opened: dict[str, OpenedDataset] = {}
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        self._datasets: dict[str, OpenedDataset] = {}
         self._records: dict[Key, Records] = {}
-        self._seen: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None
+        """Size and time of the results file that was read."""
 
-    def open(self, name: str) -> OpenedDataset:
+    def open_dataset(self, name: str) -> OpenedDataset:
         """A data set."""
-        if name not in self._opened:
-            self._opened[name] = open_dataset(name, self.lab.data)
-        return self._opened[name]
+        if name not in self._datasets:
+            self._datasets[name] = open_dataset(name, self.settings.data_folder)
+        return self._datasets[name]
 
-    def known(self, cell: Cell) -> Records | None:
-        """The records of a cell if all of them are there, measured on the data there are now; of
-        what was measured twice, the last. Without the data, whatever they were measured on."""
-        records = self._read().get(key_of(cell), [])
-        if records and cell.protocol != PROFILE:
+    def find(self, experiment: Experiment) -> Records | None:
+        """The records of an experiment, the last of duplicates; None if it is not complete.
+
+        Only records of the data at hand count, or of any data if none are at hand.
+        """
+        records = self._load().get(experiment_key(experiment), [])
+        if records and experiment.protocol != PROFILE:
             try:
-                on = measured_on(self.open(cell.data))
+                data = describe_data(self.open_dataset(experiment.data))
             except ConfigError:
-                on = str(records[-1]["measured_on"])
-            records = [record for record in records if record["measured_on"] == on]
-        parts = {(record["cells"], record["horizon"]): record for record in records}
-        return list(parts.values()) if set(cell.parts) <= set(parts) else None
+                data = str(records[-1]["measured_on"])
+            records = [record for record in records if record["measured_on"] == data]
+        by_key = {(record["cells"], record["horizon"]): record for record in records}
+        return list(by_key.values()) if set(experiment.record_keys) <= set(by_key) else None
 
-    def _read(self) -> dict[Key, Records]:
-        path = self.lab.results
-        told = path.stat() if path.exists() else None
-        seen = (told.st_size, told.st_mtime_ns) if told else None
-        if seen != self._seen:
-            self._seen, self._records = seen, {}
-            for record in read_results(path) if told else []:
+    def _load(self) -> dict[Key, Records]:
+        path = self.settings.results
+        stat = path.stat() if path.exists() else None
+        version = (stat.st_size, stat.st_mtime_ns) if stat else None
+        if version != self._version:
+            self._version, self._records = version, {}
+            for record in read_results(path) if stat else []:
                 if set(KEYS) <= set(record):
                     key = tuple(record[name] for name in KEYS)
                     self._records.setdefault(key, []).append(record)
         return self._records
 
 
-def measured_on(opened: OpenedDataset) -> str:
-    """What a record says of its data."""
+def describe_data(opened: OpenedDataset) -> str:
+    """The `measured_on` of records on this data set."""
     return "; ".join(opened.remarks) or AS_PUBLISHED
 
 
-def missing_cells(cells: Iterable[Cell], lab: Lab) -> list[Cell]:
-    """Those that would be measured."""
-    bench = Bench(lab)
-    return [cell for cell in cells if lab.again or bench.known(cell) is None]
+def pending(experiments: Iterable[Experiment], settings: RunSettings) -> list[Experiment]:
+    """The experiments that a run would measure."""
+    cache = Cache(settings)
+    return [each for each in experiments if settings.force or cache.find(each) is None]
 
 
-def run_cells(table: str, cells: Iterable[Cell], lab: Lab) -> Iterator[Records]:
-    """The records of each cell in turn: those written down, or measured now and written down.
+def run_experiments(
+    table: str, experiments: Iterable[Experiment], settings: RunSettings
+) -> Iterator[Records]:
+    """The records of each experiment, read from the results file or measured and added to it.
 
-    Cells that another run has under way come last. A cell that cannot be measured does not keep the
-    others from it; the reason is told at the end.
+    Experiments that another process is running come last. A failure does not stop the others; it is
+    raised at the end.
     """
-    bench, failed = Bench(lab), dict[str, Cell]()
-    later: list[Cell] = []
-    for wait, some in ((False, cells), (True, later)):
-        for cell in some:
+    cache, failures = Cache(settings), dict[str, Experiment]()
+    postponed: list[Experiment] = []
+    for wait, queue in ((False, experiments), (True, postponed)):
+        for experiment in queue:
             try:
-                records = _known_or_measured(table, cell, bench, wait=wait)
-            except Exception as reason:
-                if not isinstance(reason, CdsaError) and os.environ.get("CDSA_DEBUG"):
+                records = _find_or_measure(table, experiment, cache, wait=wait)
+            except Exception as error:
+                if not isinstance(error, CdsaError) and os.environ.get("CDSA_DEBUG"):
                     raise
-                kind = "" if isinstance(reason, CdsaError) else f"{type(reason).__name__}: "
-                failed.setdefault(f"{kind}{reason}", cell)
+                kind = "" if isinstance(error, CdsaError) else f"{type(error).__name__}: "
+                failures.setdefault(f"{kind}{error}", experiment)
                 continue
             if records is None:
-                later.append(cell)
+                postponed.append(experiment)
             else:
                 yield [record | {"table": table} for record in records]
-    if failed:
+    if failures:
         raise ConfigError(
             "these could not be measured: "
-            + "; ".join(f"{cell.label} ({reason})" for reason, cell in failed.items())
+            + "; ".join(f"{failed.label} ({reason})" for reason, failed in failures.items())
         )
 
 
-def _known_or_measured(table: str, cell: Cell, bench: Bench, *, wait: bool) -> Records | None:
-    """The records of a cell; None if another run has it under way and is not waited for."""
-    lab = bench.lab
-    known = None if lab.again else bench.known(cell)
-    if known is not None:
-        return known
-    if cell.protocol != PROFILE:
-        bench.open(cell.data)  # or say that it is not there, before anything is begun
-    folder = _folder(cell, lab)
+def _find_or_measure(
+    table: str, experiment: Experiment, cache: Cache, *, wait: bool
+) -> Records | None:
+    """The records of an experiment; None if another process is running it and `wait` is false."""
+    settings = cache.settings
+    records = None if settings.force else cache.find(experiment)
+    if records is not None:
+        return records
+    if experiment.protocol != PROFILE:
+        cache.open_dataset(experiment.data)  # fails early if it is missing
+    folder = _training_folder(experiment, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / TURN).open("ab") as turn:
-        if not lock_file(turn, wait=wait):
+    with (folder / LOCK).open("ab") as lock:
+        if not lock_file(lock, wait=wait):
             return None
-        known = None if lab.again else bench.known(cell)  # another run may have been faster
+        records = None if settings.force else cache.find(experiment)  # another run may be done
         try:
-            if known is None:
-                lab.told(cell)
-                known = _measured(cell, bench)
-                append_results(lab.results, [{"table": table} | record for record in known])
+            if records is None:
+                settings.on_start(experiment)
+                records = _measure(experiment, cache)
+                append_results(settings.results, [{"table": table} | record for record in records])
         finally:
-            _clear(folder, whole=known is not None)
-    return known
+            _clear(folder, finished=records is not None)
+    return records
 
 
-def _clear(folder: Path, *, whole: bool) -> None:
-    """Remove the folder of a cell; one with a training to be gone on with only if it is done."""
-    if whole or not any(path.name != TURN for path in folder.iterdir()):
+def _clear(folder: Path, *, finished: bool) -> None:
+    """Remove the folder of an experiment, unless it has a training to resume."""
+    if finished or not any(path.name != LOCK for path in folder.iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # others may be under way
+        with contextlib.suppress(OSError):  # other experiments may be running
             folder.parent.rmdir()
 
 
-def _measured(cell: Cell, bench: Bench) -> Records:
-    """The records of a cell, measured now."""
-    lab = bench.lab
-    common: dict[str, Value] = dict(zip(KEYS, key_of(cell), strict=True))
-    if cell.protocol == PROFILE:
-        return [common | _profile(cell) | dict(lab.origin) | {"when": now()}]
-    data = bench.open(cell.data)
-    trial = trial_of(cell, data)
-    if cell.quick and isinstance(trial, Foresight):
-        trial = replace(trial, origins=trial.origins[::QUICK_ORIGINS])
+def _measure(experiment: Experiment, cache: Cache) -> Records:
+    """The records of an experiment, measured now."""
+    settings = cache.settings
+    common: dict[str, Value] = dict(zip(KEYS, experiment_key(experiment), strict=True))
+    if experiment.protocol == PROFILE:
+        return [common | _profile(experiment) | dict(settings.provenance) | {"when": now()}]
+    data = cache.open_dataset(experiment.data)
+    trial = build_trial(experiment, data)
+    if experiment.quick and isinstance(trial, ForecastTrial):
+        trial = replace(trial, origins=trial.origins[::QUICK_STRIDE])
     start = time.perf_counter()
-    filler = learnt(cell, trial, lab.run, _folder(cell, lab), roads_of(data))
-    errors = errors_of(trial, filler)
-    seconds, trained = time.perf_counter() - start, _training(filler)
+    folder = _training_folder(experiment, settings)
+    filler = fit_trial(experiment, trial, settings.run, folder, road_edges(data))
+    errors = evaluate(trial, filler)
+    seconds, training = time.perf_counter() - start, _training_stats(filler)
     units = list(units_of(trial.test).values())
-    common |= trained | {"graph": "roads" if _on_roads(filler) else None}
+    common |= training | {"graph": "roads" if _uses_roads(filler) else None}
     common |= {
         "unit": units[0] if len(units) == 1 else MIXED,
-        "measured_on": measured_on(data),
+        "measured_on": describe_data(data),
         "prepared": "; ".join(trial.remarks) or None,
-        # a training that was gone on with took longer than this part of it
-        "seconds": round(max(seconds, float(trained["trained_seconds"] or 0)), 2),
+        # a resumed training took longer than this session
+        "seconds": round(max(seconds, float(training["trained_seconds"] or 0)), 2),
     }
     return [
         common
         | {"cells": cells, "horizon": horizon}
-        | _figures(errors[cells, horizon])
-        | dict(lab.origin)
+        | _metrics(errors[cells, horizon])
+        | dict(settings.provenance)
         | {"when": now()}
-        for cells, horizon in cell.parts
+        for cells, horizon in experiment.record_keys
     ]
 
 
-def _figures(errors: Errors) -> dict[str, Value]:
-    """All figures over everything; how often intervals held by length of the gap, and at the
-    station where they held least."""
-    told, by_gap = errors.overall(), errors.by("gap")
+def _metrics(errors: Errors) -> dict[str, Value]:
+    """All metrics over all cells; coverage by gap length and at the worst station."""
+    overall, by_gap = errors.overall(), errors.by("gap")
     return (
-        {name: to_json_value(float(told[name])) for name in METRICS}
-        | {"count": int(told["cells"])}
+        {name: to_json_value(float(overall[name])) for name in METRICS}
+        | {"count": int(overall["cells"])}
         | {f"count_gap_{gap}": int(number) for gap, number in by_gap["cells"].items()}
         | {
-            f"coverage_gap_{gap}": to_json_value(float(one))
-            for gap, one in by_gap["coverage"].items()
+            f"coverage_gap_{gap}": to_json_value(float(share))
+            for gap, share in by_gap["coverage"].items()
         }
-        | {"coverage_least_station": to_json_value(float(errors.by("location")["coverage"].min()))}
+        | {"coverage_worst_station": to_json_value(float(errors.by("location")["coverage"].min()))}
     )
 
 
-def _training(filler: Any) -> dict[str, Value]:
-    """How a network was trained, nothing of what is none."""
+def _training_stats(filler: Any) -> dict[str, Value]:
+    """Duration and size of a network's training; all None for other methods."""
     network = getattr(filler, "network", None)
     if network is None:
-        return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "variables"))
+        return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "parameters"))
     place = network.place
     return {
         "trained_seconds": round(place.seconds, 1),
         "trained_steps": place.step,
         "threads": network.threads,
-        "variables": network.variables,
+        "parameters": network.variables,
     }
 
 
-def _on_roads(filler: Any) -> bool:
-    """Whether a network looked along roads; else distances made its graph, if it has one."""
+def _uses_roads(filler: Any) -> bool:
+    """Whether a network's graph is that of the roads, not of distances."""
     return bool(getattr(getattr(filler, "method", None), "edges", ()))
 
 
-def learnt(
-    cell: Cell, trial: Filling | Foresight, run: Run, folder: Path, roads: "Sequence[Edge]" = ()
+def fit_trial(
+    experiment: Experiment,
+    trial: ImputationTrial | ForecastTrial,
+    run: Run,
+    folder: Path,
+    edges: "Sequence[Edge]" = (),
 ) -> Filler:
-    """What the cell's method learns from the trial, on these roads if it looks along a graph; a
-    network's training is written down in `folder`, and a killed one is gone on with."""
-    if cell.minutes is None:
-        return make_method(cell.method)[1].fit(trial.train)
+    """Fit the experiment's method on the trial, with these roads if it uses a graph. A network's
+    training is saved in `folder`, from where an interrupted one is resumed."""
+    if experiment.minutes is None:
+        return make_method(experiment.method)[1].fit(trial.train)
     from cdsa.training.checkpoint import TRAINING
     from cdsa.training.state import StateError
 
-    made, known = made_for(cell, getattr(trial, "ahead", 0), roads), trial.train
-    if isinstance(trial, Foresight) and trial.validation is not None:
-        # a forecaster is examined on the end of what it knows
-        known = xr.concat([trial.train, trial.validation], "time")
-        share = trial.validation.sizes["time"] / known.sizes["time"]
-        made = override(made, [f"train.validation={share}"])
-    method = replace(made, run=replace(run, folder=folder))
+    method, cube = build_method(experiment, getattr(trial, "horizon", 0), edges), trial.train
+    if isinstance(trial, ForecastTrial) and trial.validation is not None:
+        # a forecaster is validated on the end of its cube
+        cube = xr.concat([trial.train, trial.validation], "time")
+        share = trial.validation.sizes["time"] / cube.sizes["time"]
+        method = override(method, [f"train.validation={share}"])
+    method = replace(method, run=replace(run, folder=folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        filler: Filler = method.fit(known)
-    except StateError:  # of other data or other settings than now
+        filler: Filler = method.fit(cube)
+    except StateError:  # saved with other data or other settings
         (folder / TRAINING).unlink()
-        filler = method.fit(known)
+        filler = method.fit(cube)
     return filler
 
 
-def made_for(cell: Cell, ahead: int = 0, roads: "Sequence[Edge]" = ()) -> Any:
-    """The network of a cell with its settings, made for its horizon as `cdsa forecast` does, and on
-    these roads if it looks along a graph."""
-    name = f"{cell.method.partition('@')[0]}@small" if cell.quick else cell.method
-    changes = [*cell.settings, f"train.minutes={cell.minutes}", f"seed={cell.seed}"]
-    if (
-        ahead
-    ):  # what was made for more steps, such as the shared manner, foresees no more than these
-        changes.append(f"horizon={ahead}")
-    made: Any = override(make_method(name, ahead=ahead)[1], changes)
-    return made.on_graph(roads) if roads and hasattr(made, "on_graph") else made
+def build_method(experiment: Experiment, horizon: int = 0, edges: "Sequence[Edge]" = ()) -> Any:
+    """The network of an experiment for this horizon, with these roads if it uses a graph."""
+    plain_name = experiment.method.partition("@")[0]
+    name = f"{plain_name}@small" if experiment.quick else experiment.method
+    changes = [f"train.minutes={experiment.minutes}", f"seed={experiment.seed}"]
+    if horizon:  # a preset may set a longer horizon
+        changes.append(f"horizon={horizon}")
+    method: Any = override(make_method(name, ahead=horizon)[1], [*experiment.settings, *changes])
+    return method.on_graph(edges) if edges and hasattr(method, "on_graph") else method
 
 
-def errors_of(trial: Filling | Foresight, filler: Filler) -> dict[tuple[str, str | None], Errors]:
-    """Errors by what is scored: (cells, horizon)."""
-    if isinstance(trial, Filling):
-        filled, ends = _filled(filler, trial.test, trial.piece)
-        visible = without(trial.truth, trial.test.isnull())
+def evaluate(
+    trial: ImputationTrial | ForecastTrial, filler: Filler
+) -> dict[tuple[str, str | None], Errors]:
+    """Errors by scored cells and horizon."""
+    if isinstance(trial, ImputationTrial):
+        filled, bounds = _fill(filler, trial.test, trial.piece_length)
+        visible = drop_cells(trial.truth, trial.test.isnull())
         return {
-            (name, None): measure(filled, trial.truth, asked, visible, ends)
-            for name, asked in trial.asked.items()
+            (name, None): measure(filled, trial.truth, eval_mask, visible, bounds)
+            for name, eval_mask in trial.eval_masks.items()
         }
-    told = forecasts_from(filler, trial.test, trial.origins, past=trial.past, ahead=trial.ahead)
+    forecasts = forecasts_from(
+        filler, trial.test, trial.origins, past=trial.context_length, ahead=trial.horizon
+    )
     by_step = []
-    for step, guess in enumerate(told):
+    for step, forecast in enumerate(forecasts):
         truth = trial.test.isel(time=trial.origins + step)
-        by_step.append(measure(guess, truth, truth.notnull(), truth))
-    whole = by_step[0]
+        by_step.append(measure(forecast, truth, truth.notnull(), truth))
+    total = by_step[0]
     for errors in by_step[1:]:
-        whole = whole + errors
-    ahead: dict[tuple[str, str | None], Errors] = {(ALL, MEAN): whole}
-    return ahead | {(ALL, name): by_step[step - 1] for name, step in HORIZONS.items()}
+        total = total + errors
+    result: dict[tuple[str, str | None], Errors] = {(ALL, MEAN_HORIZON): total}
+    return result | {(ALL, name): by_step[step - 1] for name, step in HORIZONS.items()}
 
 
-def _filled(
-    filler: Filler, cube: xr.DataArray, piece: int | None
+def _fill(
+    filler: Filler, cube: xr.DataArray, piece_length: int | None
 ) -> tuple[xr.DataArray, dict[float, tuple[xr.DataArray, xr.DataArray]]]:
-    """The cube filled and the ends of intervals, piece by piece if it is in pieces."""
-    if piece is None:
+    """The filled cube and its bounds by level, filled piece by piece if a length is given."""
+    if piece_length is None:
         return fill_and_ends(filler, cube, LEVELS)
-    starts = range(0, cube.sizes["time"], piece)
-    parts = [
-        fill_and_ends(filler, cube.isel(time=slice(start, start + piece)), LEVELS)
-        for start in starts
+    pieces = [
+        fill_and_ends(filler, cube.isel(time=slice(start, start + piece_length)), LEVELS)
+        for start in range(0, cube.sizes["time"], piece_length)
     ]
 
-    def whole(level: float, side: int) -> xr.DataArray:
-        return xr.concat([ends[level][side] for _, ends in parts], "time")
+    def join(level: float, side: int) -> xr.DataArray:
+        return xr.concat([bounds[level][side] for _, bounds in pieces], "time")
 
-    ends = {level: (whole(level, 0), whole(level, 1)) for level in parts[0][1]}
-    return xr.concat([filled for filled, _ in parts], "time"), ends
+    bounds = {level: (join(level, 0), join(level, 1)) for level in pieces[0][1]}
+    return xr.concat([filled for filled, _ in pieces], "time"), bounds
 
 
-def _profile(cell: Cell) -> dict[str, Value]:
-    """What a manner costs."""
+def _profile(experiment: Experiment) -> dict[str, Value]:
+    """Operations and parameters of a manner."""
     from cdsa.nn.types import MANNERS
-    from cdsa.paper.complexity import PAPER_SIZES, cost_of
+    from cdsa.paper.complexity import PAPER_SIZES, measure_cost
 
     start = time.perf_counter()
-    (manner,) = (one for one in MANNERS if one == (cell.method.partition(":")[2] or "decomposed"))
-    cost = cost_of(manner, PAPER_SIZES)
-    nothing: dict[str, Value] = dict.fromkeys(
-        (
-            *METRICS,
-            "count",
-            "trained_seconds",
-            "trained_steps",
-            "threads",
-            "graph",
-            "horizon",
-            "unit",
-            "prepared",
-        )
-    )
-    told: dict[str, Value] = {
+    name = experiment.method.partition(":")[2] or "decomposed"
+    cost = measure_cost(MANNERS[MANNERS.index(name)], PAPER_SIZES)
+    absent = ("count", "trained_seconds", "trained_steps", "threads", "graph", "horizon")
+    return dict.fromkeys((*METRICS, *absent, "unit", "prepared")) | {
         "cells": ALL,
         "operations": cost.flops,
-        "variables": cost.variables,
+        "parameters": cost.parameters,
         "measured_on": "one window, with our widths",
         "seconds": round(time.perf_counter() - start, 2),
     }
-    return nothing | told
 
 
-def _folder(cell: Cell, lab: Lab) -> Path:
-    """Where the cell's training is written down while it is under way."""
-    name = hashlib.sha256(repr(key_of(cell)).encode()).hexdigest()[:16]
-    return lab.results.parent / f".{lab.results.name}.under-way" / name
+def _training_folder(experiment: Experiment, settings: RunSettings) -> Path:
+    """Where the experiment's training is saved while it runs."""
+    name = hashlib.sha256(repr(experiment_key(experiment)).encode()).hexdigest()[:16]
+    return settings.results.parent / f".{settings.results.name}.running" / name

@@ -1,14 +1,14 @@
-"""What each table of the paper is made of: data, protocols, rates, seeds, methods and settings.
+"""What each table of the paper consists of: data, protocols, rates, seeds, methods and settings.
 
-A cell is one thing to measure: a method on one trial. It says all that is needed to measure it
-again, so two tables that share a cell share its record.
+An experiment is one method on one trial. It holds everything that is needed to repeat it, so two
+tables that share an experiment share its record.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,64 +17,48 @@ from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.registry import info_of, make_method
-from cdsa.paper import protocols as trials_by
+from cdsa.paper import protocols
 from cdsa.paper.protocols import (
     ALL,
-    DIVISIONS,
     SAMPLES,
+    SPLITS,
     TEST_MONTHS,
-    Filling,
-    Foresight,
+    ForecastTrial,
+    ImputationTrial,
 )
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
 
+Task = Literal["fill", "forecast", "profile"]
+"""What a table measures; 'profile' counts operations and needs no data."""
+_TASK_WORDS = {"fill": "fill gaps", "forecast": "forecast"}
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-
-
 QUICK_RATES = (0.2, 0.5, 0.9)
-
 
 HORIZONS = {"15": 3, "30": 6, "60": 12}
 """Minutes ahead -> steps ahead."""
-
-
-MEAN = "mean"
-"""The horizon over all steps ahead."""
-
+MEAN_HORIZON = "mean"
+"""The mean over all steps ahead."""
 
 AS_PUBLISHED = "as published"
-"""What a record says of its data if they are the paper's own."""
+"""The `measured_on` of a record if the data are the paper's own."""
 
-
-NETWORK, FORECASTER = "cdsa-paper", "cdsa-paper-forecast"
-
-
-OURS = "cdsa"
-
-
+PAPER_IMPUTER, PAPER_FORECASTER, CDSA = "cdsa-paper", "cdsa-paper-forecast", "cdsa"
 OTHER_MANNERS = ("independent", "joint", "shared")
-"""Beside the decomposed one, which a network has if none is named."""
-
-
+"""All but the decomposed one, which is the default."""
 LOSSES = ("rmse", "mse", "mae", "rmse+mae")
-
 
 MINUTES, QUICK_MINUTES = 10.0, 0.04
 
-
 PROFILE = "profile"
-"""The protocol of counting operations, which needs no data."""
-
-
 COMPLEXITY_SIZES = "36x36x1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """A method on one trial."""
+class Experiment:
+    """One method on one trial."""
 
     method: str
     data: str
@@ -82,29 +66,29 @@ class Cell:
     rate: float | None = None
     seed: int = 0
     loss: str | None = None
-    """The training loss, where that is what is compared."""
+    """Training loss, in the table that compares losses."""
 
     minutes: float | None = None
-    """Training budget, of networks."""
+    """Training budget of a network."""
 
     quick: bool = False
-    """With a small network and few forecasts, to see that all runs."""
+    """Whether the network is small and forecasts are few, as a smoke test."""
 
     settings: tuple[str, ...] = ()
-    """What is set differently from the method of this name."""
+    """Changes to the settings of the method of this name."""
 
     @property
-    def parts(self) -> tuple[tuple[str, str | None], ...]:
-        """The records it gives: which cells were scored, and how many minutes ahead."""
+    def record_keys(self) -> tuple[tuple[str, str | None], ...]:
+        """The scored cells and the minutes ahead of each of its records."""
         if self.data == "metr-la":
-            return tuple((ALL, horizon) for horizon in (*HORIZONS, MEAN))
+            return tuple((ALL, horizon) for horizon in (*HORIZONS, MEAN_HORIZON))
         if self.data.startswith("kdd2015"):
             return ((ALL, None), (TEST_MONTHS, None))
         return ((ALL, None),)
 
     @property
     def label(self) -> str:
-        """What is under way, for people."""
+        """Its description in progress messages."""
         words = [self.method, self.data, self.protocol]
         words += [f"loss {self.loss}"] if self.loss else []
         words += [f"{self.rate:.0%} missing"] if self.rate is not None else []
@@ -113,70 +97,62 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """What a table of the paper consists of."""
+    """A table of the paper."""
 
     name: str
+    task: Task = "fill"
     data: tuple[str, ...]
     protocols: tuple[str, ...]
     methods: tuple[str, ...]
-    """In the order of the table."""
+    """In the order of the rows."""
 
     rates: tuple[float | None, ...] = (None,)
     trials: int = 1
-    """Seeds it is repeated with, if nothing else is said."""
+    """Default number of seeds."""
 
     losses: tuple[str | None, ...] = (None,)
     legend: str = ""
-    """What its columns mean."""
+    """The meaning of its columns."""
 
 
 _MONTHS = (
-    "in-sample: learnt from the whole year but the hidden cells; out-of-sample: from the months "
-    "that are not tested on; test months: March, June, September and December; all: the hidden "
-    "cells of every month. A straight line learns nothing, so both ways give the same"
+    "in-sample: trained on the whole year without the hidden cells; out-of-sample: trained on the "
+    "months that are not tested; test months: March, June, September and December; all: the hidden "
+    "cells of every month. Linear interpolation is not trained, so both protocols give the same"
 )
-
-
 _AHEAD = (
-    "an hour ahead from the hour before; 80/20: the first 80% of the time are learnt from, as in "
-    "the paper; 70/10/20: DCRNN's 70% to learn from and 10% to validate on"
+    "an hour ahead from the hour before; 80/20: trained on the first 80% of the time, as in the "
+    "paper; 70/10/20: DCRNN's split, 70% for training and 10% for validation"
 )
-
-
 _PIECES = "cells hidden at random; errors in standard deviations; pieces of 48 hours"
+_BURSTS = "cells hidden in bursts; five trials, unless stated otherwise"
 
-
-_BURSTS = "cells hidden in bursts; five trials, unless said otherwise"
-
-
-_FILL = ("mean", "linear", "knn")
-
-
-_RIVALS = {
-    "nyc": ("ar", "kriging", "kriging:linear", "mtsi", "brits", "dcrnn"),
-    "kdd2015": ("mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
-    "kdd2018": ("mf", "mtsi", "brits", "dcrnn"),
-    "metr-la": ("fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"),
+_SIMPLE = ("mean", "linear", "knn")
+_MANNERS = {
+    network: (*(f"{network}:{manner}" for manner in OTHER_MANNERS), network)
+    for network in (PAPER_IMPUTER, PAPER_FORECASTER)
 }
-"""What the paper compares with, beside simple methods."""
-
-
-_ABLATION = (*(f"{NETWORK}:{manner}" for manner in OTHER_MANNERS), NETWORK)
-
-
 _KDD2015 = ("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum")
-
 
 TABLES = {
     table.name: table
     for table in (
-        Table(name="complexity", data=(COMPLEXITY_SIZES,), protocols=(PROFILE,), methods=_ABLATION),
+        Table(
+            name="complexity",
+            task="profile",
+            data=(COMPLEXITY_SIZES,),
+            protocols=(PROFILE,),
+            methods=_MANNERS[PAPER_IMPUTER],
+        ),
         Table(
             name="nyc",
             legend=_BURSTS,
             data=("nyc-traffic",),
             protocols=("in-sample",),
-            methods=(*_FILL, *_RIVALS["nyc"], f"{NETWORK}@paper-nyc", NETWORK, OURS),
+            methods=(
+                *(*_SIMPLE, "ar", "kriging", "kriging:linear", "mtsi", "brits", "dcrnn"),
+                *(f"{PAPER_IMPUTER}@paper-nyc", PAPER_IMPUTER, CDSA),
+            ),
             rates=RATES,
             trials=5,
         ),
@@ -185,33 +161,41 @@ TABLES = {
             legend=_MONTHS,
             data=_KDD2015,
             protocols=SAMPLES,
-            methods=(*_FILL, *_RIVALS["kdd2015"], f"{NETWORK}@paper-kdd2015", NETWORK, OURS),
+            methods=(
+                *(*_SIMPLE, "mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
+                *(f"{PAPER_IMPUTER}@paper-kdd2015", PAPER_IMPUTER, CDSA),
+            ),
         ),
         Table(
             name="kdd2018",
             legend=_PIECES,
             data=("kdd2018",),
             protocols=("in-sample",),
-            methods=(*_FILL, *_RIVALS["kdd2018"], f"{NETWORK}@paper-kdd2018", NETWORK, OURS),
+            methods=(
+                *(*_SIMPLE, "mf", "mtsi", "brits", "dcrnn"),
+                *(f"{PAPER_IMPUTER}@paper-kdd2018", PAPER_IMPUTER, CDSA),
+            ),
             rates=RATES,
         ),
         Table(
             name="metr-la",
+            task="forecast",
             legend=_AHEAD,
             data=("metr-la",),
-            protocols=DIVISIONS,
+            protocols=SPLITS,
             methods=(
                 *("last", "climatology"),
-                *_RIVALS["metr-la"],
-                *(f"{FORECASTER}@paper-metr-la", FORECASTER, OURS),
+                *("fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"),
+                *(f"{PAPER_FORECASTER}@paper-metr-la", PAPER_FORECASTER, CDSA),
             ),
         ),
         Table(
             name="losses",
+            task="forecast",
             legend=_AHEAD,
             data=("metr-la",),
             protocols=("80/20",),
-            methods=("last", FORECASTER),
+            methods=("last", PAPER_FORECASTER),
             losses=LOSSES,
         ),
         Table(
@@ -219,7 +203,7 @@ TABLES = {
             legend=_BURSTS,
             data=("nyc-traffic",),
             protocols=("in-sample",),
-            methods=("linear", *_ABLATION),
+            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
             rates=RATES,
             trials=5,
         ),
@@ -228,73 +212,71 @@ TABLES = {
             legend=_MONTHS,
             data=_KDD2015,
             protocols=SAMPLES,
-            methods=("linear", *_ABLATION),
+            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
         ),
         Table(
             name="ablation-kdd2018",
             legend=_PIECES,
             data=("kdd2018",),
             protocols=("in-sample",),
-            methods=("linear", *_ABLATION),
+            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
             rates=RATES,
         ),
         Table(
             name="ablation-metr-la",
+            task="forecast",
             legend=_AHEAD,
             data=("metr-la",),
-            protocols=DIVISIONS,
-            methods=("last", *(f"{FORECASTER}:{manner}" for manner in OTHER_MANNERS), FORECASTER),
+            protocols=SPLITS,
+            methods=("last", *_MANNERS[PAPER_FORECASTER]),
         ),
     )
 }
 
-
-SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
+PAPER_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("kdd2015", ""): ("steps=36",),
     ("kdd2018", ""): ("steps=48", "stride=12", "train.loss=rmse"),
     ("nyc-traffic", ""): ("steps=48", "train.batch=2", "train.loss=rmse"),
     ("metr-la", ""): ("steps=12", "train.loss=rmse"),
-    # a map over all cells of a longer window does not fit into the minutes there are
+    # joint attention over all cells of a longer window exceeds the training budget
     ("kdd2018", "joint"): ("steps=12", "stride=12", "train.batch=4", "train.loss=rmse"),
     ("nyc-traffic", "joint"): ("steps=12", "train.batch=2", "train.loss=rmse"),
 }
-"""Windows and training losses by data set and manner, of networks without a preset for the data:
-the absolute error where that is scored, and the paper's where squares are."""
+"""Settings of the paper's networks by data set and manner, where there is no preset for the data.
+The training loss is the absolute error where that is scored, and the paper's where squares are."""
 
-
-OUR_SETTINGS: dict[str, tuple[str, ...]] = {
+CDSA_SETTINGS: dict[str, tuple[str, ...]] = {
     "kdd2015": (),
     "kdd2018": ("train.loss=mse",),
     "nyc-traffic": ("train.loss=mse", "steps=36"),
     "metr-la": ("steps=12",),
 }
-"""The same for the default network, which chooses the rest by the data."""
+"""Settings of the default network by data set; it derives the rest from the data."""
 
-
-RIVAL_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
+BASELINE_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("kdd2015", ""): ("steps=36", "stride=1", "train.patience=0"),
     ("kdd2018", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
     ("nyc-traffic", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
     ("metr-la", ""): ("steps=12", "stride=1", "train.patience=0"),
-    # a step of its usual batch takes seconds with two hundred stations
+    # a step with the default batch takes seconds with two hundred stations
     ("nyc-traffic", "dcrnn"): (
         *("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
         "train.batch=2",
     ),
 }
-"""The same for networks of others, by data set and method; those with a loss of their own learn by
-that, and `train.loss` is what the weights to keep are chosen by. None stops before its minutes are
-over, so that all have the same time."""
+"""Settings of baseline networks by data set and method. A network with a loss of its own is trained
+with that, and `train.loss` selects the best weights. Early stopping is off, so that all networks
+train for the same time."""
 
 
-def table_of(name: str) -> Table:
+def get_table(name: str) -> Table:
     """The table of this name."""
     if name not in TABLES:
         raise ConfigError(unknown("table", name, TABLES))
     return TABLES[name]
 
 
-def cells_of(
+def plan_experiments(
     table: Table,
     *,
     methods: Sequence[str] | None = None,
@@ -304,108 +286,118 @@ def cells_of(
     seeds: Sequence[int] | None = None,
     minutes: float | None = None,
     quick: bool = False,
-) -> Iterator[Cell]:
-    """All cells of a table, or those that are wanted of it."""
-    names = _methods(table, methods, quick)
-    chosen = _rates(table, rates, quick)
+) -> Iterator[Experiment]:
+    """The experiments of a table, or a selection of them."""
+    method_names = _select_methods(table, methods, quick)
+    missing_rates = _select_rates(table, rates, quick)
     trials = range(1 if quick else table.trials) if seeds is None else seeds
     if minutes is not None and not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes must be greater than 0, but found {minutes:g}")
-    kinds = _chosen(table, "data set", table.data, data)
-    by = _chosen(table, "protocol", table.protocols, protocols)
-    for seed, name, kind, protocol, rate in product(trials, names, kinds, by, chosen):
-        cell = Cell(method=name, data=kind, protocol=protocol, rate=rate, seed=seed)
-        for loss in table.losses if info_of(name).trains else (None,):
-            yield _with_settings(replace(cell, loss=loss), minutes, quick)
+    data_sets = _select(table, "data set", table.data, data)
+    by = _select(table, "protocol", table.protocols, protocols)
+    for seed, method, name, protocol, rate in product(
+        trials, method_names, data_sets, by, missing_rates
+    ):
+        experiment = Experiment(method=method, data=name, protocol=protocol, rate=rate, seed=seed)
+        for loss in table.losses if info_of(method).trains else (None,):
+            yield _configure(replace(experiment, loss=loss), minutes, quick)
 
 
-def _methods(table: Table, wanted: Sequence[str] | None, quick: bool) -> list[str]:
-    if wanted is None:  # a small network is none of the authors'
+def _select_methods(table: Table, names: Sequence[str] | None, quick: bool) -> list[str]:
+    if names is None:  # a quick run uses small networks, so it has no preset of the authors
         return [name for name in table.methods if not (quick and "@" in name)]
-    return [_checked(table, name, quick) for name in wanted]
+    return [_check_method(table, name, quick) for name in names]
 
 
-def _checked(table: Table, name: str, quick: bool) -> str:
-    """The method's name as tables have it, or why it has no place in this one."""
-    made, info, preset = make_method(name)[1], info_of(name), name.partition("@")[2]
-    if table.name == "complexity":
-        if info.name != NETWORK or preset:
-            raise ConfigError(f"the table 'complexity' is of {NETWORK} in its manners, not {name}")
-    elif ("forecast" if table.data == ("metr-la",) else "fill") not in info.task:
-        task = "forecasts" if table.data == ("metr-la",) else "fills gaps"
-        raise ConfigError(f"the table '{table.name}' is of what {task}, but {name} is not")
+def _check_method(table: Table, name: str, quick: bool) -> str:
+    """The method's name as tables spell it; refuses a method that the table cannot have."""
+    method, info, preset = make_method(name)[1], info_of(name), name.partition("@")[2]
+    if table.task == "profile":
+        if info.name != PAPER_IMPUTER or preset:
+            raise ConfigError(
+                f"the table '{table.name}' compares the manners of {PAPER_IMPUTER}, not {name}"
+            )
+    elif table.task not in info.task:
+        raise ConfigError(
+            f"the table '{table.name}' has methods that {_TASK_WORDS[table.task]}, "
+            f"but {name} does not"
+        )
     if quick and preset:
-        raise ConfigError(f"with --quick networks are small, but {name} has a preset of its own")
+        raise ConfigError(f"--quick trains small networks, but {name} names a preset")
     if not info.trains:
         return name
-    return str(getattr(made, "label", name)) + (f"@{preset}" if preset else "")
+    return str(getattr(method, "label", name)) + (f"@{preset}" if preset else "")
 
 
-def _chosen(
-    table: Table, kind: str, known: Sequence[str], wanted: Sequence[str] | None
+def _select(
+    table: Table, kind: str, known: Sequence[str], names: Sequence[str] | None
 ) -> Sequence[str]:
-    for name in wanted or ():
+    for name in names or ():
         if name not in known:
             raise ConfigError(unknown(f"{kind} of the table '{table.name}'", name, known))
-    return known if wanted is None else wanted
+    return known if names is None else names
 
 
-def _rates(table: Table, wanted: Sequence[float] | None, quick: bool) -> tuple[float | None, ...]:
-    if wanted is not None:
+def _select_rates(
+    table: Table, rates: Sequence[float] | None, quick: bool
+) -> tuple[float | None, ...]:
+    if rates is not None:
         if table.rates == (None,):
             raise ConfigError(f"the table '{table.name}' has no missing rates to choose from")
-        for rate in wanted:
+        for rate in rates:
             if not 0 < rate < 1:
-                raise ConfigError(f"a missing rate lies between 0 and 1, but found {rate:g}")
-        return tuple(wanted)
+                raise ConfigError(f"a missing rate must lie between 0 and 1, but found {rate:g}")
+        return tuple(rates)
     return QUICK_RATES if quick and len(table.rates) > 1 else table.rates
 
 
-def _with_settings(cell: Cell, minutes: float | None, quick: bool) -> Cell:
-    """The cell with what a network is set to for it."""
-    info = info_of(cell.method)
-    if not info.trains or cell.protocol == PROFILE:
-        return replace(cell, quick=quick and cell.data == "metr-la")
-    plain, _, preset = cell.method.partition("@")
-    manner = plain.partition(":")[2]
-    kind = "kdd2015" if cell.data.startswith("kdd2015") else cell.data
-    if plain == OURS:
-        own = OUR_SETTINGS[kind]
-    elif info.name in (NETWORK, FORECASTER):
-        own = SETTINGS.get((kind, manner), SETTINGS[kind, ""])
+def _configure(experiment: Experiment, minutes: float | None, quick: bool) -> Experiment:
+    """The experiment with its training budget and settings, if it trains a network."""
+    info = info_of(experiment.method)
+    if not info.trains or experiment.protocol == PROFILE:
+        return replace(experiment, quick=quick and experiment.data == "metr-la")
+    name, _, preset = experiment.method.partition("@")
+    data = "kdd2015" if experiment.data.startswith("kdd2015") else experiment.data
+    if preset:
+        settings: tuple[str, ...] = ()
+    elif name == CDSA:
+        settings = CDSA_SETTINGS[data]
+    elif info.name in (PAPER_IMPUTER, PAPER_FORECASTER):
+        manner = name.partition(":")[2]
+        settings = PAPER_SETTINGS.get((data, manner), PAPER_SETTINGS[data, ""])
     else:
-        own = RIVAL_SETTINGS.get((kind, plain), RIVAL_SETTINGS[kind, ""])
-    settings = () if preset else own
-    if cell.loss:
-        kept = (one for one in settings if not one.startswith("train.loss="))
-        settings = (*kept, f"train.loss={cell.loss}")
+        settings = BASELINE_SETTINGS.get((data, name), BASELINE_SETTINGS[data, ""])
+    if experiment.loss:
+        others = (setting for setting in settings if not setting.startswith("train.loss="))
+        settings = (*others, f"train.loss={experiment.loss}")
     budget = (QUICK_MINUTES if quick else MINUTES) if minutes is None else minutes
-    return replace(cell, minutes=budget, quick=quick, settings=settings)
+    return replace(experiment, minutes=budget, quick=quick, settings=settings)
 
 
-def roads_of(opened: OpenedDataset) -> "tuple[Edge, ...]":
-    """The road graph beside a data set, as edges; none if it has none."""
+def road_edges(opened: OpenedDataset) -> "tuple[Edge, ...]":
+    """The edges of the road graph that comes with a data set, if it has one."""
     graph = opened.extras.get(GRAPH)
     if graph is None:
         return ()
     names, weights = graph["location"].to_numpy(), graph.to_numpy()
-    joined = np.argwhere((weights > 0) & ~np.eye(len(names), dtype=bool))
-    return tuple((str(names[i]), str(names[j]), float(weights[i, j])) for i, j in joined)
+    connected = np.argwhere((weights > 0) & ~np.eye(len(names), dtype=bool))
+    return tuple((str(names[i]), str(names[j]), float(weights[i, j])) for i, j in connected)
 
 
-def trial_of(cell: Cell, opened: OpenedDataset) -> Filling | Foresight:
-    """The trial that a cell is measured on."""
-    cube, rate = opened.cube, cell.rate or 0.0
-    match cell.data:
+def build_trial(experiment: Experiment, opened: OpenedDataset) -> ImputationTrial | ForecastTrial:
+    """The trial that an experiment is measured on."""
+    cube, protocol, seed = opened.cube, experiment.protocol, experiment.seed
+    rate = experiment.rate or 0.0
+    match experiment.data:
         case "kdd2015-pm25":
-            return trials_by.kdd2015_pm25(cube, opened.extras[REMOVED], cell.protocol)
+            return protocols.kdd2015_pm25(cube, opened.extras[REMOVED], protocol)
         case "kdd2015-temp" | "kdd2015-hum":
             missing = opened.spec.expected.missing
-            return trials_by.kdd2015_weather(cube, cell.protocol, cell.seed, missing=missing)
+            return protocols.kdd2015_weather(cube, protocol, seed, missing=missing)
         case "kdd2018":
-            return trials_by.kdd2018(cube, rate, cell.seed)
+            return protocols.kdd2018(cube, rate, seed)
         case "nyc-traffic":
-            return trials_by.nyc_traffic(cube, rate, cell.seed)
+            return protocols.nyc_traffic(cube, rate, seed)
         case "metr-la":
-            return trials_by.metr_la(cube, cell.protocol)
-    raise ConfigError(f"there is no protocol for the data set '{cell.data}'")
+            return protocols.metr_la(cube, protocol)
+    raise ConfigError(f"there is no protocol for the data set '{experiment.data}'")

@@ -1,10 +1,10 @@
-"""What every method takes of memory and time, on cubes as large as those of the paper.
+"""Memory and time of every method, on cubes of the paper's sizes.
 
-    python benchmarks/rivals.py [--record results/rivals.jsonl] [--methods a,b]
+    python benchmarks/baselines.py [--record results/baselines.jsonl] [--methods a,b]
 
-Each method runs in a process of its own; networks learn for a few seconds, which is enough to see
-what a step of training and filling take. What can forecast foresees twelve steps, too. It ends with
-exit code 1 if a method failed or took more than 3 GiB.
+Each method runs in its own process; networks train for a few seconds, enough to see the cost of a
+training step and of filling. Methods that forecast also forecast twelve steps. The exit code is 1
+if a method fails or needs more than 3 GiB.
 """
 
 import argparse
@@ -32,14 +32,14 @@ SHAPES = {
     "9000x11x11": (9_000, 11, 11),
     "2016x207x1": (2_016, 207, 1),
 }
-"""As large as KDD-2015's PM2.5, as KDD-2018, and as a week of METR-LA."""
+"""The sizes of KDD-2015's PM2.5, of KDD-2018, and of a week of METR-LA."""
 TASKS = ("fill", "forecast")
-MOST_MIB = 3 * 1024
-MINUTES, AHEAD = 0.1, 12
+MAX_MIB = 3 * 1024
+MINUTES, HORIZON = 0.1, 12
 
 
-def made_up(steps: int, stations: int, measurements: int) -> xr.DataArray:
-    """Series that go together, with a fifth missing, in bursts and single cells."""
+def synthetic_cube(steps: int, stations: int, measurements: int) -> xr.DataArray:
+    """Correlated series with a fifth missing, in bursts and single cells."""
     rng = np.random.default_rng(0)
     common = np.cumsum(rng.normal(size=(steps, 1, 1)), axis=0) / 10
     values = common + rng.normal(size=(1, stations, measurements))
@@ -58,17 +58,17 @@ def made_up(steps: int, stations: int, measurements: int) -> xr.DataArray:
     )
 
 
-def one(name: str, shape: str, task: str) -> dict[str, Value]:
+def measure_method(name: str, shape: str, task: str) -> dict[str, Value]:
     """Memory and time of one method, in this process."""
-    cube, info = made_up(*SHAPES[shape]), info_of(name)
+    cube, info = synthetic_cube(*SHAPES[shape]), info_of(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.perf_counter()
-    ahead = AHEAD if task == "forecast" else 0
-    method: Any = make_method(name, ahead=ahead)[1]
+    horizon = HORIZON if task == "forecast" else 0
+    method: Any = make_method(name, ahead=horizon)[1]
     if info.trains:
         method = replace(method, train=replace(method.train, minutes=MINUTES, epochs=None))
-    if ahead:
-        forecast(cube, ahead, method)
+    if horizon:
+        forecast(cube, horizon, method)
     else:
         method.fit(cube).fill(cube)
     return {
@@ -88,30 +88,30 @@ def main() -> None:
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(REGISTRY))
     parser.add_argument("--record", type=Path)
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        print(json.dumps(one(*given.child)))
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(measure_method(*options.child)))
         return
-    bad = list[str]()
-    for shape, name in product(SHAPES, given.methods):
+    failed = list[str]()
+    for shape, name in product(SHAPES, options.methods):
         for task in TASKS:
             if task not in info_of(name).task:
                 continue
             command = [sys.executable, __file__, "--child", name, shape, task]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            what = f"{shape}  {name:20} {task:8}"
-            if done.returncode:
-                print(f"{what} failed: {(done.stderr.strip() or 'killed').splitlines()[-1]}")
-                bad.append(name)
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            label = f"{shape}  {name:20} {task:8}"
+            if process.returncode:
+                print(f"{label} failed: {(process.stderr.strip() or 'killed').splitlines()[-1]}")
+                failed.append(name)
                 continue
-            told = json.loads(done.stdout.splitlines()[-1])
-            mark = "" if told["mib"] <= MOST_MIB else "  too much"
-            bad += [name] if mark else []
-            print(f"{what} {told['mib']:6.0f} MiB {told['seconds']:6.1f} s{mark}", flush=True)
-            if given.record:  # one by one, so that what comes later loses nothing
+            record = json.loads(process.stdout.splitlines()[-1])
+            mark = "" if record["mib"] <= MAX_MIB else "  too much"
+            failed += [name] if mark else []
+            print(f"{label} {record['mib']:6.0f} MiB {record['seconds']:6.1f} s{mark}", flush=True)
+            if options.record:  # one at a time, so that a later failure loses nothing
                 origin = provenance(shlex.join(["python", *sys.argv]))
-                append_results(given.record, [{"benchmark": "rivals", **told, **origin}])
-    if bad:
+                append_results(options.record, [{"benchmark": "baselines", **record, **origin}])
+    if failed:
         raise SystemExit(1)
 
 

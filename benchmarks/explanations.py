@@ -1,11 +1,11 @@
-"""Whether reasons are true: what deleting the cells named first does to a value, on the demo data.
+"""Faithfulness of explanations: how deleting the cells with the largest shares changes a value.
 
-    python benchmarks/reasons.py [--methods cdsa,cdsa-paper] [--minutes 1.25] [--cases 200]
-                                 [--seed 0] [--record results/reasons.jsonl]
+    python benchmarks/explanations.py [--methods cdsa,cdsa-paper] [--minutes 1.25] [--cases 200]
+                                      [--seed 0] [--record results/explanations.jsonl]
 
-A network learns from the demo with cells hidden in bursts. For some of these, the ten measured
-cells with the largest shares are deleted and the value is filled again; so are ten others, drawn
-from the measured cells of the same windows. A case counts if the first moves the value more.
+A network is trained on the demo data with cells hidden in bursts. For some of these, the ten
+observed cells with the largest shares are deleted and the value is filled again; then ten random
+observed cells of the same windows. A case counts if the former changes the value more.
 """
 
 import argparse
@@ -28,22 +28,19 @@ DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")
 
 
-def moved(filler: NeuralFiller, reasons: Reasons, gone: np.ndarray) -> float:
-    """How far the value goes if these cells (n, 3) had not been measured, in its own unit."""
-    part = reasons.values.copy()
-    part.to_numpy()[tuple(gone.T)] = np.nan
-    cell = reasons.cell._asdict()
-    off = float(filler.fill(part).sel(cell)) - float(filler.fill(reasons.values).sel(cell))
-    angle = (
-        bool(part["is_direction"].sel(measurement=reasons.cell.measurement))
-        if "is_direction" in part.coords
-        else False
-    )
-    return abs((off + 180) % 360 - 180) if angle else abs(off)
+def change_without(filler: NeuralFiller, reasons: Reasons, cells: np.ndarray) -> float:
+    """Change of the value, in its own unit, if these cells (n, 3) had not been measured."""
+    deleted = reasons.values.copy()
+    deleted.to_numpy()[tuple(cells.T)] = np.nan
+    values = [filler.fill(cube).sel(reasons.cell._asdict()) for cube in (deleted, reasons.values)]
+    change = float(values[0]) - float(values[1])
+    if "is_direction" in values[0].coords and bool(values[0]["is_direction"]):
+        change = (change + 180) % 360 - 180
+    return abs(change)
 
 
-def measured(name: str, minutes: float, cases: int, seed: int) -> dict[str, Value]:
-    """One network: the share of cases in which the foremost cells matter more than others."""
+def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[str, Value]:
+    """The share of cases in which the cells with the largest shares matter more than others."""
     cube = open_demo()
     rng = np.random.default_rng(seed)
     hidden = Bursts(share=0.2)(cube, rng)
@@ -54,26 +51,26 @@ def measured(name: str, minutes: float, cases: int, seed: int) -> dict[str, Valu
     filler = replace(method, train=train, seed=seed).fit(visible)
     gaps = np.argwhere((hidden & cube.notnull()).to_numpy())
     axes = [cube[axis].to_numpy() for axis in cube.dims]
-    more, far, near = 0, [], []
+    moved_more, top_shares, same_series = 0, [], []
     for t, l, m in gaps[rng.choice(len(gaps), cases, replace=False)]:  # noqa: E741
         reasons = filler.explain(visible, Cell(axes[0][t], str(axes[1][l]), str(axes[2][m])))
         shares = reasons.shares.to_numpy()
         seen = np.argwhere((shares > 0) & reasons.values.notnull().to_numpy())
         first = seen[np.argsort(-shares[tuple(seen.T)], kind="stable")[:DELETED]]
         others = seen[rng.choice(len(seen), min(DELETED, len(seen)), replace=False)]
-        moves = moved(filler, reasons, first), moved(filler, reasons, others)
-        more += moves[0] > moves[1]
-        far.append(float(shares[tuple(first.T)].sum()))
-        near.append(reasons.by_axis()[OWN])
+        moves = [change_without(filler, reasons, cells) for cells in (first, others)]
+        moved_more += moves[0] > moves[1]
+        top_shares.append(float(shares[tuple(first.T)].sum()))
+        same_series.append(reasons.by_axis()[OWN])
     return {
         "method": name,
         "minutes": minutes,
         "seed": seed,
         "cases": cases,
         "deleted": DELETED,
-        "moved_more": more / cases,
-        "share_of_deleted": float(np.median(far)),
-        "own_series": float(np.median(near)),
+        "moved_more": moved_more / cases,
+        "share_of_deleted": float(np.median(top_shares)),
+        "same_series": float(np.median(same_series)),
         "threads": torch.get_num_threads(),
     }
 
@@ -87,13 +84,13 @@ def main() -> None:
     parser.add_argument("--methods", type=lambda text: text.split(","), default=NETWORKS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     origin = provenance(shlex.join(["python", *sys.argv]))
-    for name in given.methods:
-        told = measured(name, given.minutes, given.cases, given.seed)
-        print(f"{name}: {told['moved_more']:.1%} of {given.cases} cases")
-        if given.record:
-            append_results(given.record, [{**told, **origin}])
+    for name in options.methods:
+        record = measure_network(name, options.minutes, options.cases, options.seed)
+        print(f"{name}: {record['moved_more']:.1%} of {options.cases} cases")
+        if options.record:
+            append_results(options.record, [{**record, **origin}])
 
 
 if __name__ == "__main__":

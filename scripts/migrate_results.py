@@ -1,0 +1,60 @@
+"""Rename old keys and settings in results files: python scripts/migrate_results.py [FILE ...]
+
+Without files, all of results/ are migrated. Commands and commits stay as they were recorded, and so
+does every number. Running it again changes nothing.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from cdsa.core.records import Record, Value
+
+ROOT = Path(__file__).parents[1]
+KEYS = {
+    "variables": "parameters",
+    "paper_variables": "paper_parameters",
+    "coverage_least_station": "coverage_worst_station",
+    "told": "expected",
+    "real": "actual",
+    "batch": "batch_size",
+    "layers": "n_layers",
+    "kept": "within_limits",
+    "own_series": "same_series",
+    "way": "execution",
+}
+VALUES: dict[tuple[str, Value], Value] = {
+    ("benchmark", "rivals"): "baselines",
+    ("what", "parts"): "parallel",
+    ("execution", "parts"): "data parallel",
+}
+"""(new key, old value) -> new value."""
+
+
+def migrate(record: Record) -> dict[str, Value]:
+    """A record under the new names, in its old order."""
+    renamed = {KEYS.get(key, key): value for key, value in record.items()}
+    assert len(renamed) == len(record), f"two keys would have the same name: {sorted(record)}"
+    return {key: VALUES.get((key, value), value) for key, value in renamed.items()}
+
+
+def migrate_file(path: Path) -> bool:
+    """Migrate a results file in place; whether anything changed."""
+    old = path.read_text(encoding="utf-8")
+    new = "".join(json.dumps(migrate(json.loads(line))) + "\n" for line in old.splitlines())
+    if new == old:
+        return False
+    temporary = path.with_name(f"{path.name}.migrated")
+    temporary.write_text(new, encoding="utf-8")
+    temporary.replace(path)
+    return True
+
+
+def main() -> None:
+    paths = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "results").glob("*.jsonl"))
+    for path in paths:
+        print(f"{path}: {'migrated' if migrate_file(path) else 'nothing to change'}")
+
+
+if __name__ == "__main__":
+    main()

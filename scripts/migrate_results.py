@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from cdsa.core.records import Record, Value
+from cdsa.core.records import Record, Value, read_results
 
 ROOT = Path(__file__).parents[1]
 KEYS = {
@@ -40,12 +40,12 @@ def migrate(record: Record) -> dict[str, Value]:
 
 def migrate_file(path: Path) -> bool:
     """Migrate a results file in place; whether anything changed."""
-    old = path.read_text(encoding="utf-8")
-    new = "".join(json.dumps(migrate(json.loads(line))) + "\n" for line in old.splitlines())
-    if new == old:
+    records = read_results(path)
+    migrated = [migrate(record) for record in records]
+    if migrated == records:
         return False
     temporary = path.with_name(f"{path.name}.migrated")
-    temporary.write_text(new, encoding="utf-8")
+    temporary.write_text("".join(json.dumps(record) + "\n" for record in migrated))
     temporary.replace(path)
     return True
 

@@ -180,19 +180,6 @@ def test_windows_that_had_to_be_shortened_are_told(tmp_path):
     assert done.exit_code == 0 and "shortened to the 8" in " ".join(done.stderr.split())
 
 
-def test_complexity_prints_the_papers_table():
-    text = run("complexity")
-    assert "the paper: 13.4" in text and "independent" in text
-    records = json.loads(run("complexity", "--json"))
-    assert [set(r) for r in records] == 4 * [
-        {"manner", "flops", "variables", "paper_flops", "paper_variables"}
-    ]
-    other = json.loads(
-        run("complexity", "--steps", 12, "--stations", 5, "--measurements", 2, "--json")
-    )
-    assert all(r["paper_flops"] is None and r["flops"] > 0 for r in other)
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -1,191 +1,115 @@
-"""Pages of results beside the paper's numbers."""
+"""The experiments of the paper's tables: methods, rates, protocols and settings."""
+
+from pathlib import Path
 
 import pytest
 
-from cdsa.paper.compare import (
-    Figure,
-    best_per_column,
-    build_blocks,
-    build_rows,
-    format_difference,
-    format_figure,
-    format_ours,
-    format_time,
-)
-from cdsa.paper.published import paper_tables
-from cdsa.paper.render import render_html, render_markdown
-from cdsa.paper.tables import TABLES
-
-
-def record(method="linear", **more):
-    told = {
-        "table": "kdd2018", "method": method, "data": "kdd2018", "protocol": "in-sample",
-        "cells": "all", "rate": 0.5, "horizon": None, "seed": 0, "loss": None, "minutes": None,
-        "quick": False, "settings": "", "mse": 0.2, "seconds": 3.0, "measured_on": "as published",
-        "trained_seconds": None, "commit": "abc", "machine": "m",
-    }  # fmt: skip
-    return told | more
-
-
-def row(records, name, table="kdd2018"):
-    block = next(iter(build_blocks(TABLES[table])))
-    (found,) = (one for one in build_rows(TABLES[table], block, records) if one.name == name)
-    return found
-
-
-def test_the_papers_tables_are_whole():
-    tables = paper_tables()
-    assert set(tables) == set(TABLES)
-    for table in tables.values():
-        for cells in table.rows.values():
-            assert set(cells) == set(table.columns)
-            for figures in cells.values():
-                assert figures is None or set(figures) == set(table.metrics)
-    assert tables["kdd2015"].figure("mean", "kdd2015-pm25", "mae") == 55.51
-    assert tables["kdd2015"].figure("mean", "kdd2015-pm25", "mre") == 0.7797
-    assert tables["metr-la"].figure("cdsa-paper-forecast", "60", "rmse") == 6.27
-    assert tables["ablation-nyc"].figure("cdsa-paper:joint", "0.5", "rmse") is None
-    assert tables["losses"].figure("mse", "mean", "mape") == 0.0919
+from cdsa.core.records import read_results
+from cdsa.datasets import get_dataset
+from cdsa.methods.registry import REGISTRY
+from cdsa.paper import runner
+from cdsa.paper.runner import experiment_key
+from cdsa.paper.tables import AS_PUBLISHED, COMPLEXITY_SIZES, TABLES, plan_experiments
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_block_has_a_column_of_the_paper_behind_each_of_its_own(name):
-    paper = paper_tables()[name]
-    blocks = list(build_blocks(TABLES[name]))
-    assert {block.metric for block in blocks} == set(paper.metrics)
-    for block in blocks:
-        assert all(column.paper in paper.columns for column in block.columns)
+def test_every_table_has_the_strongest_simple_method(name):
+    table = TABLES[name]
+    if table.task != "profile":
+        assert ("last" if table.task == "forecast" else "linear") in table.methods
+    for experiment in plan_experiments(table):
+        assert experiment.method.split(":")[0].split("@")[0] in REGISTRY
 
 
-def test_trials_are_averaged_with_their_spread():
-    figure = row([record(mse=0.1), record(mse=0.3, seed=1)], "linear").figures[3]
-    assert figure.ours == pytest.approx(0.2)
-    assert figure.spread == pytest.approx(0.1414, rel=1e-3)
-
-
-def test_the_longest_training_counts_and_quick_ones_only_alone():
-    short = record("cdsa-paper", minutes=1, mse=0.9)
-    long = record("cdsa-paper", minutes=10, mse=0.3)
-    quick = record("cdsa-paper", minutes=0.04, mse=0.01, quick=True)
-    assert row([short, long, quick], "cdsa-paper").figures[3].ours == 0.3
-    (block, *_) = build_blocks(TABLES["kdd2018"])
-    rows = build_rows(TABLES["kdd2018"], block, [quick, record("linear")])
-    figure = next(one for one in rows if one.name == "cdsa-paper").figures[3]
-    assert format_ours(figure, block) == "0.010*"
-    assert best_per_column(rows)[3] == 0.2  # a quick run is never the best
-
-
-def test_every_cell_has_its_own_longest_training():
-    records = [
-        record("cdsa-paper", rate=0.2, minutes=1, mse=0.9),
-        record("cdsa-paper", rate=0.5, minutes=1, mse=0.8),
-        record("cdsa-paper", rate=0.5, minutes=10, mse=0.3, seconds=610.0),
-    ]
-    found = row(records, "cdsa-paper")
-    assert (found.figures[0].ours, found.figures[3].ours) == (0.9, 0.3)
-    assert format_time(found) == "10 min"
-
-
-def test_the_papers_own_data_count_more_than_a_stand_in():
-    real = record("cdsa-paper", minutes=1, mse=0.5)
-    standin = record("cdsa-paper", minutes=10, mse=0.1, measured_on="a stand-in", seed=1)
-    assert row([real, standin], "cdsa-paper").figures[3].ours == 0.5
-    other = record("cdsa-paper", minutes=10, mse=0.2, measured_on="another stand-in")
-    assert row([standin, other], "cdsa-paper").figures[3].ours == 0.2  # never a mean over data
-
-
-def test_a_preset_stands_beside_the_papers_figure_of_its_method():
-    figure = row([record("cdsa-paper@paper-kdd2018", minutes=1)], "cdsa-paper@paper-kdd2018")
-    assert figure.figures[3].paper == 0.291
-
-
-def test_of_what_was_measured_twice_the_last_counts():
-    assert row([record(mse=0.1), record(mse=0.3)], "linear").figures[3].ours == 0.3
-
-
-def test_the_difference_is_a_share_of_the_papers():
-    assert format_difference(Figure(1.5, 1.2)) == "+25%"
-    assert format_difference(Figure(1.1999, 1.2)) == "0%"
-    assert format_difference(Figure(None, 1.2)) == format_difference(Figure(1.0, None)) == ""
-
-
-@pytest.mark.parametrize(
-    "table, metric, value, text",
-    [
-        ("kdd2015", "mre", 0.77967, "77.97%"),
-        ("kdd2015", "mae", 55.505, "55.51"),
-        ("kdd2015", "mae", 0.61, "0.61"),
-        ("kdd2018", "mse", 1.002, "1.002"),
-        ("nyc", "rmse", 1.595, "1.595"),
-        ("metr-la", "mape", 0.0699, "6.99%"),
-        ("complexity", "operations", 0.24e9, "0.24"),
-        ("complexity", "variables", None, "-"),
-    ],
-)
-def test_figures_are_written_as_the_paper_writes_them(table, metric, value, text):
-    block = next(block for block in build_blocks(TABLES[table]) if block.metric == metric)
-    assert format_figure(value, block) == text
-
-
-def test_figures_in_another_unit_are_not_compared():
-    more = {"table": "nyc", "data": "nyc-traffic", "rmse": 2.0}
-    for unit, compared in (("mph", False), ("vehicles", True)):
-        figure = row([record("cdsa-paper", unit=unit, **more)], "cdsa-paper", "nyc").figures[3]
-        assert figure.paper == 1.214 and (figure.difference is not None) == compared
-
-
-def test_rates_that_the_paper_has_not_get_a_column():
-    page = render_markdown([record(rate=0.25)], "r.jsonl")
-    assert "| 20% | 25% | 30% |" in page
-
-
-def test_records_that_are_not_whole_are_left_out():
-    page = render_markdown([record(), {"table": "kdd2018", "method": "x"}], "r.jsonl")
-    assert "| x |" not in page
-
-
-def test_a_page_has_ours_the_papers_the_difference_the_data_and_the_time():
-    records = [
-        record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", seconds=630.0,
-               trained_seconds=600.0, trained_steps=900, variables=12345,
-               measured_on="a stand-in <of another kind>"),
-        record("linear", mse=0.219),
+def test_the_tables_are_the_papers_ten():
+    assert list(TABLES) == [
+        "complexity", "nyc", "kdd2015", "kdd2018", "metr-la", "losses", "ablation-nyc",
+        "ablation-kdd2015", "ablation-kdd2018", "ablation-metr-la",
     ]  # fmt: skip
-    page = render_markdown(records, "r.jsonl")
-    assert "| cdsa-paper |" in page and "0.500<br>(0.291 +72%)" in page
-    assert "**0.219**" in page  # the best
-    assert "10 min" in page and "a stand-in \\<of another kind\\>" in page
-    assert "| 90% | variables | time |" in page and "| 12,345 | 10 min |" in page
-    assert "cdsa-paper trained for 10 min, 900 steps, 12,345 variables, with steps=48" in page
-    assert "## kdd2018" in page and "## nyc" not in page
-    assert page.index("linear (straight line)") < page.index("| mean (of the station) |")
-    web = render_html(records, "r.jsonl")
-    assert "a stand-in &lt;of another kind&gt;" in web and "<small>(0.291 +72%)</small>" in web
-    assert "http" not in web  # nothing is fetched from elsewhere
 
 
-def test_a_record_of_one_table_stands_in_every_table_that_has_its_cell():
-    page = render_markdown([record("linear")], "r.jsonl")
-    assert "## kdd2018" in page and "## ablation-kdd2018" in page
+def test_rates_trials_and_protocols_are_the_papers():
+    nyc = list(plan_experiments(TABLES["nyc"], methods=["linear"]))
+    assert len(nyc) == 8 * 5
+    assert [experiment.rate for experiment in nyc[:8]] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    pm25 = plan_experiments(TABLES["kdd2015"], methods=["mean"])
+    assert {experiment.protocol for experiment in pm25} == {"in-sample", "out-of-sample"}
+    forecasts = plan_experiments(TABLES["metr-la"], methods=["last"])
+    assert {experiment.protocol for experiment in forecasts} == {"80/20", "70/10/20"}
+    losses = [experiment.loss for experiment in plan_experiments(TABLES["losses"])]
+    assert losses == [None, "rmse", "mse", "mae", "rmse+mae"]
 
 
-def test_losses_are_rows_of_their_own():
-    more = {"table": "losses", "data": "metr-la", "protocol": "80/20", "rate": None,
-            "horizon": "30", "mae": 3.0, "rmse": 5.0, "mape": 0.08}  # fmt: skip
-    records = [
-        record("cdsa-paper-forecast", loss=loss, minutes=1.0, **more) for loss in ("rmse", "mae")
+FILL_SETTINGS = {  # batch and learning rate
+    "mtsi": (32, 2e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (8, 3e-3),
+    "iin": (16, 2e-3),
+}
+FORECAST_SETTINGS = {
+    "fc-lstm": (32, 1e-3),
+    "mtsi": (32, 2e-3),
+    "brits": (16, 1e-3),
+    "dcrnn": (32, 3e-3),
+    "dst-gcnn": (32, 2e-3),
+    "gaan": (0, 3e-3),  # chosen by the number of stations
+}
+
+
+@pytest.mark.parametrize("name", ["nyc", "kdd2015", "kdd2018", "metr-la"])
+def test_baselines_train_with_their_own_settings_on_every_window_for_all_their_minutes(name):
+    table = TABLES[name]
+    horizon = 12 if table.task == "forecast" else 0
+    expected = dict(FORECAST_SETTINGS if horizon else FILL_SETTINGS)
+    if name == "nyc":
+        expected["dcrnn"] = (2, 3e-3)  # a larger batch of two hundred stations takes seconds
+    checked = set()
+    rates = [0.5] if len(table.rates) > 1 else None
+    for experiment in plan_experiments(table, rates=rates, seeds=[0]):
+        if experiment.method in expected:
+            method = runner.build_method(experiment, horizon)
+            checked.add(experiment.method)
+            method = method.settled() if experiment.method == "dcrnn" else method
+            train, label = method.train, experiment.label
+            assert (train.batch, train.rate) == expected[experiment.method], label
+            assert (method.stride, method.horizon, train.patience) == (1, horizon, 0), label
+            assert train.minutes == 10 and (method.steps == 12 or not horizon), label
+    trained = {m for m in table.methods if REGISTRY[m.split(":")[0].split("@")[0]].trains}
+    assert checked == {method for method in trained if "cdsa" not in method}
+
+
+def test_another_budget_or_seed_is_another_experiment():
+    variants = ({"minutes": 1}, {"minutes": 2}, {"minutes": 1, "seeds": [1]})
+    keys = [
+        experiment_key(experiment)
+        for more in variants
+        for experiment in plan_experiments(
+            TABLES["kdd2018"], methods=["cdsa-paper"], rates=[0.5], **more
+        )
     ]
-    table = TABLES["losses"]
-    names = [one.name for one in build_rows(table, next(build_blocks(table)), records)]
-    assert names == ["rmse", "mse", "mae", "rmse+mae"]
-    assert "## metr-la" not in render_markdown(records, "r.jsonl")
-    other = record("cdsa-paper-forecast:joint", loss="rmse", minutes=1.0, **more | {"mae": 9.0})
-    page = render_markdown([*records, other], "r.jsonl")
-    assert "cdsa-paper-forecast:joint, rmse" in page and "3.00" in page and "9.00" in page
+    assert len(set(keys)) == len(keys) == 3
 
 
-def test_the_last_value_stands_in_every_table_of_forecasts():
-    last = record("last", table="metr-la", data="metr-la", protocol="80/20", rate=None,
-                  horizon="30", mae=4.0, rmse=5.0, mape=0.08)  # fmt: skip
-    page = render_markdown([last], "r.jsonl")
-    assert all(f"## {name}" in page for name in ("metr-la", "losses", "ablation-metr-la"))
+def test_recorded_data_are_described_as_the_data_sets_describe_themselves():
+    """Otherwise no record would be found again."""
+    records = read_results(Path(__file__).parents[1] / "results" / "paper.jsonl")
+    for name, measured_on in {(r["data"], r["measured_on"]) for r in records}:
+        if name != COMPLEXITY_SIZES:
+            differences = [form.difference for form in get_dataset(name).file_sets]
+            assert measured_on.startswith((AS_PUBLISHED, *filter(None, differences))), measured_on
+
+
+def test_every_recorded_experiment_is_found_again():
+    """Otherwise it would be run again under another name."""
+    records = read_results(Path(__file__).parents[1] / "results" / "paper.jsonl")
+    for record in records:
+        planned = plan_experiments(
+            TABLES[record["table"]],
+            methods=[record["method"]],
+            data=[record["data"]],
+            protocols=[record["protocol"]],
+            rates=None if record["rate"] is None else [record["rate"]],
+            seeds=[record["seed"]],
+            minutes=record["minutes"],
+        )
+        assert tuple(record[name] for name in runner.KEYS) in map(experiment_key, planned)

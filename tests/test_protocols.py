@@ -1,4 +1,4 @@
-"""The paper's protocols: what is learnt from and hidden, and that nothing hidden is ever seen."""
+"""The paper's protocols: what is trained on and hidden, and that no hidden value leaks."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from conftest import network
 
 
 def year(stations=3, measurements=1, seed=0) -> xr.DataArray:
-    """Hours from January to March, so that there are months of both kinds."""
+    """Hours from January to March, so that there are training and test months."""
     return network(24 * 80, stations, measurements, seed=seed)
 
 
@@ -35,7 +35,7 @@ def removed(cube):
     return cube.copy(data=(rng.random(cube.shape) < 0.1) & cube.notnull().to_numpy())
 
 
-FILLINGS = {
+IMPUTATIONS = {
     "kdd2015-pm25 in-sample": lambda c: protocols.kdd2015_pm25(c, removed(c), "in-sample"),
     "kdd2015-pm25 out-of-sample": lambda c: protocols.kdd2015_pm25(c, removed(c), "out-of-sample"),
     "kdd2015-weather in-sample": lambda c: protocols.kdd2015_weather(
@@ -48,7 +48,7 @@ FILLINGS = {
     "kdd2018 directions": lambda c: protocols.kdd2018(c, 0.5, 0, directions=True),
     "nyc-traffic": lambda c: protocols.nyc_traffic(c, 0.5, 0),
 }
-FORESIGHTS = {name: lambda c, name=name: protocols.metr_la(c, name) for name in protocols.SPLITS}
+FORECASTS = {name: lambda c, name=name: protocols.metr_la(c, name) for name in protocols.SPLITS}
 
 
 def cube_for(name: str) -> xr.DataArray:
@@ -60,20 +60,20 @@ def small(name="cdsa-paper@small", **changes):
     return override(make_method(name)[1], [f"{key}={value}" for key, value in changes.items()])
 
 
-def told_by(filler) -> tuple:
-    """What a network has learnt to scale by."""
+def fitted_scale(filler) -> tuple:
+    """The mean and standard deviation that a network scales by."""
     scaler = filler.network.scaler
     return scaler.mean.to_numpy().tobytes(), scaler.std.to_numpy().tobytes()
 
 
-@pytest.mark.parametrize("name", FILLINGS)
+@pytest.mark.parametrize("name", IMPUTATIONS)
 def test_no_hidden_value_is_seen(name):
-    """Other truths behind hidden cells change nothing that a method is given."""
+    """Other values behind hidden cells change nothing that a method receives."""
     cube = cube_for(name)
-    trial: ImputationTrial = FILLINGS[name](cube)
+    trial: ImputationTrial = IMPUTATIONS[name](cube)
     hidden = trial.eval_masks["all"]
     values = np.where(hidden, cube * 0.5 + 7, cube)
-    other: ImputationTrial = FILLINGS[name](cube.copy(data=values))
+    other: ImputationTrial = IMPUTATIONS[name](cube.copy(data=values))
     assert hidden.any() and other.eval_masks["all"].equals(hidden)
     assert (other.truth.to_numpy() != trial.truth.to_numpy())[hidden.to_numpy()].all()
     xr.testing.assert_identical(other.train, trial.train)
@@ -87,50 +87,50 @@ def test_no_hidden_value_reaches_a_scale_or_a_prediction():
     other = protocols.kdd2018(cube.copy(data=values), 0.5, 0)
     brief = small(**{"steps": 12, "stride": 12, "train.epochs": 1})
     for method in ("mean", "linear", "climatology", brief):
-        made = make_method(method)[1]
-        one, two = made.fit(trial.train), made.fit(other.train)
+        estimator = make_method(method)[1]
+        one, two = estimator.fit(trial.train), estimator.fit(other.train)
         assert one.fill(trial.test).equals(two.fill(other.test))
         if not isinstance(method, str):
-            assert told_by(one) == told_by(two)
+            assert fitted_scale(one) == fitted_scale(two)
 
 
-@pytest.mark.parametrize("name", FILLINGS)
-def test_what_is_asked_was_measured_and_is_missing_in_what_is_shown(name):
-    trial: ImputationTrial = FILLINGS[name](cube_for(name))
-    for asked in trial.eval_masks.values():
-        assert asked.dims == trial.truth.dims and asked.any()
-        assert trial.truth.notnull().where(asked, True).all()
-        assert not (asked & trial.test.notnull()).any()
-        assert not (asked & trial.train.notnull()).any()
+@pytest.mark.parametrize("name", IMPUTATIONS)
+def test_scored_cells_were_measured_and_are_missing_from_the_visible_cubes(name):
+    trial: ImputationTrial = IMPUTATIONS[name](cube_for(name))
+    for eval_mask in trial.eval_masks.values():
+        assert eval_mask.dims == trial.truth.dims and eval_mask.any()
+        assert trial.truth.notnull().where(eval_mask, True).all()
+        assert not (eval_mask & trial.test.notnull()).any()
+        assert not (eval_mask & trial.train.notnull()).any()
 
 
-@pytest.mark.parametrize("name", FORESIGHTS)
+@pytest.mark.parametrize("name", FORECASTS)
 def test_a_forecast_sees_nothing_from_its_origin_on(name):
     cube = network(400, 3, 1)
-    trial: ForecastTrial = FORESIGHTS[name](cube)
+    trial: ForecastTrial = FORECASTS[name](cube)
     origin = trial.origins[len(trial.origins) // 2]
     first = cube.sizes["time"] - trial.test.sizes["time"] + origin
     values = cube.to_numpy().copy()
     values[first:] = values[first:] * 0.5 + 7
-    other: ForecastTrial = FORESIGHTS[name](cube.copy(data=values))
+    other: ForecastTrial = FORECASTS[name](cube.copy(data=values))
     xr.testing.assert_identical(other.train, trial.train)
     if trial.validation is not None:
         xr.testing.assert_identical(other.validation, trial.validation)
     before = trial.origins <= origin
     network_ = small("cdsa-paper-forecast@small", steps=12, horizon=12, stride=12)
     for method in ("last", "climatology", network_):
-        made = make_method(method)[1]
-        one, two = made.fit(trial.train), made.fit(other.train)
+        estimator = make_method(method)[1]
+        one, two = estimator.fit(trial.train), estimator.fit(other.train)
         a = forecasts_from(one, trial.test, trial.origins[before], past=12, ahead=12)
         b = forecasts_from(two, other.test, other.origins[before], past=12, ahead=12)
         assert all(x.equals(y) for x, y in zip(a, b, strict=True))
         if not isinstance(method, str):
-            assert told_by(one) == told_by(two)
+            assert fitted_scale(one) == fitted_scale(two)
 
 
-@pytest.mark.parametrize("name", FORESIGHTS)
+@pytest.mark.parametrize("name", FORECASTS)
 def test_nothing_of_the_test_time_is_trained_or_validated_on(name):
-    trial: ForecastTrial = FORESIGHTS[name](network(400, 2, 1))
+    trial: ForecastTrial = FORECASTS[name](network(400, 2, 1))
     known = [trial.train] + ([trial.validation] if trial.validation is not None else [])
     assert max(part["time"].to_numpy()[-1] for part in known) < trial.test["time"].to_numpy()[0]
 
@@ -138,7 +138,7 @@ def test_nothing_of_the_test_time_is_trained_or_validated_on(name):
 # ------------------------------------------------------------------ what the notes on the paper say
 
 
-def test_out_of_sample_nothing_of_a_test_month_is_learnt_from():
+def test_out_of_sample_training_has_nothing_of_a_test_month():
     cube = year()
     trial = protocols.kdd2015_pm25(cube, removed(cube), "out-of-sample")
     march = pd.DatetimeIndex(cube["time"].to_numpy()).month == 3
@@ -150,14 +150,14 @@ def test_out_of_sample_nothing_of_a_test_month_is_learnt_from():
     assert not months.isel(time=~march).any()
 
 
-def test_in_sample_all_that_is_left_is_learnt_from():
+def test_in_sample_training_has_all_remaining_cells():
     cube = year()
     trial = protocols.kdd2015_pm25(cube, removed(cube), "in-sample")
     assert trial.train.equals(cube.where(~removed(cube)))
     assert trial.eval_masks["all"].equals(removed(cube))
 
 
-def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_is_asked():
+def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_is_scored():
     cube = year()
     trial = protocols.kdd2015_weather(cube, "in-sample", 3, missing=0.3)
     left = trial.truth.notnull()
@@ -172,12 +172,12 @@ def test_weather_is_brought_to_the_papers_missing_rate_and_a_fifth_of_the_rest_i
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
-def test_kdd2018_ends_at_the_wanted_missing_rate(rate):
+def test_kdd2018_has_the_requested_missing_rate(rate):
     trial = protocols.kdd2018(windy(), rate, 0)
     assert float(trial.test.isnull().mean()) == pytest.approx(rate, abs=1e-3)
 
 
-def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
+def test_kdd2018_scores_the_wind_as_published_even_with_directions():
     cube = windy()
     plain, turned = (
         protocols.kdd2018(cube, 0.5, 0),
@@ -190,54 +190,54 @@ def test_kdd2018_scores_the_wind_as_published_whatever_a_method_is_shown():
     assert DIRECTION not in plain.truth["units"].to_numpy()
 
     class Opposite:
-        """Answers every gap with the truth, directions with a full turn less a degree."""
+        """Fills with the truth, and directions with a full turn less a degree."""
 
         def fill(self, cube):
-            whole = plain.truth.sel(time=cube["time"])
+            truth = plain.truth.sel(time=cube["time"])
             wrong = xr.where(plain.truth["measurement"] == "wind_direction", 359.0, 0.0)
-            return cube.copy(data=(whole + wrong).transpose(*cube.dims).to_numpy())
+            return cube.copy(data=(truth + wrong).transpose(*cube.dims).to_numpy())
 
-    found = evaluate(turned, Opposite())["all", None].by("measurement")["mae"]
-    assert found["wind_direction"] == pytest.approx(359)  # not one degree
-    assert found["pm25"] == pytest.approx(0)
+    errors = evaluate(turned, Opposite())["all", None].by("measurement")["mae"]
+    assert errors["wind_direction"] == pytest.approx(359)  # not one degree
+    assert errors["pm25"] == pytest.approx(0)
 
 
 def test_kdd2018_is_filled_in_pieces_of_48_hours():
     trial = protocols.kdd2018(windy(steps=100), 0.5, 0)
     seen = []
 
-    class Noting:
+    class Recorder:
         def fill(self, cube):
             seen.append(cube.sizes["time"])
             return cube.fillna(0.0)
 
-    evaluate(trial, Noting())
+    evaluate(trial, Recorder())
     assert seen == [48, 48, 4]
 
 
 def test_mse_over_several_measurements_is_of_z_scores():
     trial = protocols.kdd2018(windy(), 0.5, 0)
 
-    class Middle:
-        """Answers with the mean of what is visible."""
+    class Mean:
+        """Fills with the mean of the visible values."""
 
         def fill(self, cube):
             return cube.fillna(trial.test.mean(("time", "location")))
 
-    mse = evaluate(trial, Middle())["all", None].overall()["mse"]
+    mse = evaluate(trial, Mean())["all", None].overall()["mse"]
     hidden, spread = trial.eval_masks["all"], trial.test.std(("time", "location"))
     z = (trial.truth - trial.test.mean(("time", "location"))) / spread
     assert mse == pytest.approx(float((z**2).where(hidden).mean()))
 
 
-def test_metr_la_of_the_paper_has_every_window_of_two_hours_in_the_last_fifth():
+def test_the_papers_split_of_metr_la_has_every_window_of_two_hours_in_the_last_fifth():
     trial = protocols.metr_la(network(34272 // 48, 2, 1), "80/20")  # 714 steps
     assert trial.validation is None
     assert trial.train.sizes["time"] == 571 and trial.test.sizes["time"] == 143
     assert trial.origins.tolist() == list(range(12, 132))
 
 
-def test_metr_la_of_dcrnn_is_split_by_windows():
+def test_dcrnns_split_of_metr_la_is_by_windows():
     cube = network(714, 2, 1)
     trial = protocols.metr_la(cube, "70/10/20")
     windows = 714 - 23
@@ -259,27 +259,27 @@ def test_a_wrong_protocol_or_too_little_data_is_refused():
         protocols.kdd2015_pm25(cube, removed(cube), "insample")
 
 
-# ------------------------------------------------------------------ forecasts from many moments
+# ------------------------------------------------------------------ forecasts from many origins
 
 
-def test_a_network_foresees_many_moments_at_once_as_it_does_one_by_one():
+def test_a_network_forecasts_from_many_origins_as_it_does_from_each():
     cube = network(120, 3, 2)
     filler = small("cdsa-paper-forecast@small", steps=6, horizon=6).fit(cube)
     origins = np.array([6, 30, 114])
-    told = forecasts_from(filler, cube, origins, past=6, ahead=6)
+    together = forecasts_from(filler, cube, origins, past=6, ahead=6)
 
     class OneByOne:
         def fill(self, piece):
             return filler.fill(piece)
 
     alone = forecasts_from(OneByOne(), cube, origins, past=6, ahead=6)
-    assert len(told) == len(alone) == 6
-    for one, other in zip(told, alone, strict=True):
+    assert len(together) == len(alone) == 6
+    for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-5, atol=1e-5)
         assert one["time"].equals(other["time"])
 
 
-def test_errors_ahead_are_ratios_of_sums_over_all_windows():
+def test_forecast_errors_are_ratios_of_sums_over_all_windows():
     cube = network(400, 2, 1)
     trial = protocols.metr_la(cube, "80/20")
 
@@ -290,8 +290,8 @@ def test_errors_ahead_are_ratios_of_sums_over_all_windows():
     errors = evaluate(trial, Zero())
     truth = trial.test.to_numpy()
     for horizon, step in (("15", 3), ("30", 6), ("60", 12)):
-        there = truth[trial.origins + step - 1]
-        assert errors["all", horizon].overall()["mae"] == pytest.approx(np.nanmean(np.abs(there)))
+        target = truth[trial.origins + step - 1]
+        assert errors["all", horizon].overall()["mae"] == pytest.approx(np.nanmean(np.abs(target)))
     every = np.concatenate([truth[trial.origins + step].ravel() for step in range(12)])
     assert errors["all", "mean"].overall()["mae"] == pytest.approx(np.nanmean(np.abs(every)))
     assert errors["all", "mean"].overall()["cells"] == np.isfinite(every).sum()

@@ -1,4 +1,4 @@
-"""On the real data, where they are: CDSA_DATA=FOLDER make test. Skipped where they are not."""
+"""Tests on the real data: CDSA_DATA=FOLDER make test. Skipped without them."""
 
 import os
 from pathlib import Path
@@ -23,13 +23,13 @@ def opened(name, **more):
         pytest.skip(str(reason))
 
 
-def figures(method, sample):
+def evaluate_on_pm25(method, sample):
     data = opened("kdd2015-pm25")
     trial = kdd2015_pm25(data.cube, data.extras["removed"], sample)
     return evaluate(trial, make_method(method)[1].fit(trial.train))
 
 
-def test_cells_removed_on_purpose_are_as_many_as_published():
+def test_as_many_cells_were_removed_as_published():
     data = opened("kdd2015-pm25")
     assert data.remarks == ()
     trial = kdd2015_pm25(data.cube, data.extras["removed"], "in-sample")
@@ -40,16 +40,16 @@ def test_cells_removed_on_purpose_are_as_many_as_published():
 
 
 def test_the_papers_mean_row_is_reproduced_to_the_digit():
-    told = figures("mean", "in-sample")["all", None].overall()
-    assert f"{told['mae']:.2f}" == "55.51" and f"{told['mre']:.2%}" == "77.97%"
+    errors = evaluate_on_pm25("mean", "in-sample")["all", None].overall()
+    assert f"{errors['mae']:.2f}" == "55.51" and f"{errors['mre']:.2%}" == "77.97%"
 
 
-def test_straight_lines_score_as_others_found():
-    told = figures("linear", "out-of-sample")["test-months", None].overall()
-    assert f"{told['mae']:.2f}" == "14.68" and f"{told['mre']:.1%}" == "21.1%"
+def test_linear_interpolation_scores_as_published_by_others():
+    errors = evaluate_on_pm25("linear", "out-of-sample")["test-months", None].overall()
+    assert f"{errors['mae']:.2f}" == "14.68" and f"{errors['mre']:.1%}" == "21.1%"
 
 
-def test_the_publishers_files_give_the_cube_that_others_made_of_them():
+def test_the_publishers_files_give_the_cube_that_others_derived_from_them():
     data = opened("kdd2018", form="publisher-2018")
     (path,) = Path(str(FOLDER)).glob("*/common11_raw12_2018-02_2018-03.npz")
     with np.load(path) as file:
@@ -60,6 +60,6 @@ def test_the_publishers_files_give_the_cube_that_others_made_of_them():
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_what_is_there_can_be_read(name):
+def test_available_data_can_be_read(name):
     data = opened(name)
     assert data.cube.notnull().any() and data.files is not None

@@ -7,7 +7,14 @@ import sys
 import textwrap
 
 STOPPED = 130
-"""What a command that was stopped with Ctrl-C ends with."""
+"""Exit code after Ctrl-C."""
+OLD_COMMANDS = {
+    "reproduce": "paper run",
+    "tables": "paper tables",
+    "complexity": "paper complexity",
+}
+OLD_OPTIONS = {("paper", "--again"): "--force", ("paper", "--on"): "--datasets"}
+"""Earlier names, of options with their command, and the new ones."""
 
 
 def main() -> None:
@@ -20,6 +27,7 @@ def main() -> None:
     logging.getLogger("cdsa").propagate = False  # what it would say is printed beside the results
     logging.getLogger("cdsa").addHandler(logging.NullHandler())
     try:
+        _refuse_old_names(sys.argv[1:])
         app()
     except StoppedError as error:
         _stop(str(error), STOPPED)
@@ -51,6 +59,17 @@ def main() -> None:
             "it; with CDSA_DEBUG=1 set, the whole story is shown",
             1,
         )
+
+
+def _refuse_old_names(words: list[str]) -> None:
+    from cdsa.errors import ConfigError
+
+    command = words[0] if words else ""
+    if command in OLD_COMMANDS:
+        raise ConfigError(f"'cdsa {command}' is now 'cdsa {OLD_COMMANDS[command]}'")
+    for option in (word.partition("=")[0] for word in words):
+        if (command, option) in OLD_OPTIONS:
+            raise ConfigError(f"{option} is now {OLD_OPTIONS[command, option]}")
 
 
 def _stop(message: str, code: int) -> None:

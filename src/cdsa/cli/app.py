@@ -5,8 +5,8 @@ import typer
 from cdsa.cli.data import data
 from cdsa.cli.explain import explain
 from cdsa.cli.fill import fill, forecast, train
-from cdsa.cli.info import complexity, info, methods
-from cdsa.cli.paper import reproduce, tables
+from cdsa.cli.info import info, methods
+from cdsa.cli.paper import paper
 from cdsa.cli.plot import plot
 from cdsa.cli.score import demo, score
 from cdsa.cli.serve import serve
@@ -21,9 +21,10 @@ app = typer.Typer(
 )
 for command in (
     *(demo, info, fill, forecast, score, train, explain),
-    *(plot, serve, methods, complexity, reproduce, tables),
+    *(plot, serve, methods),
 ):
     app.command()(command)
+app.add_typer(paper, name="paper")
 app.add_typer(data, name="data")
 
 

@@ -22,42 +22,6 @@ from cdsa.workflows.score import Score, hidden_cells, try_method
 
 if TYPE_CHECKING:
     from cdsa.methods.engine.estimator import NeuralFiller
-    from cdsa.paper.complexity import Cost
-
-
-def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
-    """The four manners side by side, the paper's figures beside ours."""
-    paper = costs[0].paper_flops is not None
-    console.out.print(
-        f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)"
-    )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("manner")
-    for name in ("10^9 operations", "10^5 variables"):
-        table.add_column(name, justify="right")
-        if paper:
-            table.add_column("the paper", justify="right")
-    for cost in costs:
-        row: list[str] = [cost.manner]
-        for ours, theirs, unit in (
-            (cost.flops, cost.paper_flops, 1e9),
-            (cost.parameters, cost.paper_parameters, 1e5),
-        ):
-            row.append(f"{ours / unit:,.2f}")
-            row += [f"{theirs / unit:.2f}"] if theirs is not None else []
-        table.add_row(*row)
-    console.out.print(table)
-    by: dict[str, Cost] = {cost.manner: cost for cost in costs}
-    for what, one, other in (
-        ("flops", "joint", "decomposed"),
-        ("variables", "decomposed", "shared"),
-    ):
-        ratio = getattr(by[one], what) / getattr(by[other], what)
-        told = f"{one} / {other} in {what.replace('flops', 'operations')}: {ratio:.1f}"
-        if paper:
-            theirs = getattr(by[one], f"paper_{what}") / getattr(by[other], f"paper_{what}")
-            told += f" (the paper: {theirs:.1f})"
-        console.out.print(told)
 
 
 def print_trained(

@@ -1,6 +1,7 @@
 """Data sets and the paper's tables in the terminal."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.padding import Padding
@@ -27,6 +28,9 @@ from cdsa.paper.compare import (
 )
 from cdsa.paper.tables import get_table
 
+if TYPE_CHECKING:
+    from cdsa.paper.complexity import Cost
+
 
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
     """The data sets, a few lines each."""
@@ -45,10 +49,10 @@ def print_indented(text: str, *, markup: bool = False) -> None:
 
 def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
     """Everything known about a data set; `available` lists its readable forms."""
-    facts = data.expected
+    shape = data.expected
     sizes = (
-        f"{facts.steps:,} steps x {format_count(facts.stations, 'station')} x "
-        f"{format_count(facts.measurements, 'measurement')}, {format_share(facts.missing)} missing"
+        f"{shape.steps:,} steps x {format_count(shape.stations, 'station')} x "
+        f"{format_count(shape.measurements, 'measurement')}, {format_share(shape.missing)} missing"
     )
     out.print(f"[bold]{data.name}[/]  {escape(data.title)}")
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -125,3 +129,36 @@ def _block_table(block: Block, rows: Sequence[Row]) -> Table:
 
 def _format_published(figure: Figure, block: Block) -> str:
     return f"{format_figure(figure.paper, block)}\n{format_difference(figure)}".rstrip()
+
+
+def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
+    """The cost of the four manners, with the paper's figures where there are any."""
+    out.print(f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)")
+    has_paper = costs[0].paper_flops is not None
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("manner")
+    for heading in ("10^9 operations", "10^5 parameters"):
+        table.add_column(heading, justify="right")
+        if has_paper:
+            table.add_column("the paper", justify="right")
+    for cost in costs:
+        row: list[str] = [cost.manner]
+        for ours, theirs, scale in (
+            (cost.flops, cost.paper_flops, 1e9),
+            (cost.parameters, cost.paper_parameters, 1e5),
+        ):
+            row.append(f"{ours / scale:,.2f}")
+            row += [f"{theirs / scale:.2f}"] if theirs is not None else []
+        table.add_row(*row)
+    out.print(table)
+    _, joint, decomposed, shared = costs
+    for name, key, cost, other in (
+        ("operations", "flops", joint, decomposed),
+        ("parameters", "parameters", decomposed, shared),
+    ):
+        line = f"{cost.manner} / {other.manner} in {name}: "
+        line += f"{getattr(cost, key) / getattr(other, key):.1f}"
+        if has_paper:
+            ratio = getattr(cost, f"paper_{key}") / getattr(other, f"paper_{key}")
+            line += f" (the paper: {ratio:.1f})"
+        out.print(line)

@@ -1,4 +1,4 @@
-"""Commands about public data sets: data list, info, get, show."""
+"""Commands for public data sets: data list, info, get, show."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from cdsa.core.records import Value
     from cdsa.datasets.spec import DatasetSpec
 
-Name = Annotated[str, typer.Argument(help="As in 'cdsa data list'.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="A name from 'cdsa data list'.", metavar="NAME")]
 data = typer.Typer(
-    help="The public data sets of the paper: what they are, how to get and read them.",
+    help="The public data sets of the paper: list, download and read them.",
     no_args_is_help=True,
 )
 
 
 @data.command("list")
 def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
-    """All data sets, and which are there."""
+    """All data sets, and which are available."""
     from cdsa.cli import console, console_tables
     from cdsa.datasets import list_datasets
 
-    records = [_record(one, folder) for one in list_datasets()]
+    records = [_record(spec, folder) for spec in list_datasets()]
     if json:
         console.print_json(records)
     else:
@@ -33,16 +33,16 @@ def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
 
 @data.command()
 def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
-    """Where a data set comes from, its licence, what it must come to, and what is there of it."""
+    """Origin, licence and expected size of a data set, and which of its files are available."""
     from cdsa.cli import console, console_tables
     from cdsa.datasets import get_dataset, open_dataset
 
-    one = get_dataset(name)
-    record = _record(one, folder)
+    spec = get_dataset(name)
+    record = _record(spec, folder)
     if json:
         console.print_json([record])
         return
-    console_tables.print_dataset(one, _forms(one, folder))
+    console_tables.print_dataset(spec, _available(spec, folder))
     if record["form"]:
         with console.busy(f"reading {name}"):
             opened = open_dataset(name, folder)
@@ -55,27 +55,27 @@ def get(
     *,
     folder: Annotated[
         Path | None,
-        typer.Option("--data", help="Where to put it; the user's cache if not given."),
+        typer.Option("--data", help="Where to put it; default: the user's cache."),
     ] = None,
 ) -> None:
-    """Download a data set where a public address exists; else say what to get where."""
+    """Download a data set, or explain how to get it if it has no public address."""
     from cdsa.cli import console
     from cdsa.datasets import get_dataset
     from cdsa.datasets.fetch import cache_folder, download
 
-    one = get_dataset(name)
-    looked = folder is None or folder.is_dir()  # one that is not there yet is made
-    there = [form for form in _forms(one, folder) if form in _whole(one)] if looked else []
-    place = (folder or cache_folder()) / name
-    if there:
-        console.out.print(f"{name} is there already: cdsa data info {name}")
-    elif one.downloads:
-        for path in download(one, place, lambda address: console.note(f"downloading {address}")):
+    spec = get_dataset(name)
+    readable = folder is None or folder.is_dir()  # a missing folder is created
+    available = _available(spec, folder) if readable else []
+    target = (folder or cache_folder()) / name
+    if set(available) & set(_genuine(spec)):
+        console.out.print(f"{name} is available already: cdsa data info {name}")
+    elif spec.downloads:
+        for path in download(spec, target, lambda address: console.note(f"downloading {address}")):
             console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
     else:
         console.out.print(f"{name} has no public address to download it from.")
-        console.out.print(f"by hand: {one.manual_steps}")
-        console.out.print(f"put the files into {place}, or say where they are: --data, CDSA_DATA")
+        console.out.print(f"by hand: {spec.manual_steps}")
+        console.out.print(f"put the files into {target}, or give their folder: --data, CDSA_DATA")
         raise typer.Exit(1)
 
 
@@ -88,11 +88,11 @@ def show_one(
     ] = None,
     folder: DataFolder = None,
     form: Annotated[
-        str | None, typer.Option("--form", help="Which of its forms to read, as in 'data info'.")
+        str | None, typer.Option("--form", help="The form to read, from 'data info'.")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Read a data set, show what is in it, and write it as a cube if wanted."""
+    """Read a data set, summarise it, and optionally write it as a cube."""
     from dataclasses import replace
 
     from cdsa.cli import console, console_tables
@@ -113,39 +113,38 @@ def show_one(
         save_cube(opened.cube, output, overwrite=overwrite)
         console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
         if detect_format(output) not in ("netcdf", "zarr"):
-            console.note("a table has no room for units and directions; NetCDF and Zarr have")
+            console.note("a table cannot hold units and directions; NetCDF and Zarr can")
 
 
-def _forms(one: "DatasetSpec", folder: Path | None) -> list[str]:
-    """The forms of a data set that can be read."""
+def _available(spec: "DatasetSpec", folder: Path | None) -> list[str]:
+    """The forms of a data set whose files exist."""
     from cdsa.datasets.fetch import data_folders, find_files
 
     folders = data_folders(folder)
-    return [form.name for form in one.file_sets if find_files(form, folders) is not None]
+    return [form.name for form in spec.file_sets if find_files(form, folders) is not None]
 
 
-def _whole(one: "DatasetSpec") -> list[str]:
-    """The forms that are the data set itself, and no stand-in for it."""
-    return [form.name for form in one.file_sets if not form.difference or form.user_data]
+def _genuine(spec: "DatasetSpec") -> list[str]:
+    """The forms that are the data set itself, not a stand-in."""
+    return [form.name for form in spec.file_sets if not form.difference or form.user_data]
 
 
-def _record(one: "DatasetSpec", folder: Path | None) -> "dict[str, Value]":
-    """A data set as a flat record, with the form that is there."""
-    names = _forms(one, folder)
-    there = next((form for form in one.file_sets if form.name in names), None)
-    facts = one.expected
+def _record(spec: "DatasetSpec", folder: Path | None) -> "dict[str, Value]":
+    """A data set as a flat record, with the form that would be read."""
+    names = _available(spec, folder)
+    first = next((form for form in spec.file_sets if form.name in names), None)
     return {
-        "name": one.name,
-        "title": one.title,
-        "steps": facts.steps,
-        "stations": facts.stations,
-        "measurements": facts.measurements,
-        "missing": facts.missing,
-        "form": there.name if there else None,
-        "differs": there.difference if there else None,
-        "origin": one.origin,
-        "licence": one.licence,
-        "missing_codes": one.missing_codes,
-        "by_hand": one.manual_steps,
-        "download": bool(one.downloads),
+        "name": spec.name,
+        "title": spec.title,
+        "steps": spec.expected.steps,
+        "stations": spec.expected.stations,
+        "measurements": spec.expected.measurements,
+        "missing": spec.expected.missing,
+        "form": first.name if first else None,
+        "differs": first.difference if first else None,
+        "origin": spec.origin,
+        "licence": spec.licence,
+        "missing_codes": spec.missing_codes,
+        "by_hand": spec.manual_steps,
+        "download": bool(spec.downloads),
     }

@@ -1,15 +1,8 @@
-"""Commands that only look: info, methods, complexity. Heavy imports stand inside them, so that
+"""Commands that only read: info, methods. Heavy imports are inside them, so that
 `cdsa --help` is instant."""
-
-from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from cdsa.cli.options import File, Json
 from cdsa.cli.read_options import Reading, with_read_options
-
-Size = Annotated[int, typer.Option(min=1)]
 
 
 @with_read_options
@@ -46,22 +39,3 @@ def methods(*, json: Json = False) -> None:
         )
     else:
         console.print_methods(all_methods())
-
-
-def complexity(
-    *,
-    steps: Annotated[int, typer.Option("--steps", help="Time steps of a window.", min=1)] = 36,
-    stations: Annotated[int, typer.Option("--stations", help="Locations.", min=1)] = 36,
-    measurements: Annotated[int, typer.Option("--measurements", help="Measurements.", min=1)] = 1,
-    json: Json = False,
-) -> None:
-    """What the four manners of attention cost: operations and variables, beside the paper's."""
-    from cdsa.cli import console, console_networks
-    from cdsa.nn.types import Sizes
-    from cdsa.paper.complexity import compare_costs
-
-    found = compare_costs(Sizes(steps, stations, measurements))
-    if json:
-        console.print_json([asdict(cost) for cost in found])
-    else:
-        console_networks.print_costs(found, (steps, stations, measurements))

@@ -1,6 +1,7 @@
-"""Commands about the paper's tables: reproduce, tables."""
+"""Commands for the paper's tables: paper run, tables, complexity."""
 
 import itertools
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,16 +15,22 @@ if TYPE_CHECKING:
     from cdsa.core.records import Value
     from cdsa.paper.tables import Experiment
 
-MOST_SEEDS = 1000
+MAX_SEEDS = 1000
+DEFAULT_RESULTS = Path("cdsa-results.jsonl")
 
 Results = Annotated[
     Path,
-    typer.Option("--results", help="Records are kept here, one JSON object a line."),
+    typer.Option("--results", help="File of records, one JSON object per line."),
 ]
-DEFAULT = Path("cdsa-results.jsonl")
+
+paper = typer.Typer(
+    help="The paper's tables: measure them, render them, count the cost of attention.",
+    no_args_is_help=True,
+)
 
 
-def reproduce(
+@paper.command()
+def run(
     table: Annotated[
         str,
         typer.Argument(
@@ -35,78 +42,80 @@ def reproduce(
     *,
     methods: Annotated[
         str | None,
-        typer.Option("--methods", help="Rows of the table; all there are.", metavar="A,B"),
+        typer.Option("--methods", help="Rows of the table; default: all.", metavar="A,B"),
     ] = None,
-    on: Annotated[
+    datasets: Annotated[
         str | None,
-        typer.Option("--on", help="Data sets of the table; all it has.", metavar="A,B"),
+        typer.Option("--datasets", help="Data sets of the table; default: all.", metavar="A,B"),
     ] = None,
     protocols: Annotated[
         str | None,
-        typer.Option("--protocols", help="Of the table's, such as out-of-sample; all it has."),
+        typer.Option(
+            "--protocols", help="Protocols of the table, such as out-of-sample; default: all."
+        ),
     ] = None,
     rates: Annotated[
         str | None,
-        typer.Option("--rates", help="Missing rates; those of the paper.", metavar="0.2,0.5"),
+        typer.Option("--rates", help="Missing rates; default: the paper's.", metavar="0.2,0.5"),
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option("--seeds", help="Seeds: 0,1,2 or 0-4; as many as the paper's trials."),
+        typer.Option("--seeds", help="Seeds, as in 0,1,2 or 0-4; default: the paper's number."),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", help="Training of a network for each cell; 10 if not given."),
+        typer.Option("--minutes", help="Training time of each network; default: 10."),
     ] = None,
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Small networks, few rates, one seed: does it run?", metavar=""
+            "--quick", help="Smoke test with small networks, few rates, one seed.", metavar=""
         ),
     ] = False,
     folder: DataFolder = None,
-    results: Results = DEFAULT,
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure anew what is written down already.", metavar="")
+    results: Results = DEFAULT_RESULTS,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure recorded experiments again.", metavar="")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a table of the paper on the real data; what is written down is not run again."""
-    from cdsa.cli import console
-    from cdsa.cli import console_tables as printed
+    """Measure a table of the paper on real data; recorded experiments are not run again."""
+    from cdsa.cli import console, console_tables
     from cdsa.paper.tables import get_table, plan_experiments
 
-    cells = list(
+    experiments = list(
         plan_experiments(
             get_table(table),
-            methods=_words(methods),
-            data=_words(on),
-            protocols=_words(protocols),
-            rates=_rates(rates),
-            seeds=_seeds(seeds),
+            methods=_parse_names(methods),
+            data=_parse_names(datasets),
+            protocols=_parse_names(protocols),
+            rates=_parse_rates(rates),
+            seeds=_parse_seeds(seeds),
             minutes=minutes,
             quick=quick,
         )
     )
-    records, failure = _measure(table, cells, results, folder, again=again)
+    records, failure = _measure(table, experiments, results, folder, force=force)
     if json:
         console.print_json(records)
     elif records:
-        printed.print_table(table, records)
-        console.out.print(f"\nto make pages of all records: cdsa tables --results {results}")
+        console_tables.print_table(table, records)
+        console.out.print(f"\nrender all records as pages: cdsa paper tables --results {results}")
     if failure is not None:
         raise failure
 
 
+@paper.command()
 def tables(
     *,
-    results: Results = DEFAULT,
+    results: Results = DEFAULT_RESULTS,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", help="Name of the pages, without .md and .html."),
     ] = Path("cdsa-tables"),
     overwrite: Overwrite = False,
 ) -> None:
-    """All measured tables beside the paper's, as Markdown and HTML."""
+    """Render all measured tables and the paper's numbers as Markdown and HTML."""
     from cdsa.cli import console
     from cdsa.paper.render import write_pages
 
@@ -114,95 +123,122 @@ def tables(
         console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
 
 
+@paper.command()
+def complexity(
+    *,
+    steps: Annotated[int, typer.Option("--steps", help="Time steps of a window.", min=1)] = 36,
+    stations: Annotated[int, typer.Option("--stations", help="Locations.", min=1)] = 36,
+    measurements: Annotated[int, typer.Option("--measurements", help="Measurements.", min=1)] = 1,
+    json: Json = False,
+) -> None:
+    """Operations and parameters of the four manners of attention, and the paper's figures."""
+    from cdsa.cli import console, console_tables
+    from cdsa.nn.types import Sizes
+    from cdsa.paper.complexity import compare_costs
+
+    costs = compare_costs(Sizes(steps, stations, measurements))
+    if json:
+        console.print_json([asdict(cost) for cost in costs])
+    else:
+        console_tables.print_costs(costs, (steps, stations, measurements))
+
+
 def _measure(
-    table: str, cells: "list[Experiment]", results: Path, folder: Path | None, *, again: bool
+    table: str,
+    experiments: "list[Experiment]",
+    results: Path,
+    folder: Path | None,
+    *,
+    force: bool,
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
-    """Measure the cells under a progress bar; their records, and why not all could be measured."""
+    """Measure the experiments with a progress bar; their records, and the error if some failed."""
     from cdsa.cli import console, progress, train_options
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
     from cdsa.paper.runner import RunSettings, pending, run_experiments
     from cdsa.training.callbacks import Run
 
-    data_folders(folder)  # says so if there is none
+    data_folders(folder)  # fails early if it is not a folder
     if not results.absolute().parent.is_dir():
-        raise OutputError(f"there is no folder {results.parent} to keep records in. Make it first")
+        raise OutputError(
+            f"the folder {results.parent} for the results does not exist. Create it first"
+        )
     records: list[dict[str, Value]] = []
     with progress.Bar() as bar:
-        bar.start(table, len(cells))
-
+        bar.start(table, len(experiments))
         count = itertools.count(1)
 
-        def told(cell: "Experiment") -> None:
-            bar.name(cell.method)
-            console.note(f"{next(count)} of {len(missing)}: {cell.label}")
+        def on_start(experiment: "Experiment") -> None:
+            bar.name(experiment.method)
+            console.note(f"{next(count)} of {len(missing)}: {experiment.label}")
 
-        lab = RunSettings(
+        settings = RunSettings(
             results=results,
             data_folder=folder,
             provenance=provenance(train_options.command_line()),
             run=Run(watch=bar.watch),
-            on_start=told,
-            force=again,
+            on_start=on_start,
+            force=force,
         )
-        missing = pending(cells, lab)
-        _announce(missing, len(cells))
+        missing = pending(experiments, settings)
+        _announce(missing, len(experiments))
         try:
-            for measured in run_experiments(table, cells, lab):
+            for measured in run_experiments(table, experiments, settings):
                 records += measured
                 bar.advance()
         except KeyboardInterrupt:
-            there = f"what was measured is in {results}" if results.exists() else "nothing is lost"
-            raise StoppedError(f"stopped; {there}, and the same command goes on") from None
+            outcome = f"finished experiments are in {results}" if results.exists() else "no loss"
+            raise StoppedError(f"stopped; {outcome}, and the same command resumes") from None
         except CdsaError as failure:
             return records, failure
     return records, None
 
 
-def _announce(cells: "list[Experiment]", wanted: int) -> None:
-    """Say what is going to be done, and how long networks will train."""
+def _announce(experiments: "list[Experiment]", total: int) -> None:
+    """Print how many experiments will run, and for how long networks will train."""
     from cdsa.cli import console
 
-    known = wanted - len(cells)
-    minutes = round(sum(cell.minutes or 0 for cell in cells))
+    recorded = total - len(experiments)
+    minutes = round(sum(experiment.minutes or 0 for experiment in experiments))
     training = (
-        f", with {format_count(minutes, 'minute')} of training in all (--minutes for each, "
+        f", with {format_count(minutes, 'minute')} of training in total (--minutes for each, "
         "--methods for fewer, --quick to try)"
         if minutes
         else ""
     )
-    there = f"; {known} are known already" if known else ""
-    console.note(f"{format_count(len(cells), 'cell')} of the table to measure{training}{there}")
+    known = f"; {recorded} are recorded already" if recorded else ""
+    console.note(f"{format_count(len(experiments), 'experiment')} to run{training}{known}")
 
 
-def _words(text: str | None) -> list[str] | None:
-    """Names from a list with commas."""
+def _parse_names(text: str | None) -> list[str] | None:
+    """Names from a comma-separated list."""
     if text is None:
         return None
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise ConfigError(f"names stand between commas, as in mean,linear, but found '{text}'")
-    return words
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ConfigError(f"names must be separated by commas, as in mean,linear; found '{text}'")
+    return names
 
 
-def _rates(text: str | None) -> list[float] | None:
+def _parse_rates(text: str | None) -> list[float] | None:
     """Missing rates from '0.2,0.5'."""
-    words = _words(text)
+    words = _parse_names(text)
     try:
         return None if words is None else [float(word) for word in words]
     except ValueError as bad:
-        raise ConfigError(f"--rates wants numbers, as in 0.2,0.5, but found '{text}'") from bad
+        raise ConfigError(f"--rates must be numbers, as in 0.2,0.5, but found '{text}'") from bad
 
 
-def _seeds(text: str | None) -> list[int] | None:
+def _parse_seeds(text: str | None) -> list[int] | None:
     """Seeds from '0,1,2' or '0-4'."""
     seeds: list[int] = []
-    for word in _words(text) or []:
+    for word in _parse_names(text) or []:
         first, _, last = word.partition("-")
-        ends = (first, last or first)
-        if not all(end.isdecimal() and len(end) < 10 for end in ends) or int(first) > int(ends[1]):
-            raise ConfigError(f"--seeds wants numbers, as in 0,1,2 or 0-4, but found '{text}'")
-        if int(ends[1]) - int(first) >= MOST_SEEDS:
-            raise ConfigError(f"at most {MOST_SEEDS} seeds at once, but found '{text}'")
-        seeds += range(int(first), int(ends[1]) + 1)
+        bounds = (first, last or first)
+        numeric = all(bound.isdecimal() and len(bound) < 10 for bound in bounds)
+        if not numeric or int(first) > int(bounds[1]):
+            raise ConfigError(f"--seeds must be numbers, as in 0,1,2 or 0-4, but found '{text}'")
+        if int(bounds[1]) - int(first) >= MAX_SEEDS:
+            raise ConfigError(f"at most {MAX_SEEDS} seeds are allowed, but found '{text}'")
+        seeds += range(int(first), int(bounds[1]) + 1)
     return seeds if text is not None else None

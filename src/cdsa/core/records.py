@@ -141,5 +141,5 @@ def read_results(path: str | Path) -> list[dict[str, Value]]:
 def _not_a_record(path: str | Path, number: int) -> str:
     return (
         f"line {number} of {path} is not a record (one JSON object). Is it a results file, as "
-        "written by 'cdsa reproduce --results'? If so, delete that line"
+        "written by 'cdsa paper run --results'? If so, delete that line"
     )

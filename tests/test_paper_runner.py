@@ -1,6 +1,7 @@
-"""The paper's tables, measured cell by cell: each once, and none lost."""
+"""Running the paper's experiments: each once, and no record lost."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import xarray as xr
 from safetensors import safe_open
 from typer.testing import CliRunner
 
+from cdsa.cli import main
 from cdsa.cli.app import app
 from cdsa.core.records import append_results, read_results
 from cdsa.errors import CdsaError
@@ -26,7 +28,7 @@ FLAT = {
     "table", "method", "data", "protocol", "cells", "rate", "horizon", "seed", "mae", "rmse", "mse",
     "mre", "mape", "crps", "seconds", "settings", "minutes", "quick", "loss", "measured_on",
     "commit", "machine", "command", "version", "when", "trained_seconds", "trained_steps",
-    "variables",
+    "parameters",
 }  # fmt: skip
 
 
@@ -53,74 +55,92 @@ def run(*words):
     return done.stdout
 
 
-def reproduce(table, data, *words):
-    return json.loads(run("reproduce", table, "--data", data, "--json", *words))
+def run_table(table, data, *words):
+    return json.loads(run("paper", "run", table, "--data", data, "--json", *words))
 
 
-def lab(tmp_path, data, **more):
+def settings_for(tmp_path, data, **more):
     return RunSettings(
         results=tmp_path / "r.jsonl", data_folder=data, provenance={"commit": "c"}, **more
     )
 
 
-# ------------------------------------------------------------------ wishes
+# ------------------------------------------------------------------ options
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, message",
     [
         (["kdd-2015"], "did you mean 'kdd2015'"),
         (["kdd2015", "--methods", "meen"], "did you mean 'mean'"),
         (["kdd2015", "--data", "/nowhere"], "--data must be a folder"),
-        (["metr-la", "--methods", "linear"], "linear is not"),
-        (["kdd2015", "--methods", "cdsa-paper-forecast"], "cdsa-paper-forecast is not"),
+        (["metr-la", "--methods", "linear"], "linear does not"),
+        (["kdd2015", "--methods", "cdsa-paper-forecast"], "cdsa-paper-forecast does not"),
         (["kdd2015", "--rates", "0.5"], "has no missing rates"),
         (["nyc", "--rates", "50"], "between 0 and 1"),
-        (["nyc", "--rates", "half"], "--rates wants numbers"),
-        (["nyc", "--seeds", "x"], "--seeds wants numbers"),
-        (["kdd2015", "--on", "metr-la"], "no data set of the table 'kdd2015'"),
+        (["nyc", "--rates", "half"], "--rates must be numbers"),
+        (["nyc", "--seeds", "x"], "--seeds must be numbers"),
+        (["kdd2015", "--datasets", "metr-la"], "no data set of the table 'kdd2015'"),
         (["kdd2015", "--protocols", "insample"], "did you mean 'in-sample'"),
-        (["nyc", "--results", "no/r.jsonl"], "no folder no"),
+        (["nyc", "--results", "no/r.jsonl"], "folder no for the results does not exist"),
         (["kdd2018"], "is not under"),
-        (["nyc", "--seeds", "5-2"], "--seeds wants numbers"),
-        (["nyc", "--seeds", "-1"], "--seeds wants numbers"),
+        (["nyc", "--seeds", "5-2"], "--seeds must be numbers"),
+        (["nyc", "--seeds", "-1"], "--seeds must be numbers"),
         (["nyc", "--seeds", "0-99999999"], "at most 1000 seeds"),
         (["nyc", "--minutes", "0"], "greater than 0"),
         (["nyc", "--minutes", "nan"], "greater than 0"),
-        (["nyc", "--methods", ""], "names stand between commas"),
+        (["nyc", "--methods", ""], "names must be separated by commas"),
         (["nyc", "--methods", "mean:joint"], "'mean' has no manners"),
         (["nyc", "--methods", "mean@small"], "'mean' has no presets"),
         (["nyc", "--methods", "cdsa-paper:jiont"], "did you mean 'joint'"),
         (["nyc", "--methods", "cdsa-paper@papr"], "did you mean 'paper'"),
-        (["nyc", "--quick", "--methods", "cdsa-paper@paper-nyc"], "a preset of its own"),
-        (["complexity", "--methods", "mean"], "in its manners, not mean"),
+        (["nyc", "--quick", "--methods", "cdsa-paper@paper-nyc"], "names a preset"),
+        (["complexity", "--methods", "mean"], "manners of cdsa-paper, not mean"),
     ],
 )
-def test_bad_wishes_are_answered_before_anything_is_measured(words, told):
-    with pytest.raises(CdsaError, match=told):
-        CliRunner().invoke(app, ["reproduce", *words], catch_exceptions=False)
+def test_bad_options_are_refused_before_anything_is_measured(words, message):
+    with pytest.raises(CdsaError, match=message):
+        CliRunner().invoke(app, ["paper", "run", *words], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["reproduce", "nyc", "--quick"], "'cdsa reproduce' is now 'cdsa paper run'"),
+        (["tables", "--help"], "'cdsa tables' is now 'cdsa paper tables'"),
+        (["complexity"], "'cdsa complexity' is now 'cdsa paper complexity'"),
+        (["paper", "run", "nyc", "--again"], "--again is now --force"),
+        (["paper", "run", "nyc", "--on=x"], "--on is now --datasets"),
+    ],
+)
+def test_an_old_name_is_answered_with_the_new_one(words, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["cdsa", *words])
+    monkeypatch.setattr(logging.getLogger("cdsa"), "propagate", True)  # restored afterwards
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"cdsa: {message}\n"
 
 
 # ------------------------------------------------------------------ records
 
 
-def test_records_tell_how_often_intervals_held_by_gap_and_at_the_worst_station(data):
-    (record,) = reproduce("nyc", data, "--methods", "cdsa", "--rates", "0.5", "--quick")
+def test_records_have_coverage_by_gap_length_and_at_the_worst_station(data):
+    (record,) = run_table("nyc", data, "--methods", "cdsa", "--rates", "0.5", "--quick")
     counts = {name: n for name, n in record.items() if name.startswith("count_gap_")}
-    held = {name: record[name.replace("count", "coverage")] for name in counts}
+    coverages = {name: record[name.replace("count", "coverage")] for name in counts}
     assert len(counts) > 1 and sum(counts.values()) == record["count"]
-    whole = sum(held[name] * counts[name] for name in counts) / record["count"]
-    assert whole == pytest.approx(record["coverage"])
-    assert 0 <= record["coverage_least_station"] <= record["coverage"]
+    overall = sum(coverages[name] * counts[name] for name in counts) / record["count"]
+    assert overall == pytest.approx(record["coverage"])
+    assert 0 <= record["coverage_worst_station"] <= record["coverage"]
 
 
-def test_records_are_flat_and_say_all_that_is_needed(data):
-    records = reproduce("kdd2015", data, "--methods", "mean", "--on", "kdd2015-pm25")
+def test_records_are_flat_and_complete(data):
+    records = run_table("kdd2015", data, "--methods", "mean", "--datasets", "kdd2015-pm25")
     assert all(set(record) >= FLAT for record in records)
     values = [value for record in records for value in record.values()]
     assert not any(isinstance(value, dict | list) for value in values)
-    found = [(record["protocol"], record["cells"]) for record in records]
-    assert found == [
+    assert [(record["protocol"], record["cells"]) for record in records] == [
         ("in-sample", "all"), ("in-sample", "test-months"),
         ("out-of-sample", "all"), ("out-of-sample", "test-months"),
     ]  # fmt: skip
@@ -128,200 +148,205 @@ def test_records_are_flat_and_say_all_that_is_needed(data):
     assert records[0]["crps"] is None and records[0]["unit"] == "ug/m3"
 
 
-def test_forecasts_are_told_at_15_30_60_minutes_and_in_the_mean(data):
-    records = reproduce("metr-la", data, "--methods", "last")
+def test_forecasts_are_scored_at_15_30_60_minutes_and_in_the_mean(data):
+    records = run_table("metr-la", data, "--methods", "last")
     assert [r["horizon"] for r in records[:4]] == ["15", "30", "60", "mean"]
     assert records[0]["mae"] < records[2]["mae"]
 
 
 def test_seeds_are_lists_or_ranges(data):
-    records = reproduce("nyc", data, "--methods", "linear", "--rates", "0.5", "--seeds", "2-3")
+    records = run_table("nyc", data, "--methods", "linear", "--rates", "0.5", "--seeds", "2-3")
     assert [r["seed"] for r in records] == [2, 3]
     assert records[0]["rmse"] != records[1]["rmse"]
 
 
 def test_a_quick_table_trains_a_small_network(data):
-    records = reproduce("ablation-metr-la", data, "--quick", "--minutes", "0.01",
+    records = run_table("ablation-metr-la", data, "--quick", "--minutes", "0.01",
                         "--methods", "cdsa-paper-forecast")  # fmt: skip
     assert {r["quick"] for r in records} == {True}
     assert all(r["trained_steps"] > 0 and r["mae"] > 0 for r in records)
-    assert all(r["variables"] > 0 for r in records)
+    assert all(r["parameters"] > 0 for r in records)
 
 
-def test_the_validation_time_of_dcrnn_is_what_the_network_is_examined_on(data, tmp_path):
+def test_a_network_is_validated_on_the_validation_time_of_dcrnn(data, tmp_path):
     seen = []
     chosen = {"methods": ["cdsa-paper-forecast"], "quick": True, "minutes": 0.01}
-    cell = next(
+    experiment = next(
         c for c in plan_experiments(TABLES["metr-la"], **chosen) if c.protocol == "70/10/20"
     )
-    trial = runner.build_trial(cell, runner.open_dataset("metr-la", data))
-    runner.fit_trial(cell, trial, runner.Run(start=seen.append), tmp_path / "under-way")
+    trial = runner.build_trial(experiment, runner.open_dataset("metr-la", data))
+    runner.fit_trial(experiment, trial, runner.Run(start=seen.append), tmp_path / "running")
     (method,) = seen
     both = xr.concat([trial.train, trial.validation], "time")
     steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
     assert both["time"][steps].equals(trial.validation["time"])
 
 
-def test_what_looks_along_a_graph_gets_the_roads_and_its_records_say_so(data):
+def test_graph_networks_get_the_roads_and_their_records_say_so(data):
     words = ["--quick", "--minutes", "0.01", "--protocols", "80/20"]
-    records = reproduce("metr-la", data, "--methods", "dcrnn,fc-lstm", *words)
+    records = run_table("metr-la", data, "--methods", "dcrnn,fc-lstm", *words)
     assert {(r["method"], r["graph"]) for r in records} == {("dcrnn", "roads"), ("fc-lstm", None)}
     opened = runner.open_dataset("metr-la", data)
     a, b, _ = (str(name) for name in opened.cube["location"].to_numpy())
-    roads = runner.road_edges(opened)
-    assert [(source, target) for source, target, _ in roads] == [(a, b), (b, a)]
-    (cell, *_) = plan_experiments(TABLES["metr-la"], methods=["gaan"])
-    made = runner.build_method(cell, 12, roads)
-    assert made.edges == roads and 0 < roads[1][2] < roads[0][2] < 1  # the way back is longer
+    edges = runner.road_edges(opened)
+    assert [(source, target) for source, target, _ in edges] == [(a, b), (b, a)]
+    (experiment, *_) = plan_experiments(TABLES["metr-la"], methods=["gaan"])
+    method = runner.build_method(experiment, 12, edges)
+    assert method.edges == edges and 0 < edges[1][2] < edges[0][2] < 1  # the way back is longer
 
 
 def test_the_complexity_table_needs_no_data():
-    records = json.loads(run("reproduce", "complexity", "--json"))
+    records = json.loads(run("paper", "run", "complexity", "--json"))
     assert [r["method"] for r in records] == [
         "cdsa-paper:independent", "cdsa-paper:joint", "cdsa-paper:shared", "cdsa-paper",
     ]  # fmt: skip
-    assert all(r["operations"] > 0 and r["variables"] > 0 and r["mae"] is None for r in records)
+    assert all(r["operations"] > 0 and r["parameters"] > 0 and r["mae"] is None for r in records)
 
 
-# ------------------------------------------------------------------ each cell once
+# ------------------------------------------------------------------ each experiment once
 
 
-def cells(*methods, on=("kdd2015-pm25",), **more):
-    return list(plan_experiments(TABLES["kdd2015"], methods=methods, data=on, **more))
+def flat(batches):
+    return [record for records in batches for record in records]
 
 
-def test_a_rerun_measures_only_what_is_missing(data, tmp_path):
-    told = []
-    watched = lab(tmp_path, data, told=told.append)
-    list(run_experiments("kdd2015", cells("mean"), watched))
-    assert len(told) == 2
-    records = [
-        r for some in run_experiments("kdd2015", cells("mean", "linear"), watched) for r in some
-    ]
-    assert [cell.method for cell in told[2:]] == ["linear", "linear"]
+def plan(*methods, **more):
+    table = TABLES["kdd2015"]
+    return list(plan_experiments(table, methods=methods, data=["kdd2015-pm25"], **more))
+
+
+def test_a_rerun_measures_only_missing_experiments(data, tmp_path):
+    started = []
+    watched = settings_for(tmp_path, data, on_start=started.append)
+    list(run_experiments("kdd2015", plan("mean"), watched))
+    assert len(started) == 2
+    records = flat(run_experiments("kdd2015", plan("mean", "linear"), watched))
+    assert [experiment.method for experiment in started[2:]] == ["linear", "linear"]
     assert len(records) == 8 and len(read_results(watched.results)) == 8
 
 
-def test_what_is_wanted_again_is_measured_again_and_the_last_counts(data, tmp_path):
-    first = lab(tmp_path, data)
-    (right, *_) = run_experiments("kdd2015", cells("mean"), first)
+def test_force_measures_again_and_the_last_record_is_used(data, tmp_path):
+    first = settings_for(tmp_path, data)
+    (right, *_) = run_experiments("kdd2015", plan("mean"), first)
     wrong = [record | {"mae": -1.0} for record in right]
     append_results(first.results, wrong)
-    (kept, *_) = run_experiments("kdd2015", cells("mean"), first)
+    (kept, *_) = run_experiments("kdd2015", plan("mean"), first)
     assert kept[0]["mae"] == -1.0
-    list(run_experiments("kdd2015", cells("mean"), lab(tmp_path, data, again=True)))
-    (anew, *_) = run_experiments("kdd2015", cells("mean"), first)
+    list(run_experiments("kdd2015", plan("mean"), settings_for(tmp_path, data, force=True)))
+    (anew, *_) = run_experiments("kdd2015", plan("mean"), first)
     assert anew[0]["mae"] == right[0]["mae"]
 
 
-def test_what_was_measured_on_other_data_is_measured_again(data, tmp_path):
+def test_an_experiment_on_other_data_is_run_again(data, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     write_pm25(other, stations=4)
-    (few, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, data))
-    (more, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, other))
+    (few, *_) = run_experiments("kdd2015", plan("mean"), settings_for(tmp_path, data))
+    (more, *_) = run_experiments("kdd2015", plan("mean"), settings_for(tmp_path, other))
     assert "3 stations" in few[0]["measured_on"] and "4 stations" in more[0]["measured_on"]
-    (again, *_) = run_experiments("kdd2015", cells("mean"), lab(tmp_path, data))
+    (again, *_) = run_experiments("kdd2015", plan("mean"), settings_for(tmp_path, data))
     assert again[0]["mae"] == few[0]["mae"]
     assert len(read_results(tmp_path / "r.jsonl")) == 2 * 2 * 2
-    (absent, *_) = run_experiments(
-        "kdd2015", cells("mean"), lab(tmp_path, tmp_path)
-    )  # no data at all
+    nothing = settings_for(tmp_path, tmp_path)  # a folder without data
+    (absent, *_) = run_experiments("kdd2015", plan("mean"), nothing)
     assert absent[0]["mae"] in (few[0]["mae"], more[0]["mae"])
 
 
-def test_a_cell_under_way_elsewhere_is_waited_for_and_not_measured_twice(data, tmp_path):
-    watched, told = lab(tmp_path, data), []
-    (cell, other) = cells("mean")
-    folder = runner._training_folder(cell, watched)
+def test_an_experiment_that_another_process_runs_is_waited_for_and_not_run_twice(data, tmp_path):
+    watched, started = settings_for(tmp_path, data), []
+    (experiment, other) = plan("mean")
+    folder = runner._training_folder(experiment, watched)
     folder.mkdir(parents=True)
     order = []
-    with (folder / "turn").open("ab") as turn:
-        assert runner.lock_file(turn)
+    with (folder / "lock").open("ab") as lock:
+        assert runner.lock_file(lock)
 
-        def saw(cell):
-            told.append(cell)
-            if cell == other:  # the other run is done meanwhile
-                append_results(watched.results, made)
-                turn.close()
+        def saw(experiment):
+            started.append(experiment)
+            if experiment == other:  # the other process finishes meanwhile
+                append_results(watched.results, elsewhere)
+                lock.close()
 
-        probe = lab(tmp_path / "p", data)
+        probe = settings_for(tmp_path / "p", data)
         probe.results.parent.mkdir()
-        made = [record for some in run_experiments("kdd2015", [cell], probe) for record in some]
-        for records in run_experiments("kdd2015", [cell, other], lab(tmp_path, data, told=saw)):
+        elsewhere = flat(run_experiments("kdd2015", [experiment], probe))
+        settings = settings_for(tmp_path, data, on_start=saw)
+        for records in run_experiments("kdd2015", [experiment, other], settings):
             order.append(records[0]["protocol"])
-    assert told == [other] and order == ["out-of-sample", "in-sample"]
+    assert started == [other] and order == ["out-of-sample", "in-sample"]
 
 
-def test_a_cell_that_two_tables_share_is_measured_once(data, tmp_path):
-    told = []
-    watched = lab(tmp_path, data, told=told.append)
-    list(run_experiments("kdd2015", cells("linear"), watched))
+def test_an_experiment_of_two_tables_is_run_once(data, tmp_path):
+    started = []
+    watched = settings_for(tmp_path, data, on_start=started.append)
+    list(run_experiments("kdd2015", plan("linear"), watched))
     shared = list(
         plan_experiments(TABLES["ablation-kdd2015"], methods=["linear"], data=["kdd2015-pm25"])
     )
-    records = [r for some in run_experiments("ablation-kdd2015", shared, watched) for r in some]
-    assert len(told) == 2
+    records = flat(run_experiments("ablation-kdd2015", shared, watched))
+    assert len(started) == 2
     assert {r["table"] for r in records} == {"ablation-kdd2015"}
 
 
-def test_a_cell_of_which_a_part_is_written_down_is_not_finished(data, tmp_path):
-    watched = lab(tmp_path, data)
-    list(run_experiments("kdd2015", cells("mean"), watched))
+def test_an_experiment_with_only_some_of_its_records_is_not_finished(data, tmp_path):
+    watched = settings_for(tmp_path, data)
+    list(run_experiments("kdd2015", plan("mean"), watched))
     lines = watched.results.read_text().splitlines()
     watched.results.write_text("\n".join(lines[:3]) + "\n")
-    assert [runner.Cache(watched).find(cell) is None for cell in cells("mean")] == [False, True]
-    assert pending(cells("mean"), watched) == cells("mean")[1:]
+    cache = runner.Cache(watched)
+    assert [cache.find(experiment) is None for experiment in plan("mean")] == [False, True]
+    assert pending(plan("mean"), watched) == plan("mean")[1:]
 
 
-def test_a_cell_that_fails_does_not_keep_others_from_being_measured(data, tmp_path):
+def test_a_failed_experiment_does_not_stop_the_others(data, tmp_path):
     bad = Experiment(method="mean", data="kdd2015-temp", protocol="in-sample")
     done = []
     with pytest.raises(CdsaError, match="could not be measured.*kdd2015-temp"):
-        for records in run_experiments("kdd2015", [bad, *cells("mean")], lab(tmp_path, data)):
+        settings = settings_for(tmp_path, data)
+        for records in run_experiments("kdd2015", [bad, *plan("mean")], settings):
             done += records
     assert len(done) == 4
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["r.jsonl"]
 
 
-def test_one_failing_data_set_does_not_hide_what_was_measured(data):
+def test_a_missing_data_set_does_not_hide_other_results(data):
     done = CliRunner().invoke(
-        app, ["reproduce", "kdd2015", "--methods", "mean", "--data", str(data), "--json"]
+        app, ["paper", "run", "kdd2015", "--methods", "mean", "--data", str(data), "--json"]
     )
     assert isinstance(done.exception, CdsaError) and "kdd2015-temp" in str(done.exception)
     assert len(json.loads(done.stdout)) == 4
 
 
-def test_a_training_that_was_stopped_is_gone_on_with_and_cleared_away(data, tmp_path):
-    watched = lab(tmp_path, data)
-    (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    folder = runner._training_folder(cell, watched)
+def test_an_interrupted_training_is_resumed_and_removed_when_finished(data, tmp_path):
+    watched = settings_for(tmp_path, data)
+    (experiment, *_) = plan("cdsa-paper", quick=True, minutes=0.02)
+    folder = runner._training_folder(experiment, watched)
     opened = runner.open_dataset("kdd2015-pm25", data)
     stopped = runner.Run(stop=lambda: True)  # after the first step
-    first = runner.fit_trial(cell, runner.build_trial(cell, opened), stopped, folder)
+    first = runner.fit_trial(experiment, runner.build_trial(experiment, opened), stopped, folder)
     assert first.network.place.step == 1 and (folder / "training.safetensors").exists()
     steps = []
-    going = lab(tmp_path, data, run=runner.Run(watch=lambda report: steps.append(report.step)))
-    list(run_experiments("kdd2015", [cell], going))
+    run = runner.Run(watch=lambda report: steps.append(report.step))
+    list(run_experiments("kdd2015", [experiment], settings_for(tmp_path, data, run=run)))
     assert steps[0] == 2
     assert not folder.exists() and not folder.parent.exists()
 
 
-def test_a_training_of_other_data_is_not_gone_on_with(data, tmp_path):
-    (cell, *_) = cells("cdsa-paper", quick=True, minutes=0.02)
-    trial = runner.build_trial(cell, runner.open_dataset("kdd2015-pm25", data))
+def test_a_training_on_other_data_is_not_resumed(data, tmp_path):
+    (experiment, *_) = plan("cdsa-paper", quick=True, minutes=0.02)
+    trial = runner.build_trial(experiment, runner.open_dataset("kdd2015-pm25", data))
     other = replace(trial, train=trial.train + 1)
     stopped = runner.Run(stop=lambda: True)
-    runner.fit_trial(cell, other, stopped, tmp_path / "under-way")
+    runner.fit_trial(experiment, other, stopped, tmp_path / "running")
     steps = []
     run_ = runner.Run(watch=lambda report: steps.append(report.step))
-    runner.fit_trial(cell, trial, run_, tmp_path / "under-way")
+    runner.fit_trial(experiment, trial, run_, tmp_path / "running")
     assert steps[0] == 1
 
 
 def start(data, results):
     methods = "last,climatology,cdsa-paper-forecast"
-    words = ["reproduce", "metr-la", "--methods", methods, "--data", str(data), "--quick"]
+    words = ["paper", "run", "metr-la", "--methods", methods, "--data", str(data), "--quick"]
     words += ["--minutes", "0.005"]
     return subprocess.Popen(
         [sys.executable, "-m", "cdsa", *words, "--json", "--results", str(results)],
@@ -332,9 +357,9 @@ def start(data, results):
 
 
 @pytest.mark.slow
-def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path):
+def test_killed_runs_repeat_no_finished_experiment_and_corrupt_nothing(data, tmp_path):
     results = tmp_path / "r.jsonl"
-    for count in (2, 5):  # kill once so many cells are written down
+    for count in (2, 5):  # kill after this many experiments are recorded
         process = start(data, results)
         deadline = time.monotonic() + 100
         while time.monotonic() < deadline and process.poll() is None:
@@ -347,19 +372,19 @@ def test_killed_runs_repeat_no_finished_cell_and_corrupt_nothing(data, tmp_path)
     before = read_results(results)
     with results.open("a") as file:
         file.write('{"table": "metr-l')  # what a kill in the middle of a write leaves
-    whole = start(data, results)
-    told = json.loads(whole.communicate()[0])
-    assert whole.returncode == 0
+    process = start(data, results)
+    printed = json.loads(process.communicate()[0])
+    assert process.returncode == 0
     after = read_results(results)
     assert after[: len(before)] == before
-    assert len(told) == len(after) == 3 * 2 * 4
+    assert len(printed) == len(after) == 3 * 2 * 4
     assert len({(*(r[key] for key in runner.KEYS), r["horizon"]) for r in after}) == len(after)
 
 
 @pytest.mark.slow
-def test_a_training_killed_in_the_middle_is_gone_on_with(data, tmp_path):
+def test_a_killed_training_is_resumed(data, tmp_path):
     often = "import cdsa.training.state as s; s.Store.__init__.__defaults__ = (0.0,)"
-    words = ["reproduce", "kdd2015", "--methods", "cdsa-paper", "--on", "kdd2015-pm25",
+    words = ["paper", "run", "kdd2015", "--methods", "cdsa-paper", "--datasets", "kdd2015-pm25",
              "--minutes", "0.2", "--data", str(data), "--json"]  # fmt: skip
     go = "import sys; from cdsa.cli import main; main()"
     command = [sys.executable, "-c", f"{often}; {go}", *words]
@@ -384,39 +409,39 @@ def test_a_training_killed_in_the_middle_is_gone_on_with(data, tmp_path):
 
 
 def test_a_table_is_printed_with_the_papers_numbers_below_ours(data, monkeypatch):
-    text = run("reproduce", "kdd2015", "--data", data, "--methods", "mean,linear",
-               "--on", "kdd2015-pm25")  # fmt: skip
-    assert "linear (straight line)" in text and "the paper" in text
+    text = run("paper", "run", "kdd2015", "--data", data, "--methods", "mean,linear",
+               "--datasets", "kdd2015-pm25")  # fmt: skip
+    assert "linear (interpolation)" in text and "the paper" in text
     assert "55.51" in text and "77.97%" in text and "3 stations, not 36" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_results_become_pages(data, tmp_path):
-    reproduce("kdd2015", data, "--methods", "mean", "--on", "kdd2015-pm25")
-    text = run("tables", "-o", tmp_path / "page")
+    run_table("kdd2015", data, "--methods", "mean", "--datasets", "kdd2015-pm25")
+    text = run("paper", "tables", "-o", tmp_path / "page")
     assert "page.md" in text and "page.html" in text
     page = (tmp_path / "page.md").read_text()
     assert "55.51" in page and "brits" in page and "measured on kdd2015-pm25: 960" in page
-    run("tables", "-o", tmp_path / "page.md")  # a page of ours is made anew
-    (tmp_path / "page.html").write_text("of somebody else")
+    run("paper", "tables", "-o", tmp_path / "page.md")  # our own page is replaced
+    (tmp_path / "page.html").write_text("of someone else")
     with pytest.raises(CdsaError, match="already exists"):
-        CliRunner().invoke(app, ["tables", "-o", str(tmp_path / "page")], catch_exceptions=False)
-    run("tables", "-o", tmp_path / "page", "--overwrite")
+        run("paper", "tables", "-o", tmp_path / "page")
+    run("paper", "tables", "-o", tmp_path / "page", "--overwrite")
 
 
-def test_pages_of_nothing_are_refused(tmp_path):
-    with pytest.raises(CdsaError, match="Measure something first"):
-        CliRunner().invoke(app, ["tables"], catch_exceptions=False)
+def test_pages_without_records_are_refused(tmp_path):
+    with pytest.raises(CdsaError, match="Measure a table first"):
+        run("paper", "tables")
 
 
-def test_data_commands_tell_what_is_there(data, tmp_path):
+def test_data_commands_list_available_files(data, tmp_path):
     listed = json.loads(run("data", "list", "--data", data, "--json"))
     assert {r["name"]: r["form"] for r in listed}["kdd2015-pm25"] == "publisher"
     assert {r["name"]: r["form"] for r in listed}["kdd2018"] is None
-    assert "not there" in run("data", "list", "--data", data)
-    told = run("data", "info", "kdd2015-pm25", "--data", data)
+    assert "not available" in run("data", "list", "--data", data)
+    text = run("data", "info", "kdd2015-pm25", "--data", data)
     for words in ("licence", "by hand", "8,759", "13.25%", "3 stations, not 36", "removed"):
-        assert words in told
+        assert words in text
     absent = run("data", "info", "kdd2018", "--data", data)
     assert "999017" in absent and "biendata" in absent
 
@@ -430,15 +455,15 @@ def test_a_data_set_is_written_as_a_cube_that_can_be_filled(data, tmp_path):
     assert "3 stations with coordinates" in run("info", "cube.csv")
 
 
-def test_what_cannot_be_downloaded_is_explained(tmp_path):
+def test_data_without_an_address_are_explained(tmp_path):
     done = CliRunner().invoke(app, ["data", "get", "kdd2018"])
     assert done.exit_code == 1
     assert "no public address" in done.stdout and "biendata" in done.stdout
     assert "CDSA_DATA" in done.stdout
-    assert "is there already" in run("data", "get", "nyc-weather")
+    assert "is available already" in run("data", "get", "nyc-weather")
 
 
-def test_counts_of_ones_own_are_measured_as_ones_own(tmp_path):
+def test_records_on_a_users_own_counts_say_so(tmp_path):
     rows = "".join(
         f"2020-01-0{1 + n // 288} {n % 288 // 12:02}:{n % 12 * 5:02}:30,{camera},{n % 7}\n"
         for n in range(600)
@@ -446,6 +471,6 @@ def test_counts_of_ones_own_are_measured_as_ones_own(tmp_path):
     )
     (tmp_path / "camera_counts.csv").write_text(f"time,camera,vehicles\n{rows}")
     words = ("--methods", "linear", "--rates", "0.5", "--seeds", "0")
-    (record,) = reproduce("nyc", tmp_path, *words)
+    (record,) = run_table("nyc", tmp_path, *words)
     assert record["unit"] == "vehicles"
     assert record["measured_on"].startswith("counts of your own, from camera_counts.csv; 600 time")

@@ -1,7 +1,7 @@
-"""Pictures: one function each, `draw_...(data, ax) -> ax`, for print and for colour-blind readers.
+"""Plots: one function each, `plot_...(data, ax) -> ax`, readable in print and by the colour-blind.
 
-They draw into axes that are given, and touch nothing else; `figures.py` makes axes for them. They
-need the extra 'plot' (matplotlib).
+They plot into the given axes and change nothing else; `cdsa.plots.figures` creates axes and saves
+figures. They need the extra 'plot' (matplotlib).
 """
 
 from cdsa.plots.attention import plot_attended_series, plot_attention_map, plot_time_measurement

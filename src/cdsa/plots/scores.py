@@ -1,4 +1,4 @@
-"""Plots of scores: errors by gap length, accuracy over time, cost over size."""
+"""Plots of scores: errors by gap length, accuracy over training time, cost over size."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,61 +15,65 @@ from cdsa.plots.figures import (
     GREEN,
     GREY,
     RED,
+    error_label,
     escape,
     hide_spines,
 )
 from cdsa.workflows.score import Score
 
-MARKS = "os^Dv<>P"
+MARKERS = "os^Dv<>P"
+LINE_STYLES = ("-", "--", ":")  # colours and markers repeat after eight methods
 
+MAX_INSIDE_LEGEND = 6
+"""Methods whose legend fits among their lines."""
 
-DASHES = ("-", "--", ":")
-"""Colours and marks come again after eight methods, with lines of another kind."""
+LOG_TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+"""Ticks of each power of ten."""
 
+MANNER_COLOURS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
+AXES = ("time", "location", "measurement")
+BAR_WIDTH = 0.2
 
-FEW = 6
-"""Methods whose names find room among their lines."""
+COSTS: dict[str, tuple[str, str]] = {
+    "operations": ("flops", ""),
+    "time of a training step": ("seconds", ""),
+    "memory": ("mib", "mib_before"),
+}
+"""Costs to compare: a column of a record, minus another."""
 
 
 def plot_errors(scores: Sequence[Score], ax: Axes) -> Axes:
-    """Mean absolute error by class of gap length, a line for each method, of cells that were hidden
-    from all of them. With several measurements, in their standard deviations."""
-    order = [str(name) for name, _ in GAP_CLASSES]
-    shown: list[str] = []
-    for number, scored in enumerate(scores):
-        figures = scored.table("gap")
-        there = [name for name in order if name in figures.index]
-        shown = there if len(there) > len(shown) else shown
-        at = [order.index(name) for name in there]
+    """Mean absolute error by gap length, one line per method, all scored on the same hidden cells.
+    With several measurements, errors are in standard deviations."""
+    classes = [name for name, _ in GAP_CLASSES]
+    longest: list[str] = []
+    for i, score in enumerate(scores):
+        table = score.table("gap")
+        scored = [name for name in classes if name in table.index]
+        longest = scored if len(scored) > len(longest) else longest
         ax.plot(
-            at,
-            [float(figures.loc[name, "mae"]) for name in there],
-            marker=MARKS[number % len(MARKS)],
-            color=COLOURS[number % len(COLOURS)],
-            linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
-            markerfacecolor=None if number < len(COLOURS) else "white",
+            [classes.index(name) for name in scored],
+            [float(table.loc[name, "mae"]) for name in scored],
+            marker=MARKERS[i % len(MARKERS)],
+            color=COLOURS[i % len(COLOURS)],
+            linestyle=LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)],
+            markerfacecolor=None if i < len(COLOURS) else "white",
             linewidth=1.4,
             markersize=5,
-            label=escape(scored.method),
+            label=escape(score.method),
         )
-    at = [order.index(name) for name in shown]
-    ax.set_xticks(at, shown)
-    ax.set_xlabel("steps of the gap")
-    unit = scores[0].unit if scores else ""
-    ax.set_ylabel(f"mean absolute error ({escape(unit)})" if unit else "mean absolute error")
+    ax.set_xticks([classes.index(name) for name in longest], longest)
+    ax.set_xlabel("gap length (steps)")
+    ax.set_ylabel(error_label(scores[0].unit if scores else ""))
     ax.set_ylim(bottom=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    if len(scores) <= FEW:
+    if len(scores) <= MAX_INSIDE_LEGEND:
         ax.legend(frameon=False, fontsize=8)
     else:
         ax.legend(
             frameon=False, fontsize=8, handlelength=3, loc="upper left", bbox_to_anchor=(1.0, 1.0)
         )
     return hide_spines(ax)
-
-
-TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
-"""Of each power of ten."""
 
 
 def plot_accuracy(
@@ -79,19 +83,19 @@ def plot_accuracy(
     levels: Mapping[str, float] | None = None,
     unit: str = "",
 ) -> Axes:
-    """Mean absolute error by minutes of training, a line for each method, averaged over seeds; and
-    `levels` of what does not learn for minutes, by name."""
-    found: dict[str, dict[float, list[float]]] = {}
-    for one in records:
-        by = found.setdefault(str(one["method"]), {})
-        by.setdefault(float(one["minutes"] or 0), []).append(float(one["mae"] or 0))
-    for number, (method, by) in enumerate(sorted(found.items())):
-        minutes = sorted(by)
+    """Mean absolute error by minutes of training, one line per method, averaged over seeds; methods
+    without training are horizontal lines at their `levels`."""
+    methods: dict[str, dict[float, list[float]]] = {}
+    for record in records:
+        errors = methods.setdefault(str(record["method"]), {})
+        errors.setdefault(float(record["minutes"] or 0), []).append(float(record["mae"] or 0))
+    for i, (method, errors) in enumerate(sorted(methods.items())):
+        minutes = sorted(errors)
         ax.plot(
             minutes,
-            [float(np.mean(by[one])) for one in minutes],
-            marker=MARKS[number % len(MARKS)],
-            color=COLOURS[number % len(COLOURS)],
+            [float(np.mean(errors[x])) for x in minutes],
+            marker=MARKERS[i % len(MARKERS)],
+            color=COLOURS[i % len(COLOURS)],
             linewidth=1.4,
             markersize=5,
             label=escape(method),
@@ -104,37 +108,19 @@ def plot_accuracy(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
-    shown = sorted({minutes for by in found.values() for minutes in by})
-    ax.set_xticks(shown, [f"{minutes:g}" for minutes in shown])
+    x_ticks = sorted({x for errors in methods.values() for x in errors})
+    ax.set_xticks(x_ticks, [f"{x:g}" for x in x_ticks])
     low, high = ax.get_ylim()
-    tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [tick * 10.0**ten for ten in tens for tick in TICKS if low <= tick * 10.0**ten <= high]
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    y_ticks = [tick * p for p in powers for tick in LOG_TICKS if low <= tick * p <= high]
+    ax.set_yticks(y_ticks, [f"{y:g}" for y in y_ticks])
     ax.minorticks_off()
-    if levels and shown:
-        ax.set_xlim(right=2.2 * shown[-1])  # room for the names of levels
+    if levels and x_ticks:
+        ax.set_xlim(right=2.2 * x_ticks[-1])  # room for the names of levels
     ax.set_xlabel("minutes of training")
-    ax.set_ylabel(f"mean absolute error ({escape(unit)})" if unit else "mean absolute error")
+    ax.set_ylabel(error_label(unit))
     ax.legend(frameon=False, fontsize=8)
     return hide_spines(ax)
-
-
-MANNERS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
-
-
-AXES = ("time", "location", "measurement")
-
-
-COSTS: dict[str, tuple[str, str]] = {
-    "operations": ("flops", ""),
-    "time of a training step": ("seconds", ""),
-    "memory": ("mib", "mib_before"),
-}
-"""What is compared: the column of a record, less another."""
-
-
-WIDE = 0.2
-"""Of a bar and the gap beside it; the axes are one apart."""
 
 
 def plot_growth(
@@ -144,23 +130,26 @@ def plot_growth(
     cost: str = "operations",
     legend: bool = True,
 ) -> Axes:
-    """Bars for each axis, one of each manner: how many times the cost is that with the axis
-    doubled. The records are those of one run of `benchmarks/attention.py growth`."""
-    at = {(str(one["manner"]), str(one["doubled"])): one for one in records}
-    for number, (manner, colour) in enumerate(MANNERS.items()):
-        first = (number - (len(MANNERS) - 1) / 2) * WIDE
+    """How the cost of each manner grows when an axis is doubled, as bars.
+
+    The records are those of one run of `benchmarks/attention.py growth`.
+    """
+    by_key = {(str(record["manner"]), str(record["doubled"])): record for record in records}
+    for i, (manner, colour) in enumerate(MANNER_COLOURS.items()):
+        offset = (i - (len(MANNER_COLOURS) - 1) / 2) * BAR_WIDTH
+        base = _cost(by_key[manner, ""], cost)
         ax.bar(
-            [place + first for place in range(len(AXES))],
-            [_cost(at[manner, axis], cost) / _cost(at[manner, ""], cost) for axis in AXES],
-            width=0.9 * WIDE,
+            [x + offset for x in range(len(AXES))],
+            [_cost(by_key[manner, axis], cost) / base for axis in AXES],
+            width=0.9 * BAR_WIDTH,
             color=colour,
             label=manner,
         )
-    for height in (2, 4):  # as the axis grows, and as its square does
+    for height in (2, 4):  # linear and quadratic growth
         ax.axhline(height, color=BLACK, linewidth=0.5, linestyle=":")
     ax.set_title(cost)
     ax.set_xticks(range(len(AXES)), [f"{axis}\ndoubled" for axis in AXES])
-    sizes = str(at["joint", ""]["sizes"]).replace("x", " x ")
+    sizes = str(by_key["joint", ""]["sizes"]).replace("x", " x ")
     ax.set_ylabel(f"times that of {sizes}")
     if legend:
         ax.legend(frameon=False, fontsize=8)
@@ -168,5 +157,5 @@ def plot_growth(
 
 
 def _cost(record: Mapping[str, Value], cost: str) -> float:
-    column, less = COSTS[cost]
-    return float(record[column] or 0) - float(record[less] or 0 if less else 0)
+    column, baseline = COSTS[cost]
+    return float(record[column] or 0) - float(record[baseline] or 0 if baseline else 0)

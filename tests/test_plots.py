@@ -1,4 +1,4 @@
-"""Pictures show what is in the data, nothing else, and appear whole or not at all."""
+"""Plots show what is in the data and nothing else; their files appear complete or not at all."""
 
 import html
 import itertools
@@ -29,7 +29,7 @@ from cdsa.plots import (
 from cdsa.plots.figures import (
     BLUE,
     COLOURS,
-    DOTS,
+    DPI,
     RED,
     new_figure,
     save_figure,
@@ -47,7 +47,7 @@ def cube():
 
 
 @pytest.fixture(scope="module")
-def reasons(cube):
+def explanation(cube):
     return make_method("cdsa@small")[1].fit(cube).explain(cube, *a_gap(cube, 60))
 
 
@@ -58,27 +58,27 @@ def axes(columns=1):
 
 def test_gaps_are_as_dark_as_their_share(cube):
     ax = plot_gaps(cube, axes())
-    shown = ax.images[0].get_array()
-    np.testing.assert_allclose(shown, 100 * missing_over_time(cube, "location", 300))
+    shares = ax.images[0].get_array()
+    np.testing.assert_allclose(shares, 100 * missing_over_time(cube, "location", 300))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [str(name) for name in cube["location"].to_numpy()]
-    assert ax.images[0].get_clim() == (0, shown.max())
+    assert ax.images[0].get_clim() == (0, shares.max())
 
 
-@pytest.mark.parametrize(("gone", "darkest"), [(0, 5), (1, 5), (50, 50), (100, 100)])
-def test_few_gaps_are_seen_as_well_as_many(gone, darkest):
+@pytest.mark.parametrize(("n_missing", "darkest"), [(0, 5), (1, 5), (50, 50), (100, 100)])
+def test_few_gaps_are_visible_too(n_missing, darkest):
     cube = network(steps=30_000, stations=2, measurements=1, missing=0.0)
-    cube[:gone, 0, 0] = np.nan
+    cube[:n_missing, 0, 0] = np.nan
     assert plot_gaps(cube, axes()).images[0].get_clim() == (0, darkest)
 
 
-def test_a_series_shows_measured_filled_and_hidden_values_apart(cube):
+def test_a_series_distinguishes_measured_filled_and_hidden_values(cube):
     result = fill(cube, "linear")
-    place, kind = str(cube["location"].values[1]), str(cube["measurement"].values[0])
+    location, measurement = str(cube["location"].values[1]), str(cube["measurement"].values[0])
     truth = network(steps=120, stations=4, measurements=2, missing=0.0)
-    ax = plot_series(result, axes(), location=place, measurement=kind, truth=truth)
-    own = result.sel(location=place, measurement=kind)
-    value, gap = own["value"].to_numpy(), (own["source"] != "observed").to_numpy()
+    ax = plot_series(result, axes(), location=location, measurement=measurement, truth=truth)
+    series = result.sel(location=location, measurement=measurement)
+    value, gap = series["value"].to_numpy(), (series["source"] != "observed").to_numpy()
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(np.isnan(lines["measured"].get_ydata()), gap)
     coloured = {to_hex(line.get_color()) for line in ax.lines}
@@ -89,19 +89,19 @@ def test_a_series_shows_measured_filled_and_hidden_values_apart(cube):
     assert dots.get_color() == BLUE and len(dots.get_ydata()) == gap.sum()
 
 
-def test_the_band_is_the_interval_and_nothing_beyond_the_gap(cube):
+def test_the_band_is_the_interval_of_the_gap(cube):
     filler = make_method("cdsa@small")[1].fit(cube)
     result = fill(cube, filler)
-    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[1])
-    ax = plot_series(result, axes(), location=place, measurement=kind, level=0.9)
-    own = result.sel(location=place, measurement=kind)
+    location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[1])
+    ax = plot_series(result, axes(), location=location, measurement=measurement, level=0.9)
+    series = result.sel(location=location, measurement=measurement)
     corners = np.concatenate([band.get_paths()[0].vertices[:, 1] for band in ax.collections])
-    gap = (own["source"] == "filled").to_numpy()
-    assert set(np.round(own["lower"].to_numpy()[gap], 6)) <= set(np.round(corners, 6))
+    gap = (series["source"] == "filled").to_numpy()
+    assert set(np.round(series["lower"].to_numpy()[gap], 6)) <= set(np.round(corners, 6))
     assert "90% interval" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
+def test_stations_are_at_their_coordinates_and_grow_with_their_error(cube):
     names = [str(name) for name in cube["location"].to_numpy()]
     errors = {name: float(number + 1) for number, name in enumerate(names)}
     ax = plot_map(cube, axes(), errors=errors, unit="ug/m3")
@@ -117,7 +117,7 @@ def test_stations_stand_where_they_are_and_grow_with_their_error(cube):
 
 @pytest.mark.parametrize("width", [2.9, 4, 7])
 @pytest.mark.parametrize("reach", [(0.1, 0.1), (2.0, 0.05), (0.01, 3.0)])
-def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
+def test_nothing_on_a_map_overlaps(width, reach, cube):
     wide, high = reach
     spread = {"lon": -122.4 + wide * np.arange(4), "lat": 37.7 + high * np.arange(4)}
     cube = cube.assign_coords({name: ("location", where) for name, where in spread.items()})
@@ -125,9 +125,9 @@ def test_nothing_on_a_map_lies_on_something_else(width, reach, cube):
     errors = {str(name): 12.5 for name in cube["location"].values}
     ax = plot_map(cube, figure.axes[0], errors=errors, unit="standard deviations")
     figure.draw_without_rendering()
-    shown, sizes = ax.get_window_extent(), ax.get_legend().get_window_extent()
+    plot_area, legend = ax.get_window_extent(), ax.get_legend().get_window_extent()
     bar = figure.axes[1].get_tightbbox()
-    assert sizes.y0 >= shown.y1 and not sizes.overlaps(bar) and not shown.overlaps(bar)
+    assert legend.y0 >= plot_area.y1 and not legend.overlaps(bar) and not plot_area.overlaps(bar)
     for axis in (ax.xaxis, ax.yaxis):
         low, high = axis.get_view_interval()
         ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
@@ -146,7 +146,7 @@ def test_errors_are_those_of_the_scores(cube):
     assert ax.get_ylim()[0] == 0 and len({line.get_color() for line in ax.lines}) == 2
 
 
-def test_bars_of_growth_are_ratios_to_what_is_not_doubled():
+def test_bars_of_growth_are_ratios_to_the_undoubled_cost():
     records = [
         {"manner": manner, "doubled": axis, "sizes": "24x16x4", "flops": flops, "seconds": 1.0,
          "mib": 100.0 + 10 * flops, "mib_before": 100.0}
@@ -155,21 +155,16 @@ def test_bars_of_growth_are_ratios_to_what_is_not_doubled():
     ]  # fmt: skip
     for cost, first in (("operations", 4), ("memory", 4), ("time of a training step", 1)):
         ax = plot_growth(records, axes(), cost=cost)
-        bars = dict(
-            zip(
-                [text.get_text() for text in ax.get_legend().get_texts()],
-                ax.containers,
-                strict=True,
-            )
-        )
+        names = [text.get_text() for text in ax.get_legend().get_texts()]
+        bars = dict(zip(names, ax.containers, strict=True))
         assert bars["joint"][0].get_height() == pytest.approx(first)
         assert len({bar[0].get_facecolor() for bar in ax.containers}) == 4
     assert ax.get_ylabel() == "times that of 24 x 16 x 4" and ax.get_title() == cost
 
 
-def test_accuracy_is_averaged_over_seeds_beside_levels():
-    told = [("b", 3, 12.0), ("b", 3, 14.0), ("b", 20, 11.0), ("a", 10, 30.0)]
-    records = [{"method": name, "minutes": at, "mae": mae} for name, at, mae in told]
+def test_accuracy_is_averaged_over_seeds():
+    errors = [("b", 3, 12.0), ("b", 3, 14.0), ("b", 20, 11.0), ("a", 10, 30.0)]
+    records = [{"method": name, "minutes": at, "mae": mae} for name, at, mae in errors]
     ax = plot_accuracy(records, axes(), levels={"line": 20.0}, unit="K")
     lines = {line.get_label(): line for line in ax.lines}
     assert list(lines["b"].get_xdata()) == [3, 20] and list(lines["b"].get_ydata()) == [13, 11]
@@ -179,13 +174,15 @@ def test_accuracy_is_averaged_over_seeds_beside_levels():
     assert lines["a"].get_color() != lines["b"].get_color()
 
 
-def test_maps_of_a_cell_have_rows_of_one_and_its_row_framed(reasons):
-    assert list(reasons.maps) == ["time", "location", "measurement"]
-    for ax, (axis, table) in zip(axes(3), reasons.maps.items(), strict=True):
+def test_the_rows_of_attention_maps_sum_to_one_and_that_of_the_cell_is_framed(explanation):
+    assert list(explanation.maps) == ["time", "location", "measurement"]
+    for ax, (axis, table) in zip(axes(3), explanation.maps.items(), strict=True):
         np.testing.assert_allclose(table.sum("looked_at"), 1, atol=1e-5)
-        plot_attention_map(table, ax, row=getattr(reasons.cell, axis))
+        plot_attention_map(table, ax, row=getattr(explanation.cell, axis))
         (frame,) = ax.patches
-        assert frame.get_y() + 0.5 == list(table[axis].values).index(getattr(reasons.cell, axis))
+        assert frame.get_y() + 0.5 == list(table[axis].values).index(
+            getattr(explanation.cell, axis)
+        )
 
 
 def test_both_components_of_a_direction_are_framed():
@@ -205,25 +202,25 @@ def largest(shares: xr.DataArray) -> set[tuple[int, int]]:
     return {at for at in where if float(shares[at]) > 0.002}
 
 
-def test_what_sticks_out_of_a_figure_is_not_cut_off(tmp_path):
+def test_text_outside_the_axes_is_not_cut_off(tmp_path):
     figure = new_figure(2, 1)
     figure.text(1.5, 0.5, "a long name")
     save_figure(figure, tmp_path / "p.png")
-    assert imread(tmp_path / "p.png").shape[1] > 1.5 * 2 * DOTS
+    assert imread(tmp_path / "p.png").shape[1] > 1.5 * 2 * DPI
 
 
-def test_the_papers_figure_boxes_what_was_looked_at_most(reasons):
+def test_the_papers_figure_boxes_the_most_attended_cells(explanation):
     left, right = axes(2)
-    plot_time_measurement(reasons, left)
-    plot_attended_series(reasons, right)
-    time, place, kind = reasons.cell
-    at = int(np.flatnonzero(reasons.shares["time"].values == time)[0])
-    near = reasons.shares.isel(time=slice(max(0, at - 12), at + 13))
-    boxed = {(round(one.get_x() + 0.5), round(one.get_y() + 0.5)) for one in left.patches}
-    assert boxed == largest(near.sel(location=place)) and len(boxed) > 1
+    plot_time_measurement(explanation, left)
+    plot_attended_series(explanation, right)
+    time, location, measurement = explanation.cell
+    at = int(np.flatnonzero(explanation.shares["time"].values == time)[0])
+    near = explanation.shares.isel(time=slice(max(0, at - 12), at + 13))
+    boxed = {(round(box.get_x() + 0.5), round(box.get_y() + 0.5)) for box in left.patches}
+    assert boxed == largest(near.sel(location=location)) and len(boxed) > 1
     series = near.stack(series=("location", "measurement"))
-    totals = series.sum("time").to_series().drop((place, kind))
-    lines = series.sel(series=[(place, kind), totals.idxmax()])
+    totals = series.sum("time").to_series().drop((location, measurement))
+    lines = series.sel(series=[(location, measurement), totals.idxmax()])
     arrows = [text for text in right.texts if getattr(text, "arrow_patch", None) is not None]
     steps = date2num(near["time"].values)
     looked_at = sorted(float(steps[step]) for step, _ in largest(lines))
@@ -249,7 +246,7 @@ def written(figure, path):
     return html.unescape(path.read_text(encoding="utf-8"))
 
 
-def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_path):
+def test_names_are_never_drawn_as_formulas(odd, explanation, tmp_path):
     kinds = [str(kind) for kind in odd["measurement"].values]
     figure = new_figure(12, 9, columns=4)
     gaps, places, series, errors = figure.axes
@@ -260,25 +257,23 @@ def test_names_are_drawn_as_they_stand_and_never_as_formulas(odd, reasons, tmp_p
     page = written(figure, tmp_path / "p.svg")
     for name in (*ODD_NAMES, "price in $ or $ ($/m$)", "($/l$)", "$m$"):
         assert f"{name}<" in page, name
-    told = replace(
-        reasons,
-        cell=reasons.cell._replace(location=ODD_NAMES[0], measurement=kinds[0]),
-        shares=reasons.shares.assign_coords(location=ODD_NAMES, measurement=kinds),
-        values=reasons.values.assign_coords(location=ODD_NAMES, measurement=kinds),
+    renamed = replace(
+        explanation,
+        cell=explanation.cell._replace(location=ODD_NAMES[0], measurement=kinds[0]),
+        shares=explanation.shares.assign_coords(location=ODD_NAMES, measurement=kinds),
+        values=explanation.values.assign_coords(location=ODD_NAMES, measurement=kinds),
     )
-    table = reasons.maps["location"].assign_coords(location=ODD_NAMES)
+    table = explanation.maps["location"].assign_coords(location=ODD_NAMES)
     figure = new_figure(12, 4, columns=3)
-    plot_time_measurement(told, figure.axes[0])
-    plot_attended_series(told, figure.axes[1], other=kinds[1])
+    plot_time_measurement(renamed, figure.axes[0])
+    plot_attended_series(renamed, figure.axes[1], other=kinds[1])
     plot_attention_map(table, figure.axes[2])
     page = written(figure, tmp_path / "q.svg")
     assert page.count(f">{kinds[0]}<") == 2 and all(f">{name}<" in page for name in ODD_NAMES)
 
 
-def test_letters_that_the_usual_font_lacks_are_taken_from_one_that_is_there(
-    odd, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("cdsa.plots.figures.OTHER_FONTS", ("No Such Font", "STIXGeneral"))
+def test_glyphs_that_the_default_font_lacks_come_from_an_installed_one(odd, tmp_path, monkeypatch):
+    monkeypatch.setattr("cdsa.plots.figures.FALLBACK_FONTS", ("No Such Font", "STIXGeneral"))
     figure = plot_gaps(odd, axes()).figure
     save_figure(figure, tmp_path / "p.png")  # a warning of a missing letter would be an error
     families = {tuple(label.get_fontfamily()) for label in figure.axes[0].get_yticklabels()}
@@ -287,7 +282,7 @@ def test_letters_that_the_usual_font_lacks_are_taken_from_one_that_is_there(
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
-def test_the_same_picture_is_the_same_file(cube, tmp_path, ending):
+def test_the_same_plot_gives_the_same_file(cube, tmp_path, ending):
     for name in ("a", "b"):
         figure = new_figure(4, 2)
         plot_gaps(cube, figure.axes[0])
@@ -306,33 +301,35 @@ def test_a_folder_is_never_replaced(tmp_path):
     assert (tmp_path / "a.png" / "precious").exists()
 
 
-def test_what_is_no_picture_is_refused(tmp_path):
-    with pytest.raises(OutputError, match="a picture is written as .png"):
+def test_another_file_format_is_refused(tmp_path):
+    with pytest.raises(OutputError, match="a figure is saved as .png"):
         save_figure(new_figure(2, 2), tmp_path / "a.gif")
 
 
-def test_a_series_of_one_gap_has_a_band_too():
+def test_a_gap_of_one_step_has_a_band():
     cube = network(steps=30, stations=2, measurements=1, missing=0.0)
     cube[10, 0, 0] = np.nan
     result = fill(cube, "linear")
     value = result["value"]
     wide = xr.full_like(value, 1.0)
     result = result.assign(lower=value - wide, upper=value + wide)
-    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    ax = plot_series(result, axes(), location=place, measurement=kind)
-    assert any(len(part.get_paths()) for part in ax.collections)
+    location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[0])
+    ax = plot_series(result, axes(), location=location, measurement=measurement)
+    assert any(len(band.get_paths()) for band in ax.collections)
 
 
-def test_an_interval_of_directions_may_go_over_north():
+def test_the_interval_of_a_direction_may_cross_north():
     cube = network(steps=30, stations=1, measurements=1, missing=0.0) % 360
     cube = cube.assign_coords(is_direction=("measurement", [True]))
     cube[10, 0, 0] = np.nan
     result = fill(cube, "linear")
     low, high = xr.full_like(cube, np.nan), xr.full_like(cube, np.nan)
     low[10, 0, 0], high[10, 0, 0] = 350.0, 20.0
-    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    ax = plot_series(result.assign(lower=low, upper=high), axes(), location=place, measurement=kind)
-    pieces = [line[:, 1].tolist() for part in ax.collections for line in part.get_segments()]
+    location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[0])
+    ax = plot_series(
+        result.assign(lower=low, upper=high), axes(), location=location, measurement=measurement
+    )
+    pieces = [line[:, 1].tolist() for band in ax.collections for line in band.get_segments()]
     assert sorted(pieces) == [[0.0, 20.0], [350.0, 360.0]]
 
 
@@ -341,11 +338,11 @@ def test_many_stations_are_not_hidden_by_lines_between_them():
     assert len(plot_gaps(cube, axes()).lines) == 0
 
 
-def test_reasons_of_a_long_gap_are_drawn_too(cube):
+def test_the_explanation_of_a_long_gap_is_plotted(cube):
     silent = cube.copy()
     silent[30:100, 0, 0] = np.nan
     filler = make_method("cdsa@small")[1].fit(silent)
-    place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    told = filler.explain(silent, cube["time"].values[65], place, kind)
-    ax = plot_attended_series(told, axes())
+    location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[0])
+    explanation = filler.explain(silent, cube["time"].values[65], location, measurement)
+    ax = plot_attended_series(explanation, axes())
     assert np.isfinite(ax.lines[-1].get_ydata()).all()  # the cell itself

@@ -27,7 +27,7 @@ def fill_example(browser: Browser, address: str, minutes: float) -> str:
     page.set_default_timeout(WAIT)
     page.goto(address)
     page.click("#example")
-    page.wait_for_selector("#understood:not([hidden])")
+    page.wait_for_selector("#summary:not([hidden])")
     page.select_option("#method", "cdsa")
     page.fill("#minutes", str(minutes))
     page.click("#fill")
@@ -41,11 +41,11 @@ def explain_direction(page: Page, url: str) -> None:
     """Open the page and explain a wind direction."""
     page.goto(url)
     page.wait_for_selector("#cells tbody tr")
-    page.select_option("#kind", "wind_dir")
+    page.select_option("#measurement", "wind_dir")
     page.wait_for_selector("#cells tbody tr")
     page.wait_for_timeout(500)
     page.click("#cells tbody tr:nth-child(3) button")
-    page.wait_for_selector("#reasons tbody tr")
+    page.wait_for_selector("#contributions tbody tr")
     page.wait_for_timeout(500)
 
 

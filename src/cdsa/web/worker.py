@@ -65,6 +65,7 @@ def make_context() -> BaseContext:
 def run_job(job: Job, store: TableStore, limits: Limits, context: BaseContext) -> None:
     """Run a job in a process; its progress and results are written into `job`."""
     parsed = job.table.path.parent / f"{job.id}.pickle"  # ours: nobody else writes to the folder
+    job.status = "starting"
     run = partial(_run_task, job.request, parsed, job.folder, limits)
     try:
         with parsed.open("wb") as file:

@@ -1,85 +1,87 @@
-// The page: send a table, see what it is, fill or forecast it. What came out is in result.js.
-import { $, count, made, options, percent, problem, short } from "./nodes.js";
-import { ask, query, sent } from "./server.js";
-import { fieldIn, inFields, makeReading } from "./reading.js";
+// The page: upload a table, check what was read, fill or forecast it. The result is in result.js.
+import { $, count, element, formatTime, percent, setChoices, showProblem } from "./dom.js";
+import { queryString, remove, request, sendJson } from "./api.js";
+import { fieldNamedIn, makeOptionsForm, withLabels } from "./options.js";
 import { drawMaps } from "./map.js";
-import { drawGaps, paintGaps } from "./gaps.js";
-import { drawPlaces, hideResult, showResult, shown } from "./result.js";
+import { drawGaps, loadGaps } from "./gaps.js";
+import { drawResultMaps, hideResult, isShown, showResult } from "./result.js";
 
-const PATIENCE = 20, BETWEEN = 500;  // questions without an answer, and milliseconds between two
+const MAX_FAILURES = 20, POLL_MILLISECONDS = 500;
 let table = null, job = null, lastFile = null;
-let sendings = 0;  // only the last table that was sent is shown
-let turn = 0;  // answers about a table that was left are not shown any more
-let followed = 0;  // nor those about a job that is not followed any more
+let uploads = 0;  // only the last upload is shown
+let tableVersion = 0;  // responses about a replaced table are ignored
+let pollers = 0;  // only the last poller may change the page
 
-const goes = () => job && (job.state === "waiting" || job.state === "running");
+const isActive = () => job && (job.state === "waiting" || job.state === "running");
 
-const remember = () => {
+const storeInAddress = () => {
   const parts = new URLSearchParams();
   if (table) parts.set("table", table.id);
   if (job) parts.set("job", job.id);
   history.replaceState(null, "", parts.size ? `#${parts}` : location.pathname);
 };
 
-// --- 1. sending -------------------------------------------------------------------------------
-const receive = async (work, words) => {  // what there was stays until another table is understood
-  const mine = ++sendings;
-  problem($("problem"), "");
-  $("sending").textContent = words;
-  $("again").hidden = true;
+// --- 1. upload --------------------------------------------------------------------------------
+const loadTable = async (load, status) => {  // the current table stays until the new one is read
+  const id = ++uploads;
+  showProblem($("problem"), "");
+  $("upload-status").textContent = status;
+  $("retry-options").hidden = true;
   try {
-    const told = await work();
-    if (mine !== sendings) return;
-    turn++;
-    forgetJob();
-    problem($("failure"), "");
-    table = told;
-    understood();
-    remember();
-  } catch (bad) {
-    if (mine !== sendings) return;
-    problem($("problem"), inFields(bad.message));
-    if (lastFile && bad.status === 422 && fieldIn(bad.message)) offerReading(fieldIn(bad.message));
+    const summary = await load();
+    if (id !== uploads) return;
+    tableVersion++;
+    discardJob();
+    showProblem($("failure"), "");
+    table = summary;
+    showSummary();
+    storeInAddress();
+  } catch (error) {
+    if (id !== uploads) return;
+    showProblem($("problem"), withLabels(error.message));
+    const field = fieldNamedIn(error.message);
+    if (lastFile && error.status === 422 && field) offerOptions(field);
   } finally {
-    if (mine === sendings) $("sending").textContent = "";
+    if (id === uploads) $("upload-status").textContent = "";
   }
 };
 
-const send = (file, reading) => {
+const upload = (file, options) => {
   lastFile = file;
-  const given = query({ name: file.name, options: reading ? JSON.stringify(reading) : null });
-  return receive(async () => {
+  const query = queryString({ name: file.name, options: options ? JSON.stringify(options) : null });
+  return loadTable(async () => {
     await file.slice(0, 1).arrayBuffer().catch(() => {
-      throw new Error(`${file.name} has changed or gone since it was chosen. Choose it again`);
+      throw new Error(`${file.name} has been changed or moved since you chose it. Choose it again`);
     });
-    return ask(`/api/tables?${given}`, { method: "POST", body: file });
+    return request(`/api/tables?${query}`, { method: "POST", body: file });
   }, `reading ${file.name} ...`);
 };
 
-const tellWrong = (text) => {
-  problem($("problem"), inFields(text));
+const showOptionsError = (text) => {
+  showProblem($("problem"), withLabels(text));
   $("problem").scrollIntoView({ block: "center" });
 };
 
-const offerReading = (field) => {  // what could not be understood can be said
-  const button = made("button", "Say how it is to be read", { type: "button" });
+const offerOptions = (field) => {  // what was not detected can be entered
+  const button = element("button", "Enter read options", { type: "button" });
   button.addEventListener("click", () => {
-    makeReading($("again"), { columns: [], options: {} }, (reading) => send(lastFile, reading), tellWrong);
-    $("again").hidden = false;
+    const empty = { columns: [], options: {} };
+    makeOptionsForm($("retry-options"), empty, (options) => upload(lastFile, options), showOptionsError);
+    $("retry-options").hidden = false;
     button.remove();
-    $("again").elements[field].focus();
+    $("retry-options").elements[field].focus();
   });
   $("problem").append(document.createElement("br"), button);
 };
 
 $("file").addEventListener("change", () => {
   const file = $("file").files[0];
-  $("file").value = "";  // the same one, mended, may be chosen again
-  if (file) send(file);
+  $("file").value = "";  // the same file may be chosen again after a correction
+  if (file) upload(file);
 });
 $("example").addEventListener("click", () => {
   lastFile = null;
-  receive(() => ask("/api/tables/example", { method: "POST" }), "reading the example ...");
+  loadTable(() => request("/api/tables/example", { method: "POST" }), "reading the example ...");
 });
 for (const name of ["dragover", "dragenter"]) {
   $("drop").addEventListener(name, (event) => { event.preventDefault(); $("drop").classList.add("over"); });
@@ -91,222 +93,236 @@ for (const name of ["dragover", "drop"]) {  // a file that misses the box does n
 $("drop").addEventListener("drop", (event) => {
   event.preventDefault();
   $("drop").classList.remove("over");
-  if (event.dataTransfer.files[0]) send(event.dataTransfer.files[0]);
+  if (event.dataTransfer.files[0]) upload(event.dataTransfer.files[0]);
 });
 
-// --- 2. what it is ----------------------------------------------------------------------------
-const understood = () => {
-  $("understood").hidden = $("ask").hidden = false;
-  const cells = table.measurements.reduce((sum, one) => sum + one.cells, 0);
-  const missing = table.measurements.reduce((sum, one) => sum + one.missing, 0);
+// --- 2. what was read -------------------------------------------------------------------------
+const showSummary = () => {
+  $("summary").hidden = $("task").hidden = false;
+  const { measurements, stations } = table;
+  const nCells = measurements.reduce((sum, measurement) => sum + measurement.cells, 0);
+  const nMissing = measurements.reduce((sum, measurement) => sum + measurement.missing, 0);
   const facts = [
     [table.name, table.layout],
-    [count(table.steps, "time step"), `of ${table.step}, ${short(table.first)} to ${short(table.last)}`],
-    [count(table.stations.length, "station"), table.stations[0].lat === null ? "without coordinates" : "with coordinates"],
-    [count(table.measurements.length, "measurement"),
-      table.measurements.map((one) => one.name + (one.units ? ` (${one.units})` : "")).join(", ")],
-    [`${percent(missing / cells)} missing`, `${missing.toLocaleString("en")} of ${cells.toLocaleString("en")} cells`],
+    [count(table.steps, "time step"), `of ${table.step}, ${formatTime(table.first)} to ${formatTime(table.last)}`],
+    [count(stations.length, "station"), stations[0].lat === null ? "without coordinates" : "with coordinates"],
+    [count(measurements.length, "measurement"),
+      measurements.map(({ name, units }) => name + (units ? ` (${units})` : "")).join(", ")],
+    [`${percent(nMissing / nCells)} missing`,
+      `${nMissing.toLocaleString("en")} of ${nCells.toLocaleString("en")} cells`],
   ];
-  $("facts").replaceChildren(...facts.map(([head, more]) => {
-    const box = made("div");
-    box.append(made("b", head), made("span", more, { class: "soft" }));
+  $("facts").replaceChildren(...facts.map(([head, text]) => {
+    const box = element("div");
+    box.append(element("b", head), element("span", text, { class: "soft" }));
     return box;
   }));
-  $("notes").replaceChildren(...[...table.notes, ...table.warnings].map((text) => made("li", text)));
-  $("longest").textContent = table.longest_gaps.length ? `Longest gaps: ${table.longest_gaps.slice(0, 3).map((gap) =>
-    `${gap.measurement} at ${gap.location}, ${count(gap.steps, "step")} from ${short(gap.first)}`).join("; ")}.` : "";
-  const kinds = table.measurements.map((one) => one.name);
-  $("gap-kind").replaceChildren(new Option("all measurements", ""), ...kinds.map((name) => new Option(name, name)));
-  options($("station"), table.stations.map((one) => one.name));
-  options($("kind"), kinds);
-  makeReading($("reading"), table, readAgain, tellWrong);
+  $("notes").replaceChildren(...[...table.notes, ...table.warnings].map((text) => element("li", text)));
+  const longest = table.longest_gaps.slice(0, 3).map((gap) =>
+    `${gap.measurement} at ${gap.location}, ${count(gap.steps, "step")} from ${formatTime(gap.first)}`);
+  $("longest-gaps").textContent = longest.length ? `Longest gaps: ${longest.join("; ")}.` : "";
+  const names = measurements.map((measurement) => measurement.name);
+  $("gap-measurement").replaceChildren(
+    new Option("all measurements", ""), ...names.map((name) => new Option(name, name)));
+  setChoices($("station"), stations.map((station) => station.name));
+  setChoices($("measurement"), names);
+  makeOptionsForm($("options"), table, changeOptions, showOptionsError);
   drawMaps(table);
-  drawGaps(table);
+  loadGaps(table);
 };
 
-const readAgain = async (reading) => {
-  const mine = turn, before = job;
-  problem($("problem"), "");
-  problem($("failure"), "");
-  job = null;  // if it can be read so, the job goes with the old reading
-  followed++;
+const changeOptions = async (options) => {
+  const version = tableVersion, before = job;
+  showProblem($("problem"), "");
+  showProblem($("failure"), "");
+  job = null;  // the server removes the job if the table can be read
+  pollers++;
   $("cancel").disabled = true;
-  mayBegin(false);  // and so would what is begun now
+  allowJobs(false);  // a job that started now would be removed as well
   try {
-    const told = await sent(`/api/tables/${table.id}/options`, reading, "PUT");
-    if (mine !== turn) return;
-    table = told;
-    forgetJob();
-    understood();
-  } catch (bad) {
-    if (mine !== turn) return;
-    tellWrong(bad.message);
+    const summary = await sendJson(`/api/tables/${table.id}/options`, options, "PUT");
+    if (version !== tableVersion) return;
+    table = summary;
+    discardJob();
+    showSummary();
+  } catch (error) {
+    if (version !== tableVersion) return;
+    showOptionsError(error.message);
     job ??= before;
-    if (goes()) follow();
-    else busy(false);
+    if (isActive()) poll();
+    else setBusy(false);
   }
-  remember();
+  storeInAddress();
 };
 
-$("gap-kind").addEventListener("change", () => drawGaps(table));
+$("gap-measurement").addEventListener("change", () => loadGaps(table));
 
-// --- 3. what to do ----------------------------------------------------------------------------
-const forgetJob = () => {  // one that nobody will look at any more
-  if (goes()) ask(`/api/jobs/${job.id}`, { method: "DELETE" }).catch(() => {});
+// --- 3. jobs ----------------------------------------------------------------------------------
+const discardJob = () => {
+  if (isActive()) remove(`/api/jobs/${job.id}`);
   job = null;
-  followed++;
+  pollers++;
   hideResult();
-  busy(false);
+  setBusy(false);
 };
 
-const startJob = async (path, body) => {
+const startJob = async (task, body) => {
   if (!$("progress").hidden) return;
-  const mine = turn;
-  problem($("failure"), "");
+  const version = tableVersion;
+  showProblem($("failure"), "");
   job = null;
   hideResult();
   drawMaps(table);
-  $("doing").textContent = "beginning";
+  $("status").textContent = "starting";
   $("elapsed").textContent = "";
-  busy(true);
+  setBusy(true);
   try {
-    const told = await sent(`/api/tables/${table.id}/${path}`, body);
-    if (mine !== turn) {  // its table was left
-      ask(`/api/jobs/${told.id}`, { method: "DELETE" }).catch(() => {});
+    const submitted = await sendJson(`/api/tables/${table.id}/${task}`, body);
+    if (version !== tableVersion) {  // the table has been replaced meanwhile
+      remove(`/api/jobs/${submitted.id}`);
       return;
     }
-    job = told;
-    remember();
-    follow();
-  } catch (bad) {
-    if (mine !== turn) return;
-    busy(false);
-    problem($("failure"), inFields(bad.message));
+    job = submitted;
+    storeInAddress();
+    poll();
+  } catch (error) {
+    if (version !== tableVersion) return;
+    setBusy(false);
+    showProblem($("failure"), withLabels(error.message));
   }
 };
 
-const asked = () => ({
+const commonSettings = () => ({
   minutes: $("minutes").value ? Number($("minutes").value) : null, interval: Number($("interval").value),
 });
-$("do").addEventListener("submit", (event) => {
+$("fill-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  startJob("fill", { ...asked(), method: $("method").value, at: $("at").value.trim() || null });
+  startJob("fill", { ...commonSettings(), method: $("method").value, at: $("sites").value.trim() || null });
 });
-$("ahead").addEventListener("submit", (event) => {
+$("forecast-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const known = $("known").value.split(",").map((name) => name.trim()).filter(Boolean);
-  startJob("forecast", { ...asked(), method: $("forecaster").value, horizon: Number($("steps").value), known_covariates: known });
+  startJob("forecast", {
+    ...commonSettings(), method: $("forecaster").value, horizon: Number($("horizon").value),
+    known_covariates: $("known-covariates").value.split(",").map((name) => name.trim()).filter(Boolean),
+  });
 });
 $("cancel").addEventListener("click", async () => {
   if (!job) return;
   $("cancel").disabled = true;
   try {
-    await ask(`/api/jobs/${job.id}`, { method: "DELETE" });
-  } catch (bad) {
-    problem($("failure"), bad.message);
+    await request(`/api/jobs/${job.id}`, { method: "DELETE" });
+  } catch (error) {
+    showProblem($("failure"), error.message);
     $("cancel").disabled = false;
   }
 });
 
-const mayBegin = (yes) => {
-  for (const button of document.querySelectorAll("#do button, #ahead button")) button.disabled = !yes;
+const allowJobs = (allowed) => {
+  const buttons = document.querySelectorAll("#fill-form button, #forecast-form button");
+  for (const button of buttons) button.disabled = !allowed;
 };
-const busy = (on) => {
-  $("progress").hidden = !on;
-  mayBegin(!on);
+const setBusy = (busy) => {
+  $("progress").hidden = !busy;
+  allowJobs(!busy);
   $("cancel").disabled = !job;
 };
 
-const elapsed = () => {  // how long it has been, and how long the training will still be
+const elapsedTime = () => {  // with the remaining time, if the progress is known
   if (job.seconds < 1) return "";
-  const now = `${Math.round(job.seconds)} s`;
-  if (!job.progress || job.progress < 0.03) return now;
+  const elapsed = `${Math.round(job.seconds)} s`;
+  if (!job.progress || job.progress < 0.03) return elapsed;
   const left = job.seconds * (1 / job.progress - 1);
-  return `${now}, ${left < 90 ? `about ${Math.ceil(left / 5) * 5} s` : `about ${Math.ceil(left / 60)} min`} left`;
+  return `${elapsed}, about ${left < 90 ? `${Math.ceil(left / 5) * 5} s` : `${Math.ceil(left / 60)} min`} left`;
 };
 
-const follow = async () => {
-  const mine = ++followed, { id } = job;
+const showStatus = () => {
+  const [status, step] = job.status.split(", step ");  // screen readers do not repeat the number
+  const text = job.state !== "waiting" ? status
+    : job.queue_position ? `waiting: ${count(job.queue_position, "job")} before this one` : "starting";
+  if ($("status").textContent !== text) $("status").textContent = text;
+  $("elapsed").textContent = [step && `step ${step}`, elapsedTime()].filter(Boolean).join(", ");
+  if (job.progress === null) $("progress-bar").removeAttribute("value");
+  else $("progress-bar").value = job.progress;
+};
+
+const poll = async () => {
+  const id = ++pollers;
   let failures = 0;
-  busy(true);
-  while (goes()) {
-    const [what, step] = job.status.split(", step ");  // numbers are not read out again and again
-    const words = job.state !== "waiting" ? what
-      : job.queue_position ? `waiting: ${count(job.queue_position, "job")} before this one` : "beginning";
-    if ($("doing").textContent !== words) $("doing").textContent = words;
-    $("elapsed").textContent = [step && `step ${step}`, elapsed()].filter(Boolean).join(", ");
-    if (job.progress === null) $("bar").removeAttribute("value");
-    else $("bar").value = job.progress;
-    await new Promise((done) => setTimeout(done, BETWEEN));
-    if (mine !== followed) return;
-    let told = null;
+  setBusy(true);
+  while (isActive()) {
+    showStatus();
+    await new Promise((resolve) => setTimeout(resolve, POLL_MILLISECONDS));
+    if (id !== pollers) return;
     try {
-      told = await ask(`/api/jobs/${id}`);
+      const response = await request(`/api/jobs/${job.id}`);
+      if (id !== pollers) return;
+      job = response;
       failures = 0;
-    } catch (bad) {
-      if (mine !== followed) return;
-      if (bad.status !== 404 && ++failures < PATIENCE) continue;  // it may be back in a moment
-      busy(false);
-      problem($("failure"), bad.message);
+    } catch (error) {
+      if (id !== pollers) return;
+      if (error.status !== 404 && ++failures < MAX_FAILURES) continue;  // the server may be back soon
+      setBusy(false);
+      showProblem($("failure"), error.message);
       return;
     }
-    if (mine !== followed) return;
-    job = told;
   }
-  busy(false);
-  if (job.state === "failed") problem($("failure"), inFields(job.error));
-  else if (job.state === "cancelled") problem($("failure"), "cancelled");
+  setBusy(false);
+  if (job.state === "failed") showProblem($("failure"), withLabels(job.error));
+  else if (job.state === "cancelled") showProblem($("failure"), "cancelled");
   else showResult(table, job);
-  if (document.activeElement === document.body) (shown() ? $("h-result") : $("fill")).focus({ preventScroll: true });
+  if (document.activeElement === document.body) (isShown() ? $("h-result") : $("fill")).focus({ preventScroll: true });
 };
 
-// --- beginning --------------------------------------------------------------------------------
+// --- start ------------------------------------------------------------------------------------
 const redraw = () => {
   if (!table) return;
-  if (shown()) drawPlaces();
+  if (isShown()) drawResultMaps();
   else drawMaps(table);
-  paintGaps();
+  drawGaps();
 };
 window.addEventListener("resize", redraw);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 const offerMethods = (methods) => {
-  const there = methods.filter((one) => one.installed);
-  const option = (one) => new Option(`${one.name}${one.trains ? " (network)" : ""}`, one.name);
-  $("method").replaceChildren(new Option("auto: whichever is best", "auto"),
-    ...there.filter((one) => one.task.includes("fill")).map(option));
-  const ahead = there.filter((one) => one.task.includes("forecast"));
-  $("forecaster").replaceChildren(...ahead.map(option));
-  if (ahead.some((one) => one.name === "cdsa")) $("forecaster").value = "cdsa";
+  const installed = methods.filter((method) => method.installed);
+  const option = (method) => new Option(`${method.name}${method.trains ? " (network)" : ""}`, method.name);
+  $("method").replaceChildren(new Option("auto: the best on this table", "auto"),
+    ...installed.filter((method) => method.task.includes("fill")).map(option));
+  const forecasters = installed.filter((method) => method.task.includes("forecast"));
+  $("forecaster").replaceChildren(...forecasters.map(option));
+  if (forecasters.some((method) => method.name === "cdsa")) $("forecaster").value = "cdsa";
 };
 
-const begin = async () => {
+const resume = async () => {  // a reloaded page continues where it was
+  const address = new URLSearchParams(location.hash.slice(1)), version = tableVersion;
+  if (!address.get("table")) return;
   try {
-    const [health, methods] = await Promise.all([ask("/api/health"), ask("/api/methods")]);
-    $("megabytes").textContent = health.megabytes;
-    $("keep").textContent = `${health.keep_minutes} minutes`;
-    $("minutes").max = health.training_minutes;
-    offerMethods(methods);
-  } catch (bad) {
-    problem($("problem"), bad.message);
-    return;
-  }
-  const before = new URLSearchParams(location.hash.slice(1)), mine = turn;
-  if (!before.get("table")) return;
-  try {  // a page that was reloaded goes on where it was
-    const told = await ask(`/api/tables/${encodeURIComponent(before.get("table"))}`);
-    if (mine !== turn) return;
-    table = told;
-    understood();
-    if (!before.get("job")) return;
-    const under = await ask(`/api/jobs/${encodeURIComponent(before.get("job"))}`);
-    if (mine !== turn) return;
-    job = under;
-    follow();
-  } catch (bad) {
-    if (mine !== turn) return;
-    problem($("problem"), bad.message);
-    if (!table) remember();
+    const summary = await request(`/api/tables/${encodeURIComponent(address.get("table"))}`);
+    if (version !== tableVersion) return;
+    table = summary;
+    showSummary();
+    if (!address.get("job")) return;
+    const response = await request(`/api/jobs/${encodeURIComponent(address.get("job"))}`);
+    if (version !== tableVersion) return;
+    job = response;
+    poll();
+  } catch (error) {
+    if (version !== tableVersion) return;
+    showProblem($("problem"), error.message);
+    if (!table) storeInAddress();
   }
 };
-begin();
+
+const start = async () => {
+  try {
+    const [health, methods] = await Promise.all([request("/api/health"), request("/api/methods")]);
+    $("megabytes").textContent = health.megabytes;
+    $("keep").textContent = `after ${health.keep_minutes} minutes without use`;
+    $("minutes").max = health.training_minutes;
+    offerMethods(methods);
+  } catch (error) {
+    showProblem($("problem"), error.message);
+    return;
+  }
+  await resume();
+};
+start();

@@ -1,217 +1,229 @@
-// What came out of a job: its figures and files, and map, time line and table that belong together.
+// The result of a job: its figures and files, and a map, a chart and a table that are linked.
 /* global cdsaChart */
-import { $, made, number, options, percent, problem, row, rows, short } from "./nodes.js";
-import { ask, query } from "./server.js";
+import { $, element, fillTable, formatNumber, formatTime, percent, setChoices, showProblem, tableRow } from "./dom.js";
+import { queryString, request } from "./api.js";
 import { drawMaps } from "./map.js";
-import { inFields } from "./reading.js";
+import { withLabels } from "./options.js";
 
-const PAGE_OF_CELLS = 12, AROUND = 60, WIDE = 240;
-let table = null, job = null, chart = null, series = null, reasons = null;
-let start = 0;  // the first cell of the page that the table shows
-let looked = 0, asked = 0;  // answers to a question that is not the last one are not shown any more
+const CELLS_PER_PAGE = 12, EXPLAINED_STEPS = 60, INITIAL_STEPS = 240;
+const CLICK_A_VALUE = "Click a filled value in the chart or in the table.";
+let table = null, job = null, chart = null, series = null, explanation = null;
+let offset = 0;  // number of the first cell on the page
+let seriesRequests = 0, explanationRequests = 0;  // only the response to the last request is shown
 
-export const shown = () => job !== null;
+export const isShown = () => job !== null;
 
 export const hideResult = () => {
-  job = series = reasons = null;
-  looked++;
-  asked++;
-  $("announced").textContent = "";
+  job = series = explanation = null;
+  seriesRequests++;
+  explanationRequests++;
+  $("announcement").textContent = "";
   $("result").hidden = true;
 };
 
-export const showResult = (itsTable, itsJob) => {
-  table = itsTable;
-  job = itsJob;
-  start = 0;
+export const showResult = (newTable, newJob) => {
+  table = newTable;
+  job = newJob;
+  offset = 0;
   $("result").hidden = false;
-  const fills = job.kind === "fill", word = fills ? "filled" : "forecast";
-  $("announced").textContent = fills ? "The table is filled." : "The forecast is there.";
-  $("key-filled").textContent = word;
-  $("h-cells").textContent = fills ? "Filled values" : "Forecast values";
-  $("told").replaceChildren(...job.messages.map((text) => made("li", inFields(text))));
-  figures(word);
-  files(fills);
-  options($("station"), [...table.stations, ...job.sites].map((one) => one.name));
-  options($("kind"), table.measurements.map((one) => one.name));
-  const most = [...job.records].sort((a, b) => b[word] - a[word])[0];
-  if (most) $("kind").value = most.measurement;
-  const gap = fills && (table.longest_gaps.find((one) => one.measurement === $("kind").value) || table.longest_gaps[0]);
-  if (gap) { $("station").value = gap.location; $("kind").value = gap.measurement; }
+  const isFill = job.kind === "fill", column = isFill ? "filled" : "forecast";
+  $("announcement").textContent = isFill ? "The table is filled." : "The forecast is ready.";
+  $("key-filled").textContent = column;
+  $("h-cells").textContent = isFill ? "Filled values" : "Forecast values";
+  $("messages").replaceChildren(...job.messages.map((text) => element("li", withLabels(text))));
+  showRecords(column);
+  showFiles(isFill);
+  setChoices($("station"), [...table.stations, ...job.sites].map((point) => point.name));
+  setChoices($("measurement"), table.measurements.map((measurement) => measurement.name));
+  selectInitialSeries(column);
+  loadSeries();
+};
+
+// The series with the longest gap or, for a forecast, the measurement with the most values.
+const selectInitialSeries = (column) => {
+  const [record] = [...job.records].sort((a, b) => b[column] - a[column]);
+  if (record) $("measurement").value = record.measurement;
+  const gap = job.kind === "fill" && (
+    table.longest_gaps.find((one) => one.measurement === $("measurement").value) || table.longest_gaps[0]);
+  if (gap) { $("station").value = gap.location; $("measurement").value = gap.measurement; }
   if (job.sites.length) $("station").value = job.sites[0].name;
-  look();
 };
 
-const figures = (word) => {
-  const unit = Object.fromEntries(table.measurements.map((one) => [one.name, one.units]));
-  rows($("records"),
-    [["measurement"], ["method"], [word, "n"], ["error to expect (MAE)", "n"], ["unit"]],
-    job.records.map((one) => row([
-      [one.measurement], [one.method], [Number(one[word]).toLocaleString("en"), "n"],
-      [number(one.expected_mae, 3), "n"], [unit[one.measurement] || ""]])));
+const showRecords = (column) => {
+  const units = Object.fromEntries(table.measurements.map((measurement) => [measurement.name, measurement.units]));
+  fillTable($("records"),
+    [["measurement"], ["method"], [column, "n"], ["expected error (MAE)", "n"], ["units"]],
+    job.records.map((record) => tableRow([
+      [record.measurement], [record.method], [Number(record[column]).toLocaleString("en"), "n"],
+      [formatNumber(record.expected_mae, 3), "n"], [units[record.measurement] || ""]])));
 };
 
-const files = (fills) => {
-  const names = {
-    filled: fills ? "Filled table" : "Table carried forward",
-    detail: "Detail: one row for each value", report: "Report",
+const showFiles = (isFill) => {
+  const labels = {
+    filled: isFill ? "Filled table" : "Table with the forecast",
+    detail: "Details: one row per value", report: "Report",
   };
   $("files").replaceChildren(...job.files.map((name) => {
-    const link = made("a", names[name], { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
+    const link = element("a", labels[name], { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
     if (name === "report") { link.target = "_blank"; link.rel = "noopener"; } else link.setAttribute("download", "");
     return link;
   }));
 };
 
-export const drawPlaces = () => {
+export const drawResultMaps = () => {
   drawMaps(table, {
-    places: job.sites, chosen: $("station").value, reasons,
-    choose: (name) => { $("station").value = name; turnTo(); },
+    sites: job.sites, selected: $("station").value, explanation,
+    onSelect: (name) => { $("station").value = name; selectSeries(); },
   });
 };
 
-// --- a series: time line and table ------------------------------------------------------------
-const here = () => ({ location: $("station").value, measurement: $("kind").value });
+// --- a series: chart and table ----------------------------------------------------------------
+const selection = () => ({ location: $("station").value, measurement: $("measurement").value });
 
-const turnTo = () => { start = 0; look(); };
+const selectSeries = () => { offset = 0; loadSeries(); };
 
-const look = async () => {
-  const mine = ++looked;
-  asked++;
-  reasons = null;
-  $("reasons").replaceChildren();
-  $("why-words").textContent = job.explainable ? "Click a filled value in the time line, or one in the table."
-    : job.kind === "fill" ? "Only values of a network can be explained: fill with cdsa."
-      : "Filled values can be explained; a forecast cannot.";
-  drawPlaces();
+const loadSeries = async () => {
+  const id = ++seriesRequests;
+  explanationRequests++;
+  explanation = null;
+  $("contributions").replaceChildren();
+  $("explanation-text").textContent = job.explainable ? CLICK_A_VALUE
+    : job.kind === "fill" ? "Only the values of a network can be explained. Fill the table with cdsa."
+      : "Filled values can be explained, but forecast values cannot.";
+  drawResultMaps();
   try {
-    const told = await ask(`/api/jobs/${job.id}/series?${query(here())}`);
-    if (mine !== looked) return;
-    series = told;
-    await cells();
-  } catch (bad) {
-    if (mine === looked) problem($("failure"), bad.message);
+    const response = await request(`/api/jobs/${job.id}/series?${queryString(selection())}`);
+    if (id !== seriesRequests) return;
+    series = response;
+    await loadCells();
+  } catch (error) {
+    if (id === seriesRequests) showProblem($("failure"), error.message);
     return;
   }
-  if (mine === looked) drawSeries();
+  if (id === seriesRequests) drawSeries();
 };
 
 const drawSeries = () => {
   const values = Float64Array.from(series.values, (v) => (v === null ? NaN : v));
   const isFilled = Uint8Array.from(series.source, (s) => (s === "filled" || s === "forecast" ? 1 : 0));
-  const at = new Int32Array(values.length).fill(-1), low = [], high = [];
-  isFilled.forEach((yes, i) => {
-    if (!yes) return;
-    at[i] = low.length;
-    low.push(series.lower && series.lower[i] !== null ? series.lower[i] : NaN);
-    high.push(series.upper && series.upper[i] !== null ? series.upper[i] : NaN);
+  const at = new Int32Array(values.length).fill(-1), lower = [], upper = [];
+  isFilled.forEach((filled, i) => {
+    if (!filled) return;
+    at[i] = lower.length;
+    lower.push(series.lower?.[i] ?? NaN);
+    upper.push(series.upper?.[i] ?? NaN);
   });
-  const first = !chart || chart.job !== job.id;
-  if (first) {
+  const isNew = !chart || chart.job !== job.id;
+  if (isNew) {
     if (chart) chart.end();
-    chart = cdsaChart($("timeline"), $("here"), series.times, why);
+    chart = cdsaChart($("timeline"), $("readout"), series.times, explain);
     chart.job = job.id;
   }
-  $("key-band").hidden = !series.lower;
+  $("key-interval").hidden = !series.lower;
   chart.marks([]);
   chart.draw({
     unit: series.units, value: values, isFilled, at, turns: series.is_direction,
-    lowEnd: series.lower ? low : null, highEnd: series.lower ? high : null,
+    lowEnd: series.lower ? lower : null, highEnd: series.lower ? upper : null,
     word: job.kind === "fill" ? "filled with" : "forecast",
   });
-  if (first && isFilled.includes(1)) {
-    const wide = Math.min(values.length, WIDE);
-    const middle = job.kind === "forecast" ? values.length - wide / 2 : middleOfLongest(isFilled);
-    chart.look(middle - wide / 2, middle + wide / 2);
+  if (isNew && isFilled.includes(1)) {
+    const width = Math.min(values.length, INITIAL_STEPS);
+    const middle = job.kind === "forecast" ? values.length - width / 2 : middleOfLongestRun(isFilled);
+    chart.look(middle - width / 2, middle + width / 2);
   }
 };
 
-const middleOfLongest = (flags) => {
-  let best = 0, middle = 0, begin = -1;
+const middleOfLongestRun = (flags) => {
+  let longest = 0, middle = 0, begin = -1;
   for (let i = 0; i <= flags.length; i++) {
     if (flags[i] && begin < 0) begin = i;
     if (!flags[i] && begin >= 0) {
-      if (i - begin > best) { best = i - begin; middle = (i + begin) / 2; }
+      if (i - begin > longest) { longest = i - begin; middle = (i + begin) / 2; }
       begin = -1;
     }
   }
   return middle;
 };
 
-const cells = async () => {
-  const mine = looked, first = start;
-  const told = await ask(`/api/jobs/${job.id}/cells?${query({ ...here(), offset: start, limit: PAGE_OF_CELLS })}`);
-  if (mine !== looked || first !== start) return;
-  rows($("cells"), [[""], ["time"], ["value", "n"], ["interval"]], told.cells.map((cell) => {
-    const button = made("button", "why", { type: "button", "aria-label": `why ${number(cell.value)} at ${cell.time}` });
+const loadCells = async () => {
+  const id = seriesRequests, first = offset;
+  const page = await request(
+    `/api/jobs/${job.id}/cells?${queryString({ ...selection(), offset, limit: CELLS_PER_PAGE })}`);
+  if (id !== seriesRequests || first !== offset) return;
+  fillTable($("cells"), [[""], ["time"], ["value", "n"], ["interval"]], page.cells.map((cell) => {
+    const button = element("button", "explain", {
+      type: "button", "aria-label": `explain ${formatNumber(cell.value)} at ${cell.time}`,
+    });
     button.disabled = !job.explainable;
-    button.addEventListener("click", () => why(cell.step));
-    return row([[button], [short(cell.time)], [number(cell.value), "n"],
-      [cell.lower === null ? "-" : `${number(cell.lower)} to ${number(cell.upper)}`]],
+    button.addEventListener("click", () => explain(cell.step));
+    return tableRow([[button], [formatTime(cell.time)], [formatNumber(cell.value), "n"],
+      [cell.lower === null ? "-" : `${formatNumber(cell.lower)} to ${formatNumber(cell.upper)}`]],
     { "data-step": cell.step });
   }));
-  $("cells-words").textContent = told.total
-    ? `${start + 1} to ${start + told.cells.length} of ${told.total.toLocaleString("en")}` : "none here";
-  $("back").disabled = start === 0;
-  $("on").disabled = start + told.cells.length >= told.total;
+  $("cells-range").textContent = page.total
+    ? `${offset + 1} to ${offset + page.cells.length} of ${page.total.toLocaleString("en")}` : "none here";
+  $("previous").disabled = offset === 0;
+  $("next").disabled = offset + page.cells.length >= page.total;
 };
 
-const turnPage = (by) => {
-  start = Math.max(0, start + by);
-  $("back").disabled = $("on").disabled = true;  // until it is known what is there
-  cells().catch((bad) => problem($("failure"), bad.message));
+const turnPage = (change) => {
+  offset = Math.max(0, offset + change);
+  $("previous").disabled = $("next").disabled = true;  // until the page is loaded
+  loadCells().catch((error) => showProblem($("failure"), error.message));
 };
 
-// --- a value: where it comes from -------------------------------------------------------------
-const why = async (step) => {
+// --- a value: its explanation -----------------------------------------------------------------
+const explain = async (step) => {
   if (!series || !series.source) return;
   if (series.source[step] !== "filled") {
-    $("why-words").textContent = series.source[step] === "observed"
-      ? "This value was measured." : "Reasons are told of filled values.";
+    $("explanation-text").textContent = series.source[step] === "observed"
+      ? "This value was measured." : "Only filled values can be explained.";
     return;
   }
   if (!job.explainable) return;
-  const mine = ++asked, cell = { location: series.location, measurement: series.measurement };
-  $("why-words").textContent = "looking ...";
+  const id = ++explanationRequests, cell = { location: series.location, measurement: series.measurement };
+  $("explanation-text").textContent = "explaining ...";
   try {
-    const told = await ask(`/api/jobs/${job.id}/explanation?${query({ step, ...cell })}`);
-    if (mine !== asked) return;
-    reasons = told;
-  } catch (bad) {
-    if (mine === asked) $("why-words").textContent = bad.message;
+    const response = await request(`/api/jobs/${job.id}/explanation?${queryString({ step, ...cell })}`);
+    if (id !== explanationRequests) return;
+    explanation = response;
+  } catch (error) {
+    if (id === explanationRequests) $("explanation-text").textContent = error.message;
     return;
   }
-  tellReasons();
-  for (const node of $("cells").querySelectorAll("tr[data-step]")) {
-    node.toggleAttribute("aria-current", Number(node.dataset.step) === step);
+  showExplanation();
+  for (const row of $("cells").querySelectorAll("tr[data-step]")) {
+    row.toggleAttribute("aria-current", Number(row.dataset.step) === step);
   }
-  chart.marks(reasons.cells.map((one) => ({
+  chart.marks(explanation.cells.map((one) => ({
     step: one.step, share: one.share,
     other: one.location !== series.location || one.measurement !== series.measurement,
   })), step);
-  chart.look(step - AROUND, step + AROUND, step);
-  drawPlaces();
+  chart.look(step - EXPLAINED_STEPS, step + EXPLAINED_STEPS, step);
+  drawResultMaps();
 };
 
-const tellReasons = () => {
-  const axes = Object.entries(reasons.axes).map(([name, share]) => `${name} ${percent(share)}`);
-  $("why-words").textContent =
-    `${reasons.measurement} at ${reasons.location}, ${short(reasons.time)}: ${number(reasons.value)} ${series.units}. ` +
-    (reasons.cells.length ? `Comes from: ${axes.join(", ")}.` : "Nothing was measured around it: this is what is usual.");
-  const most = Math.max(...reasons.cells.map((cell) => cell.share), 1e-9);
-  rows($("reasons"), [["share", "n"], ["", "bars"], ["time"], ["station"], ["measurement"], ["value", "n"]],
-    reasons.cells.map((cell) => {
-      const bar = made("span", undefined, { class: "share" });
-      bar.style.width = `${(3 * cell.share) / most}rem`;
-      return row([[percent(cell.share), "n"], [bar, "bars"], [short(cell.time)], [cell.location],
-        [cell.measurement], [number(cell.value), "n"]]);
+const showExplanation = () => {
+  const { measurement, location, time, value, cells, axes } = explanation;
+  const shares = Object.entries(axes).map(([name, share]) => `${name} ${percent(share)}`);
+  $("explanation-text").textContent =
+    `${measurement} at ${location}, ${formatTime(time)}: ${`${formatNumber(value)} ${series.units}`.trim()}. ` +
+    (cells.length ? `Comes from: ${shares.join(", ")}.` : "Nothing was measured nearby; this is the usual value.");
+  const maxShare = Math.max(...cells.map((cell) => cell.share), 1e-9);
+  fillTable($("contributions"),
+    [["share", "n"], ["", "bars"], ["time"], ["station"], ["measurement"], ["value", "n"]],
+    cells.map((cell) => {
+      const bar = element("span", undefined, { class: "share" });
+      bar.style.width = `${(3 * cell.share) / maxShare}rem`;
+      return tableRow([[percent(cell.share), "n"], [bar, "bars"], [formatTime(cell.time)], [cell.location],
+        [cell.measurement], [formatNumber(cell.value), "n"]]);
     }));
 };
 
-$("station").addEventListener("change", turnTo);
-$("kind").addEventListener("change", turnTo);
-$("nearer").addEventListener("click", () => chart && chart.zoom(0.6));
-$("further").addEventListener("click", () => chart && chart.zoom(1.6));
-$("whole").addEventListener("click", () => chart && chart.whole());
-$("back").addEventListener("click", () => turnPage(-PAGE_OF_CELLS));
-$("on").addEventListener("click", () => turnPage(PAGE_OF_CELLS));
+$("station").addEventListener("change", selectSeries);
+$("measurement").addEventListener("change", selectSeries);
+$("zoom-in").addEventListener("click", () => chart && chart.zoom(0.6));
+$("zoom-out").addEventListener("click", () => chart && chart.zoom(1.6));
+$("zoom-reset").addEventListener("click", () => chart && chart.whole());
+$("previous").addEventListener("click", () => turnPage(-CELLS_PER_PAGE));
+$("next").addEventListener("click", () => turnPage(CELLS_PER_PAGE));

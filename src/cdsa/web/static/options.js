@@ -1,0 +1,99 @@
+// The form of read options; what is left empty is detected automatically.
+import { element } from "./dom.js";
+
+const FIELDS = [  // name, label, kind or choices, example
+  ["layout", "Layout", ["", "panel", "long", "wide"]], ["time", "Time column", "column"],
+  ["location", "Station column", "column"], ["measurement", "Measurement column (long layout)", "column"],
+  ["value", "Value column (long layout)", "column"], ["lat", "Latitude column", "column"],
+  ["lon", "Longitude column", "column"], ["missing", "Codes for missing values", "list", "-999,NA"],
+  ["step", "Time step", "text", "1h, 5min"], ["tz", "Time zone", "text"],
+  ["time_format", "Time format", "text", "%d.%m.%Y %H:%M"],
+  ["separator", "Column separator", "separator", "; tab space"], ["decimal", "Decimal mark", ["", ".", ","]],
+  ["encoding", "Character encoding", "text", "latin-1"],
+  ["measurements", "Measurements to read", "list", "a,b"], ["angles", "Directions in degrees", "list", "a,b"],
+  ["bounds", "Bounds of filled values", "bounds", "pm25=0:,rh=0:100"],
+  ["duplicates", "Duplicate rows", ["", "mean", "first"]],
+  ["locations", "Station coordinates", "lines", "lines of a CSV table"],
+];
+const OTHER_LABELS = { minutes: "Training minutes", known: "Known covariates", at: "Sites without a sensor" };
+const SEPARATORS = { tab: "\t", space: " " };
+
+const parseBound = (text, entry) => {
+  const bound = text.trim() ? Number(text) : null;
+  if (Number.isNaN(bound)) throw new Error(`bounds are written as pm25=0:,rh=0:100, but found ${entry}`);
+  return bound;
+};
+
+// How the value of a field is shown and parsed, by the kind of the field; the other kinds are plain text.
+const FORMAT = {
+  list: (value) => value.join(","),
+  separator: (value) => Object.keys(SEPARATORS).find((word) => SEPARATORS[word] === value) || value,
+  bounds: (value) => Object.entries(value).map(([name, [low, high]]) => `${name}=${low ?? ""}:${high ?? ""}`).join(","),
+};
+const PARSE = {
+  list: (text) => text.split(",").map((entry) => entry.trim()).filter(Boolean),
+  separator: (text) => SEPARATORS[text] || text,
+  bounds: (text) => Object.fromEntries(PARSE.list(text).map((entry) => {
+    const [name, range = "?"] = entry.split("="), [low, high = "?"] = range.split(":");
+    return [name.trim(), [parseBound(low, entry), parseBound(high, entry)]];
+  })),
+};
+
+const labelOf = (field) => FIELDS.find(([name]) => name === field)?.[1];
+const fieldOf = (option) => ({ angle: "angles" }[option] || option.replaceAll("-", "_"));
+
+// The field that a message is about, if it names an option of the command line.
+export const fieldNamedIn = (text) => (
+  [...text.matchAll(/--([a-z-]+)/g)].map(([, option]) => fieldOf(option)).find(labelOf));
+
+// The same message with the labels of this page in place of the options of the command line.
+export const withLabels = (text) => text.replace(/--([a-z-]+)/g, (option, name) => {
+  const label = labelOf(fieldOf(name)) || OTHER_LABELS[name];
+  return label ? `“${label}”` : option;
+});
+
+const makeInput = (kind, columnsId) => {
+  if (Array.isArray(kind)) {
+    const select = element("select");
+    select.append(...kind.map((choice) => new Option(choice || "automatic", choice)));
+    return select;
+  }
+  if (kind === "lines") {
+    return element("textarea", undefined, { rows: 3, placeholder: "station,lat,lon", spellcheck: "false" });
+  }
+  const input = element("input", undefined, { type: "text" });
+  if (kind === "column") input.setAttribute("list", columnsId);
+  return input;
+};
+
+// Fill the form with the columns and options of a table. `onSubmit` gets the new options, `onError` the
+// message about an entry that cannot be parsed.
+export const makeOptionsForm = (form, table, onSubmit, onError) => {
+  const columns = element("datalist", undefined, { id: `${form.id}-columns` });
+  columns.append(...table.columns.map((name) => element("option", undefined, { value: name })));
+  form.replaceChildren(columns);
+  for (const [name, text, kind, example] of FIELDS) {
+    const label = element("label", example ? `${text}: ${example}` : text, { class: kind === "lines" ? "lines" : "" });
+    const input = makeInput(kind, columns.id), value = table.options[name];
+    input.name = name;
+    if (value !== null && value !== undefined) input.value = FORMAT[kind] ? FORMAT[kind](value) : value;
+    label.append(input);
+    form.append(label);
+  }
+  form.append(element("button", "Read the table again", { type: "submit" }));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    const options = { ...table.options };
+    try {
+      for (const [name, , kind] of FIELDS) {
+        const text = form.elements[name].value.trim();
+        if (!text) delete options[name];
+        else options[name] = PARSE[kind] ? PARSE[kind](text) : text;
+      }
+    } catch (error) {
+      onError(error.message);
+      return;
+    }
+    onSubmit(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null)));
+  };
+};

@@ -17,7 +17,7 @@ table = folder / "weather.csv"
 demo = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
 demo[demo["time"] < "2013-03-01"].to_csv(table, index=False)  # or any table of yours
 
-source = cdsa.open_source(table, angles=["wind_dir"], bounds={"precip": (0, None)})
+source = cdsa.open_source(table, directions=["wind_dir"], bounds={"precip": (0, None)})
 print(source)  # what was recognised
 result = cdsa.fill(source.cube, minutes=1)  # the network, or a simpler method if that is better
 print("filled by", result.attrs["method"], "- error to expect:", result.attrs["expected_error"])

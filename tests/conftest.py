@@ -65,7 +65,7 @@ def windy() -> xr.DataArray:
     values = cube.to_numpy().copy()
     values[:, :, 1] = np.where(np.isnan(values[:, :, 1]), np.nan, degrees)
     turned = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_dir"])
-    return assign_metadata(turned, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+    return assign_metadata(turned, directions=["wind_dir"], bounds={"pm25": (0, np.inf)})
 
 
 @pytest.fixture(scope="module")

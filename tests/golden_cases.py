@@ -92,7 +92,7 @@ def waves(steps: int, stations: int = 6, seed: int = 0) -> xr.DataArray:
         lat=40 + np.arange(stations) / 10,
         lon=116 + np.arange(stations) * 7 % 5 / 10,
     )
-    return assign_metadata(cube, angles=["wind_dir"], bounds={"pm25": (0, np.inf)})
+    return assign_metadata(cube, directions=["wind_dir"], bounds={"pm25": (0, np.inf)})
 
 
 @cache

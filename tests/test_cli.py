@@ -102,7 +102,7 @@ def test_angles_and_bounds_reach_the_filled_values(tmp_path):
     wind = np.where(frame["temp"].isna(), np.nan, (350 + 20 * np.sin(np.arange(len(frame)))) % 360)
     frame["temp"] = wind
     frame.to_csv(tmp_path / "in.csv", index=False)
-    options = ["--method", "mean", "--angle", "temp", "--bounds", "pm25=12:", "--no-check"]
+    options = ["--method", "mean", "--direction", "temp", "--bounds", "pm25=12:", "--no-check"]
     run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", *options)
     out = pd.read_csv(tmp_path / "out.csv")
     filled = out["temp"][frame["temp"].isna()]
@@ -201,6 +201,8 @@ def test_bad_words_are_answered_in_one_message(table):
         ("score", "--hide", "burst:0.1", "did you mean 'bursts'"),
         ("info", "--layout", "panl", "did you mean 'panel'"),
         ("info", "--bounds", "pm25=low", "humid=0:100"),
+        ("info", "--angle", "pm25", "--angle is now --direction"),
+        ("info", "--unit", "pm25=ug", "--unit is now --units"),
     ):
         with pytest.raises(CdsaError, match=answer):
             run(command, table, option, word)

@@ -82,7 +82,7 @@ def test_an_old_coordinate_name_is_answered_with_the_new_one(cube, old, new):
 
 def test_metadata_of_an_unknown_measurement_is_refused(cube):
     with pytest.raises(CubeError, match="'humidity'.*pm25, temp"):
-        assign_metadata(cube, angles=["humidity"])
+        assign_metadata(cube, directions=["humidity"])
 
 
 def test_a_unit_of_direction_marks_a_direction(cube):

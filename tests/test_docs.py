@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cdsa.cli.read_options import OPTIONS
 from cdsa.core.config import to_dict
 from cdsa.core.masks import STRATEGIES
 from cdsa.core.records import read_results
 from cdsa.datasets import DATASETS
+from cdsa.io.options import OPTIONS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
 from cdsa.paper.render import render_html, render_markdown
@@ -60,9 +60,8 @@ def test_the_map_names_every_module():
 
 def test_every_reading_option_is_explained():
     text = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
-    for name in OPTIONS:
-        option = "--no-coordinates" if name == "coordinates" else f"--{name.replace('_', '-')}"
-        assert option in text, option
+    for option in OPTIONS.values():
+        assert option.command_line_flag.split("/")[-1] in text, option
 
 
 def names_of(config, prefix=""):

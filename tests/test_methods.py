@@ -108,6 +108,6 @@ def test_a_direction_just_before_north_is_rounded_to_north():
     low, high = np.mgrid[181:360, 1:180].reshape(2, -1).astype(float)
     values = np.stack([low, np.full_like(low, np.nan), high])[..., None]
     names = [f"S{n}" for n in range(len(low))]
-    cube = assign_metadata(make_cube(values, times, names, ["wind"]), angles=["wind"])
+    cube = assign_metadata(make_cube(values, times, names, ["wind"]), directions=["wind"])
     filled = make_method("linear")[1].fit(cube).fill(cube)
     assert (filled >= 0).all() and (filled < 360).all()

@@ -66,7 +66,7 @@ def test_one_measurement_is_counted_in_its_own_unit(truth, rng):
 
 
 def test_a_direction_errs_by_the_shorter_way_round(truth):
-    wind = assign_metadata(truth, angles=["temp"])
+    wind = assign_metadata(truth, directions=["temp"])
     wind[..., 1] = 359.0
     prediction = wind.copy(deep=True)
     prediction[..., 1] = 2.0
@@ -145,7 +145,7 @@ def test_coverage_and_width_are_those_of_the_widest_interval(truth):
 
 def test_the_interval_of_a_direction_may_cross_north():
     cube = assign_metadata(
-        network(steps=4, stations=1, measurements=1, missing=0.0), angles=["pm25"]
+        network(steps=4, stations=1, measurements=1, missing=0.0), directions=["pm25"]
     )
     cube[:] = np.array([355.0, 5.0, 25.0, 335.0]).reshape(4, 1, 1)
     low, high = (cube.copy(data=np.full(cube.shape, end)) for end in (340.0, 20.0))

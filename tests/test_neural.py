@@ -120,7 +120,7 @@ def test_a_folder_without_a_network_is_told(tmp_path):
         (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "knows nothing of X"),
         (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*nothing of co"),
         (lambda c: c.isel(time=slice(None, None, 2)), "steps of 1 h, but here they are 2 h"),
-        (lambda c: assign_metadata(c, angles=["temp"]), "'temp' was no direction"),
+        (lambda c: assign_metadata(c, directions=["temp"]), "'temp' was no direction"),
     ],
 )
 def test_a_network_that_does_not_fit_the_data_is_refused_with_a_reason(cube, filler, change, told):

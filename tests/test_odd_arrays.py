@@ -75,7 +75,7 @@ def test_packed_values_come_back_to_the_bit(tmp_path):
 def test_duplicate_directions_in_arrays_are_averaged_on_the_circle():
     data = dataset(wd=[350.0] * 2 + [10.0] * 2 + [0.0] * 8)
     twice = data.assign_coords(time=[HOURS[0], HOURS[0], *HOURS[1:5]])
-    cube = cdsa.open_cube(twice, duplicates="mean", angles="wd")
+    cube = cdsa.open_cube(twice, duplicates="mean", directions="wd")
     assert min(cube[0, 0, 0].item(), 360 - cube[0, 0, 0].item()) == pytest.approx(0, abs=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_cells_filled_before_are_remarked_on_and_can_be_filled_anew(tmp_path):
 
 
 def test_a_direction_written_to_netcdf_is_one_when_read_again(tmp_path):
-    source = open_source(panel(wd=[350.0, NAN, 10.0, 20.0, 30.0, 40.0]), angles="wd")
+    source = open_source(panel(wd=[350.0, NAN, 10.0, 20.0, 30.0, 40.0]), directions="wd")
     source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.nc")
     assert cdsa.open_cube(tmp_path / "out.nc")["is_direction"].item() is True
 

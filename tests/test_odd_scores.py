@@ -74,7 +74,7 @@ def test_doubts_are_logged_for_those_who_open_a_cube(caplog):
     cdsa.open_cube(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0]))
     assert "--missing -999" in caplog.text
     cdsa.open_cube(panel(wind_dir=[10.0, 350.0, 20.0, 20.0, 30.0, 40.0]))
-    assert "--angle wind_dir" in caplog.text
+    assert "--direction wind_dir" in caplog.text
 
 
 def test_filled_values_have_no_rounding_noise():

@@ -202,7 +202,7 @@ def test_stamps_of_two_zones_get_new_ones_in_the_zone_that_was_given(tmp_path):
 
 def test_a_code_for_missing_does_not_hide_that_a_column_is_a_direction():
     doubts = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).warnings
-    assert any("--angle wind_dir" in doubt for doubt in doubts)
+    assert any("--direction wind_dir" in doubt for doubt in doubts)
 
 
 DEGREES = [10.0, 350.0, 200.0, 20.0, 30.0, 40.0]
@@ -211,13 +211,15 @@ DEGREES = [10.0, 350.0, 200.0, 20.0, 30.0, 40.0]
 @pytest.mark.parametrize("name", ["wd", "WD", "wdir", "WindDir", "DD", "Windrichtung", "wd_10m"])
 def test_usual_names_of_directions_are_pointed_out(name):
     assert any(
-        f"--angle {name}" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
+        f"--direction {name}" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
     )
 
 
 @pytest.mark.parametrize("name", ["width", "add", "wide", "indirect_light"])
 def test_other_names_are_not(name):
-    assert not any("--angle" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings)
+    assert not any(
+        "--direction" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
+    )
 
 
 def test_stations_that_report_at_different_minutes_are_pointed_out():

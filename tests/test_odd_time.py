@@ -183,7 +183,7 @@ def test_a_repeated_night_hour_points_to_the_time_zone(tmp_path):
         ({"bounds": {"x": ("a", None)}}, "a lowest and a highest"),
         ({"units": "K"}, "by measurement"),
         ({"location": "time"}, "two parts"),
-        ({"angles": "y"}, "no measurement 'y'"),
+        ({"directions": "y"}, "no measurement 'y'"),
     ],
 )
 def test_impossible_options_are_refused(options, match, tmp_path):
@@ -195,7 +195,7 @@ def test_impossible_options_are_refused(options, match, tmp_path):
 def test_options_that_say_nothing_are_as_if_not_given():
     assert (
         cdsa.open_cube(
-            panel(x=RISING[:6]), angles=None, measurements=None, bounds=[("x", 0, None)]
+            panel(x=RISING[:6]), directions=None, measurements=None, bounds=[("x", 0, None)]
         ).size
         == 6
     )

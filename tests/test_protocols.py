@@ -27,7 +27,7 @@ def windy(steps=24 * 12) -> xr.DataArray:
     values = cube.to_numpy().copy()
     values[..., 1] = np.where(np.isnan(values[..., 1]), np.nan, degrees)
     named = cube.copy(data=values).assign_coords(measurement=["pm25", "wind_direction"])
-    return assign_metadata(named, units={"pm25": "ug/m3"}, angles=["wind_direction"])
+    return assign_metadata(named, units={"pm25": "ug/m3"}, directions=["wind_direction"])
 
 
 def removed(cube):

@@ -188,7 +188,7 @@ def test_duplicate_directions_are_averaged_on_the_circle():
     frame = pd.DataFrame(
         {"time": ["2020-01-01"] * 2 + ["2020-01-02"], "station": "A", "d": [350.0, 10.0, 5.0]}
     )
-    mean = cdsa.open_cube(frame, duplicates="mean", angles="d").values[0].item()
+    mean = cdsa.open_cube(frame, duplicates="mean", directions="d").values[0].item()
     assert min(mean, 360 - mean) == pytest.approx(0, abs=1e-9)
 
 

@@ -233,22 +233,22 @@ def assign_metadata(
     cube: xr.DataArray,
     *,
     units: Mapping[str, str] | None = None,
-    angles: Sequence[str] = (),
+    directions: Sequence[str] = (),
     bounds: Mapping[str, tuple[float, float]] | None = None,
 ) -> xr.DataArray:
     """The cube with units, direction flags and valid ranges as coordinates of `measurement`."""
     units, bounds = units or {}, bounds or {}
     names = [str(name) for name in cube["measurement"].to_numpy()]
-    for option, measurements in (("unit", units), ("angle", angles), ("bounds", bounds)):
+    for option, measurements in (("units", units), ("direction", directions), ("bounds", bounds)):
         for name in measurements:
             if name not in names:
                 raise CubeError(f"--{option}: {unknown('measurement', name, names)}")
     new_units = units_of(cube) | dict(units)
-    directions = is_direction(cube)
+    direction_flags = is_direction(cube)
     low, high = valid_range(cube)
     for m, name in enumerate(names):
-        directions[m] |= name in angles or new_units[name].lower() in DIRECTION_UNITS
-        if directions[m] and not new_units[name]:
+        direction_flags[m] |= name in directions or new_units[name].lower() in DIRECTION_UNITS
+        if direction_flags[m] and not new_units[name]:
             new_units[name] = DIRECTION
         if name in bounds:
             low[m], high[m] = bounds[name]
@@ -259,7 +259,7 @@ def assign_metadata(
                 )
     return cube.assign_coords(
         units=("measurement", np.array([new_units[name] for name in names])),
-        is_direction=("measurement", directions),
+        is_direction=("measurement", direction_flags),
         valid_min=("measurement", low),
         valid_max=("measurement", high),
     )

@@ -1,5 +1,6 @@
 """From parsed cells to a cube: duplicate rows are combined, measurements annotated."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -41,13 +42,15 @@ def annotate(
     cube: xr.DataArray,
     options: ReadOptions,
     units: Mapping[str, str],
-    angles: Sequence[str] = (),
+    directions: Sequence[str] = (),
 ) -> xr.DataArray:
-    """The cube with what its source says about its measurements, and the user, who has the last
-    word."""
+    """The cube with the metadata of its source, overridden by the options."""
     return assign_metadata(
         cube,
-        units={**units, **dict(options.units)},
-        angles=[*angles, *options.angles],
-        bounds={name: (low, high) for name, low, high in options.bounds},
+        units={**units, **options.units},
+        directions=[*directions, *options.directions],
+        bounds={
+            name: (-math.inf if low is None else low, math.inf if high is None else high)
+            for name, (low, high) in options.bounds.items()
+        },
     )

@@ -85,4 +85,4 @@ def likely_directions(cube: xr.DataArray) -> Iterator[str]:
         named = DIRECTION_NAMES.search(str(name).lower())
         likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
         if likely and not cube["is_direction"].to_numpy()[number]:
-            yield f"{name} looks like a direction in degrees; if it is one, give --angle {name}"
+            yield f"{name} looks like a direction in degrees; if it is one, give --direction {name}"

@@ -1,174 +1,332 @@
-"""What a user may say about a source when the source does not say it itself."""
+"""Reading options, declared once: the command line, the REST API and the keyword arguments of
+`open_source` are all derived from the fields of `ReadOptions`."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import tzinfo
 from pathlib import Path
-from typing import Literal, get_args
-
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from cdsa.errors import ConfigError, unknown
 
+if TYPE_CHECKING:  # the help of the command line is shown without loading pandas
+    import pandas as pd
+
 Layout = Literal["panel", "long", "wide"]
+Kind = Literal["text", "separator", "flag", "names", "units", "bounds", "table"]
+Bound = tuple[float | None, float | None]
 
-
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-
-
-TEXTS = (
-    *("layout", "time", "location", "measurement", "value", "lat", "lon", "step"),
-    *("time_format", "separator", "decimal", "encoding"),
-)
-"""Options that are text."""
-
-
-LAYOUT_DESCRIPTIONS: dict[Layout, str] = {
+LAYOUTS: dict[Layout, str] = {
     "panel": "one row per time and station, one column per measurement",
     "long": "one row per time, station and measurement",
     "wide": "one column per station, one measurement",
 }
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+RENAMED = {"angle": "directions", "angles": "directions", "unit": "units"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """How a reading option is documented and parsed."""
+
+    name: str
+    help: str
+    kind: Kind = "text"
+    metavar: str = ""
+    flag: str = ""
+    """Name on the command line; `--name` if empty."""
+
+    repeatable: bool = False
+    """Whether the command line accepts the option several times."""
+
+    choices: tuple[str, ...] = ()
+    tables_only: bool = False
+    """Whether the option is refused for labelled arrays."""
+
+    @property
+    def command_line_flag(self) -> str:
+        return self.flag or f"--{self.name.replace('_', '-')}"
+
+    def parse(self, value: object) -> object:
+        """The value as `ReadOptions` stores it. Text is split at commas where a list is expected;
+        the items of a list are taken as they are."""
+        return PARSERS[self.kind](self, value)
+
+
+def _column(help: str) -> dict[str, object]:
+    return {"help": help, "metavar": "COLUMN", "tables_only": True}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How to read a source; whatever is not given is recognised."""
+    """How to read a source; what is not given is detected."""
 
-    layout: Layout | None = None
-    """panel (a row per time and station), long (one per cell) or wide (a column per station)."""
-
-    time: str | None = None
-    """Column of the time stamps."""
-
-    location: str | None = None
-    """Column of the station names or ids."""
-
-    measurement: str | None = None
-    """Long layout: column that names the measurement."""
-
-    value: str | None = None
-    """Long layout: column of the values."""
-
-    measurements: tuple[str, ...] = ()
-    """The measurements to take; all if empty. Wide layout: the name of the only one."""
-
-    lat: str | None = None
-    """Column of the latitudes."""
-
-    lon: str | None = None
-    """Column of the longitudes."""
-
-    coordinates: bool = True
-    """False leaves the stations without coordinates, whatever the source says."""
-
-    locations: str | Path | pd.DataFrame | None = None
-    """A table of stations with their coordinates."""
-
-    missing: tuple[str, ...] = ()
-    """Numbers or words that stand for a missing value, such as -999."""
-
-    step: str | None = None
-    """Time step, such as 1h; stamps move to the nearest step."""
-
-    duplicates: Literal["mean", "first"] | None = None
-    """What to take where one cell is given twice."""
-
-    tz: str | None = None
-    """Time zone of stamps that carry none, and of all if they are mixed."""
-
-    time_format: str | None = None
-    """How stamps are written (strftime), or 'unix' or 'unix-ms' for (milli)seconds since 1970."""
-
-    units: tuple[tuple[str, str], ...] = ()
-    """Units by measurement."""
-
-    angles: tuple[str, ...] = ()
-    """Measurements that are directions in degrees."""
-
-    bounds: tuple[tuple[str, float, float], ...] = ()
-    """Lowest and highest possible value by measurement."""
-
-    refill: bool = False
-    """NetCDF and Zarr: take cells that an earlier fill marked as filled for gaps again."""
-
-    separator: str | None = None
-    """Column separator of a CSV file."""
-
-    decimal: str | None = None
-    """Decimal mark of a CSV file."""
-
-    encoding: str = "utf-8"
-    """Character encoding of a CSV file."""
+    layout: Layout | None = field(
+        default=None,
+        metadata={
+            "help": "panel (one row per time and station), long (one row per value) or wide (one "
+            "column per station).",
+            "metavar": "NAME",
+            "choices": tuple(LAYOUTS),
+            "tables_only": True,
+        },
+    )
+    time: str | None = field(default=None, metadata=_column("Column of the timestamps."))
+    location: str | None = field(default=None, metadata=_column("Column of the station names."))
+    measurement: str | None = field(
+        default=None, metadata=_column("Long layout: column of the measurement names.")
+    )
+    value: str | None = field(default=None, metadata=_column("Long layout: column of the values."))
+    measurements: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "help": "Measurements to read; wide layout: the name of the only one.",
+            "kind": "names",
+            "metavar": "A,B",
+        },
+    )
+    lat: str | None = field(default=None, metadata=_column("Column of the latitudes."))
+    lon: str | None = field(default=None, metadata=_column("Column of the longitudes."))
+    locations: "str | Path | pd.DataFrame | None" = field(
+        default=None,
+        metadata={
+            "help": "Table of stations with the columns station, lat and lon.",
+            "kind": "table",
+            "metavar": "FILE",
+        },
+    )
+    coordinates: bool = field(
+        default=True,
+        metadata={
+            "help": "Use the coordinates of the stations.",
+            "kind": "flag",
+            "flag": "--coordinates/--no-coordinates",
+        },
+    )
+    missing: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "help": "Values that mean missing, such as -999,999999.",
+            "kind": "names",
+            "metavar": "A,B",
+        },
+    )
+    step: str | None = field(
+        default=None,
+        metadata={
+            "help": "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest "
+            "step.",
+            "metavar": "STEP",
+        },
+    )
+    duplicates: Literal["mean", "first"] | None = field(
+        default=None,
+        metadata={
+            "help": "How to combine duplicate rows: mean or first.",
+            "metavar": "HOW",
+            "choices": ("mean", "first"),
+        },
+    )
+    tz: str | None = field(
+        default=None,
+        metadata={
+            "help": "Time zone of timestamps that carry none, such as UTC or Europe/Berlin.",
+            "metavar": "ZONE",
+            "tables_only": True,
+        },
+    )
+    time_format: str | None = field(
+        default=None,
+        metadata={
+            "help": "Format of the timestamps, such as %d.%m.%Y %H:%M; unix or unix-ms for "
+            "(milli)seconds since 1970.",
+            "metavar": "FORMAT",
+            "tables_only": True,
+        },
+    )
+    directions: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "help": "Measurements that are directions in degrees.",
+            "kind": "names",
+            "metavar": "NAME",
+            "flag": "--direction",
+            "repeatable": True,
+        },
+    )
+    bounds: Mapping[str, Bound] = field(
+        default_factory=dict,
+        metadata={
+            "help": "Physical bounds of a measurement, such as pm25=0: or humid=0:100.",
+            "kind": "bounds",
+            "metavar": "NAME=A:B",
+            "repeatable": True,
+        },
+    )
+    units: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata={
+            "help": "Units of a measurement, such as pm25=ug/m3.",
+            "kind": "units",
+            "metavar": "NAME=UNIT",
+            "repeatable": True,
+        },
+    )
+    refill: bool = field(
+        default=False,
+        metadata={
+            "help": "NetCDF, Zarr: treat cells that were filled before as gaps again.",
+            "kind": "flag",
+        },
+    )
+    separator: str | None = field(
+        default=None,
+        metadata={
+            "help": "CSV: column separator, one character, tab or space.",
+            "kind": "separator",
+            "metavar": "CHAR",
+        },
+    )
+    decimal: str | None = field(
+        default=None,
+        metadata={"help": "CSV: decimal mark.", "metavar": "CHAR", "choices": (".", ",")},
+    )
+    encoding: str = field(
+        default="utf-8", metadata={"help": "CSV: character encoding.", "metavar": "NAME"}
+    )
 
     max_columns: int | None = None
-    """Columns that a table may have; more are refused before they are looked at."""
+    """Columns that a table may have: a limit of the caller, not an option of the user."""
 
     max_cells: int | None = None
-    """Cells, time steps x stations x measurements, that a table may have; more are refused."""
+    """Cells (time steps x stations x measurements) that a table may have."""
 
     @property
     def decimal_mark(self) -> str:
-        """The decimal mark; a point where nothing was said and nothing recognised."""
         return self.decimal or "."
 
     def __post_init__(self) -> None:
-        if self.layout is not None and self.layout not in LAYOUTS:
-            raise ConfigError(unknown("layout", self.layout, LAYOUTS))
-        if self.duplicates not in (None, "mean", "first"):
-            raise ConfigError(unknown("way to join duplicates", self.duplicates, ("mean", "first")))
-        if self.decimal not in (None, ".", ","):
-            raise ConfigError(f"the decimal mark is '.' or ',', but found '{self.decimal}'")
+        for option in OPTIONS.values():
+            value = getattr(self, option.name)
+            if option.choices and value is not None and value not in option.choices:
+                raise ConfigError(unknown(f"{option.name} option", str(value), option.choices))
         if self.separator is not None and (
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
         ):
             raise ConfigError(f"a separator is one ASCII character, but found {self.separator!r}")
         try:
             "time".encode(self.encoding)
-        except (LookupError, ValueError) as bad:  # of no text, of no name at all
+        except (LookupError, ValueError) as bad:  # some codecs do not encode text
             raise ConfigError(f"'{self.encoding}' is not a character encoding; try utf-8") from bad
 
 
-def make_options(given: Mapping[str, object]) -> ReadOptions:
-    """Options from keyword arguments, lists and mappings welcome; a misspelt one is answered."""
-    names = [field.name for field in fields(ReadOptions)]
-    settled: dict[str, object] = {}
+OPTIONS = {
+    entry.name: Option(name=entry.name, **entry.metadata)
+    for entry in fields(ReadOptions)
+    if entry.metadata
+}
+"""The options that users may give, in the order of the help."""
+
+LIMITS = [entry.name for entry in fields(ReadOptions) if entry.name not in OPTIONS]
+
+
+def parse_options(given: Mapping[str, object]) -> ReadOptions:
+    """Options from keyword arguments; None means not given."""
+    parsed: dict[str, object] = {}
     for name, value in given.items():
-        if name not in names:
-            raise ConfigError(unknown("reading option", name, names))
+        if name in LIMITS:
+            parsed[name] = value
+            continue
+        check_name(name)
         if value is not None:
-            settled[name] = _settled(name, value)
-    return ReadOptions(**settled)  # type: ignore[arg-type]  # the names were checked just above
+            parsed[name] = OPTIONS[name].parse(value)
+    return ReadOptions(**parsed)  # type: ignore[arg-type]  # the names were checked just above
 
 
-def _settled(name: str, value: object) -> object:
-    if name in TEXTS and not isinstance(value, str):
-        raise ConfigError(f"{name} is given as text, but found {value!r}")
-    if name in ("measurements", "missing", "angles"):
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(str(item) for item in items)
-    if name == "units":
-        return tuple((str(key), str(unit)) for key, unit in _pairs(name, value))
-    if name == "bounds":
-        return tuple((str(key), *_bound(ends)) for key, ends in _pairs(name, value))
+def check_name(name: str) -> None:
+    """Refuse a misspelt or former name of an option, with the right one."""
+    if name in RENAMED:
+        raise ConfigError(f"the reading option '{name}' is now called '{RENAMED[name]}'")
+    if name not in OPTIONS:
+        raise ConfigError(unknown("reading option", name, OPTIONS))
+
+
+def _parse_text(option: Option, value: object) -> str:
+    if isinstance(value, tzinfo):
+        return str(value)
+    if not isinstance(value, str):
+        raise ConfigError(f"{option.name} is given as text, but found {value!r}")
     return value
 
 
-def _pairs(name: str, value: object) -> list[tuple[object, object]]:
-    """The entries of a mapping, or of a list that could be one."""
-    if isinstance(value, Mapping):
-        return list(value.items())
-    if isinstance(value, list | tuple) and all(isinstance(v, list | tuple) and v for v in value):
-        return [(v[0], v[1] if len(v) == 2 else v[1:]) for v in value]
-    raise ConfigError(
-        f"{name} are given by measurement, as in {{'pm25': ...}}, but found {value!r}"
-    )
+def _parse_separator(option: Option, value: object) -> str:
+    text = _parse_text(option, value)
+    return SEPARATORS.get(text, text)
 
 
-def _bound(ends: object) -> tuple[float, float]:
+def _parse_flag(option: Option, value: object) -> bool:
+    if value not in (True, False):
+        raise ConfigError(f"{option.name} is True or False, but found {value!r}")
+    return bool(value)
+
+
+def _parse_names(option: Option, value: object) -> tuple[str, ...]:
+    return tuple(str(item) for item in _split(value))
+
+
+def _parse_units(option: Option, value: object) -> dict[str, str]:
+    return {name: str(unit) for name, unit in _parse_pairs(option, value)}
+
+
+def _parse_bounds(option: Option, value: object) -> dict[str, Bound]:
+    return {name: _parse_bound(bound) for name, bound in _parse_pairs(option, value)}
+
+
+def _parse_bound(bound: object) -> Bound:
     try:
-        low, high = list(ends)  # type: ignore[call-overload]
-        return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+        limits = bound.split(":") if isinstance(bound, str) else list(bound)  # type: ignore[call-overload]
+        low, high = (
+            None if limit is None or str(limit).strip() == "" else float(limit) for limit in limits
+        )
     except (TypeError, ValueError) as bad:
         raise ConfigError(
-            f"bounds are a lowest and a highest value (or None), but found {ends!r}"
+            "bounds are a lowest and a highest value, either of which may be left out, as in "
+            f"pm25=0: or humid=0:100, but found {bound!r}"
         ) from bad
+    return low, high
+
+
+def _parse_pairs(option: Option, value: object) -> Iterable[tuple[str, object]]:
+    """The entries of a mapping, of text such as 'pm25=0:,humid=0:100', or of a list of either."""
+    if isinstance(value, Mapping):
+        return [(str(name), entry) for name, entry in value.items()]
+    pairs: list[tuple[str, object]] = []
+    for item in _split(value):
+        name, mark, rest = item.partition("=") if isinstance(item, str) else ("", "", "")
+        if mark and name:
+            pairs.append((name, rest))
+        elif isinstance(item, list | tuple) and len(item) in (2, 3):
+            pairs.append((str(item[0]), item[1] if len(item) == 2 else item[1:]))
+        else:
+            raise ConfigError(
+                f"{option.name} are given by measurement, as in {option.metavar} or "
+                f"{{'NAME': ...}}, but found {item!r}"
+            )
+    return pairs
+
+
+def _split(value: object) -> Iterable[object]:
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+PARSERS: dict[Kind, Callable[[Option, object], object]] = {
+    "text": _parse_text,
+    "separator": _parse_separator,
+    "flag": _parse_flag,
+    "names": _parse_names,
+    "units": _parse_units,
+    "bounds": _parse_bounds,
+    "table": lambda _, value: value,
+}

@@ -25,14 +25,11 @@ from cdsa.io.columns import (
     missing_codes,
 )
 from cdsa.io.hints import likely_directions, likely_missing_codes, missing_timestamps
-from cdsa.io.options import ReadOptions
+from cdsa.io.options import OPTIONS, ReadOptions
 
 NETCDF_DEFAULT_FILL = float(
     np.float32(9.969209968386869e36)
 )  # what NetCDF leaves where nothing is put
-
-
-NOT_HERE = ("layout", "time", "location", "measurement", "value", "lat", "lon", "tz", "time_format")
 
 
 DEGREE_UNITS = frozenset({"degree", "degrees", "deg", "°"})
@@ -40,11 +37,11 @@ DEGREE_UNITS = frozenset({"degree", "degrees", "deg", "°"})
 
 def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     """Understand labelled arrays as a cube."""
-    for name in NOT_HERE:
-        if getattr(options, name) is not None:
+    for option in OPTIONS.values():
+        if option.tables_only and getattr(options, option.name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')} is for tables; of labelled arrays the axes are "
-                "recognised by their kind and names. Leave it out"
+                f"{option.command_line_flag} is for tables; the axes of labelled arrays are "
+                "detected by their names and types. Leave it out"
             )
     variables = _find_variables(data, options)
     axes = _find_axes(data, variables)

@@ -46,9 +46,7 @@ class Sites:
     lon: NDArray[np.float64]
 
 
-def parse_sites(
-    table: pd.DataFrame, options: ReadOptions, what: str = "the locations table"
-) -> Sites:
+def parse_sites(table: pd.DataFrame, what: str = "the locations table") -> Sites:
     """The places of a table with a column of names and the columns lat and lon."""
     columns = [str(column) for column in table.columns]
     key = find_name(columns, LOCATION) or columns[0]
@@ -67,7 +65,7 @@ def parse_sites(
         twice = texts[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
         raise TableError(f"each place stands once in {what}, but '{twice}' does twice")
     comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
-    plain = replace(options, missing=(), decimal="," if comma else ".")
+    plain = ReadOptions(decimal="," if comma else ".")
     found = [parse_numbers(table[column], plain, where) for column in (lat, lon)]
     names = [texts[code] for code in codes]
     for (name, (low, high)), degrees in zip(COORDINATE_RANGE.items(), found, strict=True):
@@ -80,9 +78,9 @@ def parse_sites(
     return Sites(names, *found)
 
 
-def add_coordinates(cube: xr.DataArray, table: pd.DataFrame, options: ReadOptions) -> xr.DataArray:
+def add_coordinates(cube: xr.DataArray, table: pd.DataFrame) -> xr.DataArray:
     """The cube with the coordinates of its stations as a table of stations gives them."""
-    places = parse_sites(table, options)
+    places = parse_sites(table)
     at = {name: number for number, name in enumerate(places.names)}
     names = [str(name) for name in cube["location"].to_numpy()]
     for name in names:

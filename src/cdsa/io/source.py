@@ -22,7 +22,7 @@ from cdsa.io.files import (
     read_file,
     refuse_duplicate_names,
 )
-from cdsa.io.options import ReadOptions, make_options
+from cdsa.io.options import ReadOptions, parse_options
 from cdsa.io.parse_arrays import parse_arrays
 from cdsa.io.parse_table import parse_table
 from cdsa.io.sidecars import SITES_TABLE, Sites, add_coordinates, open_sidecar, parse_sites
@@ -96,7 +96,7 @@ class Source:
         virtual sensors, to be filled."""
         if not isinstance(sites, Sites):
             what = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
-            sites = parse_sites(open_sidecar(sites), ReadOptions(), what)
+            sites = parse_sites(open_sidecar(sites), what)
         cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
         content = self.content.with_sites(cube)
         return replace(self, content=content, cube=cube, row_index=None)
@@ -198,7 +198,7 @@ def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) 
 
 def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
-    settled = make_options(options)
+    settled = parse_options(options)
     if settled.locations is not None:
         settled = replace(settled, locations=open_sidecar(settled.locations))
     name = type(data).__name__
@@ -228,7 +228,7 @@ def open_source(data: object, **options: object) -> Source:
         content = parse_arrays(read.content, settled)
     cube = content.cube
     if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
-        cube = add_coordinates(cube, settled.locations, settled)
+        cube = add_coordinates(cube, settled.locations)
     for doubt in content.warnings:
         logger.warning("%s: %s", name, doubt)
     rows = None if index else rows

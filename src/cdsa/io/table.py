@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cdsa.core.times import Clock, Times
 from cdsa.errors import TableError
 from cdsa.io.columns import ROW_NUMBER, ColumnRoles, parse_numbers
-from cdsa.io.options import LAYOUT_DESCRIPTIONS, Layout, ReadOptions
+from cdsa.io.options import LAYOUTS, Layout, ReadOptions
 
 IntArray = NDArray[np.int64]
 
@@ -231,7 +231,7 @@ class Table:
     @property
     def layout(self) -> str:
         """The layout in words."""
-        return f"{self.roles.layout}: {LAYOUT_DESCRIPTIONS[self.roles.layout]}"
+        return f"{self.roles.layout}: {LAYOUTS[self.roles.layout]}"
 
     def filled(self, values: xr.DataArray, *, typed: bool = False) -> pd.DataFrame:
         """The user's frame with its missing cells taken from `values` and its absent rows added.

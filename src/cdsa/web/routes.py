@@ -91,7 +91,7 @@ async def upload(
     """Upload a table: a CSV or Parquet file as the body of the request. The response says how it
     was read."""
     try:
-        options = schemas.Reading.model_validate_json(query.options or "{}")
+        options = schemas.ReadOptions.model_validate_json(query.options or "{}")
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from error
     if request.headers.get("content-type", "").startswith("multipart/"):
@@ -125,7 +125,7 @@ async def summary(services: ServicesDep, table: str) -> schemas.TableSummary:
 
 @tables.put("/{table}/options")
 async def set_options(
-    services: ServicesDep, table: str, options: schemas.Reading
+    services: ServicesDep, table: str, options: schemas.ReadOptions
 ) -> schemas.TableSummary:
     """Read a table with other options. Its jobs are removed, as their results no longer apply; if
     the table cannot be read, nothing changes."""

@@ -2,10 +2,17 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 
 from cdsa.core import defaults
-from cdsa.io.options import ReadOptions
+from cdsa.io.options import OPTIONS, Option, check_name
 from cdsa.io.sidecars import SITES_TABLE, parse_sites
 from cdsa.web.store import parse_sidecar
 from cdsa.web.tasks import Compare, Fill, Forecast
@@ -14,6 +21,7 @@ MAX_TEXT = 200_000
 MAX_OFFSET = 10**9
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
+LongText = Annotated[str, Field(min_length=1, max_length=20_000)]
 Number = float | None
 Lines = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 """A small table as the text of a CSV file, whose first line names the columns."""
@@ -48,72 +56,37 @@ class StrictSchema(Schema):
                     raise ValueError(f"'{old}' is called '{new}' now")
         return content
 
+def _read_field(option: Option) -> tuple[object, object]:
+    """The type and the documentation of a reading option."""
+    types: dict[str, object] = {
+        "flag": bool,
+        "table": Lines,
+        "names": LongText | Annotated[tuple[Text, ...], Field(max_length=1000)],
+        "units": LongText | tuple[Text, ...] | dict[Text, Text],
+        "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Number, Number]],
+    }
+    kind = Literal[option.choices] if option.choices else types.get(option.kind, Text)
+    form = " Given as the text of a CSV file." if option.kind == "table" else ""
+    parsed = Annotated[kind, AfterValidator(option.parse)]  # type: ignore[valid-type]
+    return parsed | None, Field(None, description=option.help + form)
 
-class Reading(StrictSchema):
-    """How to read a table; what is not said is recognised. As the options of `cdsa info`."""
 
-    layout: Literal["panel", "long", "wide"] | None = None
-    """A row per time and station, a row per value, or a column per station."""
+class ReadOptions(
+    create_model(  # type: ignore[misc]  # a base class made at run time
+        "ReadOptions",
+        __base__=StrictSchema,
+        **{name: _read_field(option) for name, option in OPTIONS.items()},
+    )
+):
+    """How to read a table; what is not given is detected. The options of `cdsa info`, which may be
+    written as text here too."""
 
-    time: Text | None = None
-    """Column of the time stamps."""
-
-    location: Text | None = None
-    """Column of the stations."""
-
-    measurement: Text | None = None
-    """Of a long table: column that names the measurement."""
-
-    value: Text | None = None
-    """Of a long table: column of the values."""
-
-    measurements: list[Text] | None = Field(None, max_length=1000)
-    """Those to take; of a wide table, the name of its only one."""
-
-    lat: Text | None = None
-    """Column of the latitudes."""
-
-    lon: Text | None = None
-    """Column of the longitudes."""
-
-    locations: Lines | None = None
-    """Where the stations are: the text of a CSV file with columns station, lat, lon."""
-
-    coordinates: bool | None = None
-    """False leaves coordinates out."""
-
-    missing: list[Text] | None = Field(None, max_length=50)
-    """What stands for a missing value, such as -999."""
-
-    step: Text | None = None
-    """Time step, such as 1h; stamps move to the nearest one."""
-
-    duplicates: Literal["mean", "first"] | None = None
-    """What to take where a cell is given twice."""
-
-    tz: Text | None = None
-    """Time zone of the stamps."""
-
-    time_format: Text | None = None
-    """How stamps are written, as %d.%m.%Y %H:%M; unix or unix-ms for (milli)seconds since 1970."""
-
-    angles: list[Text] | None = Field(None, max_length=1000)
-    """Measurements that are directions in degrees."""
-
-    units: dict[Text, Text] | None = None
-    """By measurement."""
-
-    bounds: dict[Text, tuple[Number, Number]] | None = None
-    """Lowest and highest value that may be filled in, by measurement."""
-
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    """Between the columns of a CSV file."""
-
-    decimal: Literal[".", ","] | None = None
-    """Decimal mark of a CSV file."""
-
-    encoding: Text | None = None
-    """Character encoding of a CSV file, such as latin-1."""
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: object) -> object:
+        for name in given if isinstance(given, dict) else ():
+            check_name(name)
+        return given
 
 
 class UploadQuery(StrictSchema):
@@ -193,7 +166,7 @@ class FillRequest(TrainingRequest):
         """The request of the workflow, with the sites parsed."""
         sites = None
         if self.at is not None:
-            sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), ReadOptions(), SITES_TABLE)
+            sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE)
         return Fill(**(self.model_dump() | {"at": sites}))
 
 
@@ -311,7 +284,7 @@ class TableSummary(Schema):
     notes: list[str]
     warnings: list[str]
     columns: list[str]
-    options: Reading
+    options: ReadOptions
     steps: int
     step: str
     first: str

@@ -46,7 +46,7 @@ def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
         notes=list(source.notes),
         warnings=list(source.warnings),
         columns=[] if frame is None else [str(name) for name in frame.columns],
-        options=schemas.Reading.model_validate(table.options),
+        options=schemas.ReadOptions.model_validate(table.options),
         steps=summary.n_steps,
         step=summary.step,
         first=first,

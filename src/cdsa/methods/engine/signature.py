@@ -79,7 +79,7 @@ class Axes:
                 words = ("no direction", "a direction in degrees")
                 raise ConfigError(
                     f"when the network was trained, '{name}' was {words[self.angles[number]]}, but "
-                    f"here it is {words[angle]}. Say so alike with --angle {name}"
+                    f"here it is {words[angle]}. Say so alike with --direction {name}"
                 )
 
 

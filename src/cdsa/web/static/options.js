@@ -10,7 +10,7 @@ const FIELDS = [  // name, label, kind or choices, example
   ["time_format", "Time format", "text", "%d.%m.%Y %H:%M"],
   ["separator", "Column separator", "separator", "; tab space"], ["decimal", "Decimal mark", ["", ".", ","]],
   ["encoding", "Character encoding", "text", "latin-1"],
-  ["measurements", "Measurements to read", "list", "a,b"], ["angles", "Directions in degrees", "list", "a,b"],
+  ["measurements", "Measurements to read", "list", "a,b"], ["directions", "Directions in degrees", "list", "a,b"],
   ["bounds", "Bounds of filled values", "bounds", "pm25=0:,rh=0:100"],
   ["duplicates", "Duplicate rows", ["", "mean", "first"]],
   ["locations", "Station coordinates", "lines", "lines of a CSV table"],
@@ -18,29 +18,15 @@ const FIELDS = [  // name, label, kind or choices, example
 const OTHER_LABELS = { minutes: "Training minutes", known: "Known covariates", at: "Sites without a sensor" };
 const SEPARATORS = { tab: "\t", space: " " };
 
-const parseBound = (text, entry) => {
-  const bound = text.trim() ? Number(text) : null;
-  if (Number.isNaN(bound)) throw new Error(`bounds are written as pm25=0:,rh=0:100, but found ${entry}`);
-  return bound;
-};
-
-// How the value of a field is shown and parsed, by the kind of the field; the other kinds are plain text.
+// How the value of a field is shown, by the kind of the field; the server parses the text.
 const FORMAT = {
   list: (value) => value.join(","),
   separator: (value) => Object.keys(SEPARATORS).find((word) => SEPARATORS[word] === value) || value,
   bounds: (value) => Object.entries(value).map(([name, [low, high]]) => `${name}=${low ?? ""}:${high ?? ""}`).join(","),
 };
-const PARSE = {
-  list: (text) => text.split(",").map((entry) => entry.trim()).filter(Boolean),
-  separator: (text) => SEPARATORS[text] || text,
-  bounds: (text) => Object.fromEntries(PARSE.list(text).map((entry) => {
-    const [name, range = "?"] = entry.split("="), [low, high = "?"] = range.split(":");
-    return [name.trim(), [parseBound(low, entry), parseBound(high, entry)]];
-  })),
-};
 
 const labelOf = (field) => FIELDS.find(([name]) => name === field)?.[1];
-const fieldOf = (option) => ({ angle: "angles" }[option] || option.replaceAll("-", "_"));
+const fieldOf = (option) => ({ direction: "directions" }[option] || option.replaceAll("-", "_"));
 
 // The field that a message is about, if it names an option of the command line.
 export const fieldNamedIn = (text) => (
@@ -66,9 +52,8 @@ const makeInput = (kind, columnsId) => {
   return input;
 };
 
-// Fill the form with the columns and options of a table. `onSubmit` gets the new options, `onError` the
-// message about an entry that cannot be parsed.
-export const makeOptionsForm = (form, table, onSubmit, onError) => {
+// Fill the form with the columns and options of a table. `onSubmit` gets the new options.
+export const makeOptionsForm = (form, table, onSubmit) => {
   const columns = element("datalist", undefined, { id: `${form.id}-columns` });
   columns.append(...table.columns.map((name) => element("option", undefined, { value: name })));
   form.replaceChildren(columns);
@@ -84,15 +69,10 @@ export const makeOptionsForm = (form, table, onSubmit, onError) => {
   form.onsubmit = (event) => {
     event.preventDefault();
     const options = { ...table.options };
-    try {
-      for (const [name, , kind] of FIELDS) {
-        const text = form.elements[name].value.trim();
-        if (!text) delete options[name];
-        else options[name] = PARSE[kind] ? PARSE[kind](text) : text;
-      }
-    } catch (error) {
-      onError(error.message);
-      return;
+    for (const [name] of FIELDS) {
+      const text = form.elements[name].value.trim();
+      if (text) options[name] = text;
+      else delete options[name];
     }
     onSubmit(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null)));
   };

@@ -66,7 +66,7 @@ const offerOptions = (field) => {  // what was not detected can be entered
   const button = element("button", "Enter read options", { type: "button" });
   button.addEventListener("click", () => {
     const empty = { columns: [], options: {} };
-    makeOptionsForm($("retry-options"), empty, (options) => upload(lastFile, options), showOptionsError);
+    makeOptionsForm($("retry-options"), empty, (options) => upload(lastFile, options));
     $("retry-options").hidden = false;
     button.remove();
     $("retry-options").elements[field].focus();
@@ -125,7 +125,7 @@ const showSummary = () => {
     new Option("all measurements", ""), ...names.map((name) => new Option(name, name)));
   setChoices($("station"), stations.map((station) => station.name));
   setChoices($("measurement"), names);
-  makeOptionsForm($("options"), table, changeOptions, showOptionsError);
+  makeOptionsForm($("options"), table, changeOptions);
   drawMaps(table);
   loadGaps(table);
 };

@@ -252,8 +252,7 @@ def parse_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDAr
                     raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
             read = np.array(found, dtype=np.float64)
         numbers = read[codes]
-    for mark in missing_codes(options):
-        numbers[numbers == mark] = np.nan
+    numbers[np.isin(numbers, missing_codes(options))] = np.nan
     return np.asarray(numbers)
 
 

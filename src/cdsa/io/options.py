@@ -39,6 +39,9 @@ class Option:
     repeatable: bool = False
     """Whether the command line accepts the option several times."""
 
+    max_items: int = 1000
+    """Items that the REST API accepts."""
+
     choices: tuple[str, ...] = ()
     tables_only: bool = False
     """Whether the option is refused for labelled arrays."""
@@ -109,6 +112,7 @@ class ReadOptions:
             "help": "Values that mean missing, such as -999,999999.",
             "kind": "names",
             "metavar": "A,B",
+            "max_items": 50,  # each is looked up for every entry
         },
     )
     step: str | None = field(

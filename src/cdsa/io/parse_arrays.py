@@ -58,8 +58,7 @@ def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
             chosen = tuple(n for n, name in enumerate(measured) if name in options.measurements)
             values = np.take(values, chosen, axis=-1)
             measured = [measured[number] for number in chosen]
-    for code in missing_codes(options):
-        values[values == code] = np.nan
+    values[np.isin(values, missing_codes(options))] = np.nan
     doubts = _unfill(values, data, variables, axes, chosen, options)
 
     def where(step: int) -> str:

@@ -61,14 +61,20 @@ def _read_field(option: Option) -> tuple[object, object]:
     types: dict[str, object] = {
         "flag": bool,
         "table": Lines,
-        "names": LongText | Annotated[tuple[Text, ...], Field(max_length=1000)],
+        "names": LongText | tuple[Text, ...],
         "units": LongText | tuple[Text, ...] | dict[Text, Text],
         "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Number, Number]],
     }
     kind = Literal[option.choices] if option.choices else types.get(option.kind, Text)
-    form = " Given as the text of a CSV file." if option.kind == "table" else ""
-    parsed = Annotated[kind, AfterValidator(option.parse)]  # type: ignore[valid-type]
-    return parsed | None, Field(None, description=option.help + form)
+    help = option.help + (" Given as the text of a CSV file." if option.kind == "table" else "")
+
+    def parse(value: object) -> object:
+        parsed = option.parse(value)
+        if isinstance(parsed, tuple | dict) and len(parsed) > option.max_items:
+            raise ValueError(f"at most {option.max_items} items are accepted")
+        return parsed
+
+    return Annotated[kind, AfterValidator(parse)] | None, Field(None, description=help)
 
 
 class ReadOptions(

@@ -1,6 +1,6 @@
 """Tables beside the data: station coordinates and graphs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np

@@ -22,7 +22,7 @@ from cdsa.io.files import (
     read_file,
     refuse_duplicate_names,
 )
-from cdsa.io.options import ReadOptions, parse_options
+from cdsa.io.options import parse_options
 from cdsa.io.parse_arrays import parse_arrays
 from cdsa.io.parse_table import parse_table
 from cdsa.io.sidecars import SITES_TABLE, Sites, add_coordinates, open_sidecar, parse_sites

@@ -56,6 +56,7 @@ class StrictSchema(Schema):
                     raise ValueError(f"'{old}' is called '{new}' now")
         return content
 
+
 def _read_field(option: Option) -> tuple[object, object]:
     """The type and the documentation of a reading option."""
     types: dict[str, object] = {

@@ -252,5 +252,5 @@ def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
     filled = pd.read_csv(tmp_path / "cdsa-demo" / "filled.csv")
     assert len(filled) == 1410 * 3 and filled.notna().all().all()
     assert len(pd.read_csv(tmp_path / "cdsa-demo" / "detail.csv")) > 500
-    assert "Every series" in (tmp_path / "cdsa-demo" / "report.html").read_text()
+    assert "<h2>Series</h2>" in (tmp_path / "cdsa-demo" / "report.html").read_text()
     assert max(map(len, text.splitlines())) <= 80

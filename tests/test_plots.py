@@ -34,7 +34,7 @@ from cdsa.plots.figures import (
     new_figure,
     save_figure,
 )
-from cdsa.report.page import picture
+from cdsa.report.page import image
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
 from conftest import network
@@ -278,7 +278,7 @@ def test_glyphs_that_the_default_font_lacks_come_from_an_installed_one(odd, tmp_
     save_figure(figure, tmp_path / "p.png")  # a warning of a missing letter would be an error
     families = {tuple(label.get_fontfamily()) for label in figure.axes[0].get_yticklabels()}
     assert families == {("sans-serif", "STIXGeneral")}
-    assert picture(plot_gaps(odd, axes()).figure, "gaps").startswith("<figure")
+    assert image(plot_gaps(odd, axes()).figure, "gaps").startswith("<figure")
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

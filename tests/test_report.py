@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing else, and shows what was measured and filled."""
+"""The report: one self-contained page that shows what was measured and filled."""
 
 import base64
 import json
@@ -26,18 +26,18 @@ from conftest import network
 from test_tables import panel
 
 SECTIONS = (
-    "What was in the file",
-    "What was missing",
-    "What was filled, and by what",
-    "What error to expect",
-    "Every series",
-    "Cells to check by hand",
+    "Contents of the file",
+    "Missing values",
+    "Filled values",
+    "Expected error",
+    "Series",
+    "Cells to check",
     "Settings",
 )
 
 
 @pytest.fixture(scope="module")
-def story():
+def content():
     cube = network(steps=150, stations=4, measurements=2, missing=0.25)
     filler = make_method("cdsa@small")[1].fit(cube)
     scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
@@ -48,12 +48,12 @@ def story():
     )  # fmt: skip
 
 
-def unpacked(one, key):
-    return np.frombuffer(base64.b64decode(one[key]), dtype="<f4").astype(float)
+def decode(series, key):
+    return np.frombuffer(base64.b64decode(series[key]), dtype="<f4").astype(float)
 
 
-def test_it_has_every_section_and_asks_nobody_for_anything(story):
-    page = render(story)
+def test_it_has_every_section_and_loads_nothing(content):
+    page = render(content)
     for title in SECTIONS:
         assert f"<h2>{title}</h2>" in page
     assert "default-src 'none'" in page
@@ -61,26 +61,28 @@ def test_it_has_every_section_and_asks_nobody_for_anything(story):
     assert outside == []
 
 
-def test_series_are_told_as_they_are(story):
-    told = pack_series(story.result)
-    assert told["count"] == 150 and told["step"] == 3600 and told["left_out"] == 0
-    assert len(told["series"]) == 8
-    for one in told["series"]:
-        own = story.result.sel(location=one["location"], measurement=one["measurement"])
-        value = own["value"].to_numpy()
-        np.testing.assert_allclose(unpacked(one, "values"), value, rtol=1e-6)
+def test_packed_series_match_the_result(content):
+    packed = pack_series(content.result)
+    assert packed["count"] == 150 and packed["step"] == 3600 and packed["left_out"] == 0
+    assert len(packed["series"]) == 8
+    for series in packed["series"]:
+        expected = content.result.sel(
+            location=series["location"], measurement=series["measurement"]
+        )
+        value = expected["value"].to_numpy()
+        np.testing.assert_allclose(decode(series, "values"), value, rtol=1e-6)
         bits = np.unpackbits(
-            np.frombuffer(base64.b64decode(one["filled"]), dtype=np.uint8), bitorder="little"
+            np.frombuffer(base64.b64decode(series["filled"]), dtype=np.uint8), bitorder="little"
         )[:150]
-        filled = (own["source"] == "filled").to_numpy()
+        filled = (expected["source"] == "filled").to_numpy()
         np.testing.assert_array_equal(bits.astype(bool), filled)
-        low = own["lower"].to_numpy()[filled]
-        np.testing.assert_allclose(unpacked(one, "lower"), low, rtol=1e-6)
+        low = expected["lower"].to_numpy()[filled]
+        np.testing.assert_allclose(decode(series, "lower"), low, rtol=1e-6)
 
 
-def test_names_are_text_and_never_markup(story):
-    cube = story.cube.assign_coords(location=['<img src=x onerror="1">', "</script>", "a&b", "d"])
-    result = story.result.assign_coords(location=cube["location"])
+def test_names_are_text_and_never_markup(content):
+    cube = content.cube.assign_coords(location=['<img src=x onerror="1">', "</script>", "a&b", "d"])
+    result = content.result.assign_coords(location=cube["location"])
     page = render(ReportContent(name="<b>.csv", cube=cube, result=result, method="linear"))
     assert "<img src=x" not in page.replace("data:image", "")
     assert "&lt;b&gt;.csv" in page
@@ -89,30 +91,32 @@ def test_names_are_text_and_never_markup(story):
     assert names == {'<img src=x onerror="1">', "</script>", "a&b", "d"}
 
 
-def test_what_to_check_by_hand_are_the_widest_intervals_one_of_each_gap(story):
-    worst = cells_to_check(story)
-    assert 1 < len(worst) <= 15
-    spread = [float(story.cube.sel(measurement=m).std()) for m in story.cube["measurement"].values]
-    wide = (story.result["upper"] - story.result["lower"]) / np.array(spread)
-    first = worst.iloc[0]
+def test_cells_to_check_have_the_widest_intervals_one_per_gap(content):
+    suspects = cells_to_check(content)
+    assert 1 < len(suspects) <= 15
+    spread = [
+        float(content.cube.sel(measurement=m).std()) for m in content.cube["measurement"].values
+    ]
+    wide = (content.result["upper"] - content.result["lower"]) / np.array(spread)
+    first = suspects.iloc[0]
     at = wide.sel(time=first["time"], location=first["location"], measurement=first["measurement"])
-    filled = wide.where(story.result["source"] == "filled")
+    filled = wide.where(content.result["source"] == "filled")
     assert float(at) == pytest.approx(float(filled.max()))
-    assert not worst.duplicated(["location", "measurement", "time"]).any()
-    each = worst["measurement"].value_counts()
-    assert len(each) == story.cube.sizes["measurement"] and each.max() - each.min() <= 1
+    assert not suspects.duplicated(["location", "measurement", "time"]).any()
+    each = suspects["measurement"].value_counts()
+    assert len(each) == content.cube.sizes["measurement"] and each.max() - each.min() <= 1
 
 
-def test_without_intervals_the_longest_gaps_are_named():
+def test_without_intervals_cells_to_check_are_in_the_longest_gaps():
     cube = network(steps=80, stations=3, measurements=1, missing=0.0)
     cube[10:14, 0, 0] = np.nan
     cube[40:60, 1, 0] = np.nan
-    story = ReportContent(name="x", cube=cube, result=fill(cube, "linear"), method="linear")
-    worst = cells_to_check(story)
-    assert worst["gap"].tolist() == [20, 4] and "gaps with the most steps" in render(story)
+    content = ReportContent(name="x", cube=cube, result=fill(cube, "linear"), method="linear")
+    suspects = cells_to_check(content)
+    assert suspects["gap"].tolist() == [20, 4] and "those with the longest gaps" in render(content)
 
 
-def test_a_direction_over_north_is_not_the_widest():
+def test_an_interval_that_crosses_north_is_not_the_widest():
     cube = network(steps=60, stations=2, measurements=1, missing=0.0) % 360
     cube = cube.assign_coords(is_direction=("measurement", [True]))
     cube[10, 0, 0] = cube[30, 1, 0] = np.nan
@@ -120,37 +124,37 @@ def test_a_direction_over_north_is_not_the_widest():
     low, high = (xr.full_like(cube, np.nan) for _ in range(2))
     low[10, 0, 0], high[10, 0, 0] = 350.0, 10.0
     low[30, 1, 0], high[30, 1, 0] = 90.0, 200.0
-    story = ReportContent(
+    content = ReportContent(
         name="x", cube=cube, result=result.assign(lower=low, upper=high), method="linear"
     )
-    assert cells_to_check(story)["step"].tolist() == [30, 10]
+    assert cells_to_check(content)["step"].tolist() == [30, 10]
 
 
-def test_times_are_told_as_the_file_writes_them():
+def test_times_are_written_as_in_the_file():
     frame = panel(network(steps=60, stations=2, measurements=1, missing=0.2))
     frame["time"] = pd.to_datetime(frame["time"]).dt.tz_localize("Europe/Berlin")
     source = open_source(frame)
-    story = ReportContent(
+    content = ReportContent(
         name="x", cube=source.cube, result=fill(source.cube, "linear"), method="linear",
         clock=source.content.clock,
     )  # fmt: skip
-    page = render(story)
+    page = render(content)
     assert "+01:00 to" in page and '"zone":"Europe/Berlin"' in page
     midnight = int(np.datetime64("2020-01-01T00:00", "s").astype(np.int64))
-    assert pack_series(story.result, clock=story.clock)["first"] == midnight
+    assert pack_series(content.result, clock=content.clock)["first"] == midnight
 
 
-def test_a_large_table_shows_the_series_with_most_to_look_at(story, monkeypatch):
-    sizes = [len(json.dumps(one)) for one in pack_series(story.result)["series"]]
+def test_a_large_table_shows_the_series_with_the_most_filled_values(content, monkeypatch):
+    sizes = [len(json.dumps(one)) for one in pack_series(content.result)["series"]]
     room = int(3.5 * max(sizes))
     monkeypatch.setattr("cdsa.report.series.MAX_BYTES", room)
-    shown = choose_series(story.result)
-    assert len(shown) == 3 and pack_series(story.result)["left_out"] == 5
-    filled = (story.result["source"] == "filled").sum("time").to_numpy()
+    shown = choose_series(content.result)
+    assert len(shown) == 3 and pack_series(content.result)["left_out"] == 5
+    filled = (content.result["source"] == "filled").sum("time").to_numpy()
     assert {filled[one] for one in shown} == set(np.sort(filled.ravel())[-3:])
     least = tuple(int(at) for at in np.unravel_index(filled.argmin(), filled.shape))
-    assert least in choose_series(story.result, [least])
-    assert "series with less to look at are left out" in render(story)
+    assert least in choose_series(content.result, [least])
+    assert "series with fewer filled values are left out" in render(content)
 
 
 def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
@@ -165,31 +169,31 @@ def test_a_year_of_36_stations_stays_below_five_megabytes(tmp_path):
     )
     assert 4_000_000 < (tmp_path / "r.html").stat().st_size < 5_000_000
     left_out = 36 * 6 - len(choose_series(result))
-    assert f"{left_out} series with less to look at are left out" in (
+    assert f"{left_out} series with fewer filled values are left out" in (
         tmp_path / "r.html"
     ).read_text(encoding="utf-8")
 
 
-def test_series_take_no_more_room_than_there_is(story, monkeypatch):
+def test_series_take_no_more_bytes_than_allowed(content, monkeypatch):
     for room in (3_500, 5_000, 9_000):
         monkeypatch.setattr("cdsa.report.series.MAX_BYTES", room)
-        taken = len(json.dumps(pack_series(story.result)["series"], separators=(",", ":")))
+        taken = len(json.dumps(pack_series(content.result)["series"], separators=(",", ":")))
         assert room / 2 < taken <= room
 
 
-def test_intervals_are_called_by_the_level_that_was_asked_for(story, monkeypatch):
-    monkeypatch.setattr("cdsa.report.page.picture", lambda *told, **more: "")  # much quicker
-    assert '<span class="key band">90% interval</span>' in render(story)
-    wide = replace(story, result=story.result.assign_attrs(interval=0.955))
+def test_intervals_are_named_by_their_level(content, monkeypatch):
+    monkeypatch.setattr("cdsa.report.page.image", lambda *args, **options: "")  # quicker
+    assert '<span class="key band">90% interval</span>' in render(content)
+    wide = replace(content, result=content.result.assign_attrs(interval=0.955))
     page = render(wide)
     assert '<span class="key band">95.5% interval</span>' in page
     assert "<th>95.5% interval</th>" in page and ">in 90% interval</th>" in page
-    assert "measured for the 90% interval; below, the 95.5% interval is shown" in page
-    without = replace(story, result=story.result.drop_vars(["lower", "upper"]))
+    assert "measured for the 90% interval; the series below show the 95.5% interval" in page
+    without = replace(content, result=content.result.drop_vars(["lower", "upper"]))
     assert "key band" not in render(without)
 
 
-def test_the_command_writes_it_beside_the_table(tmp_path):
+def test_the_command_writes_it_with_the_table(tmp_path):
     panel(network(steps=200)).to_csv(tmp_path / "in.csv", index=False)
     words = ["fill", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv")]
     report = ["--method", "linear", "--report", str(tmp_path / "r.html")]
@@ -201,9 +205,9 @@ def test_the_command_writes_it_beside_the_table(tmp_path):
     assert "a report is a page" in str(done.exception)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to read scripts with")
-def test_the_script_can_be_read(tmp_path, story):
-    script = render(story).rsplit("<script>", 1)[1].rsplit("</script>", 1)[0]
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_script_is_valid(tmp_path, content):
+    script = render(content).rsplit("<script>", 1)[1].rsplit("</script>", 1)[0]
     (tmp_path / "s.js").write_text(script)
     subprocess.run(["node", "--check", str(tmp_path / "s.js")], check=True)
 
@@ -215,26 +219,26 @@ def test_it_opens_from_disk_in_a_browser_without_a_network(tmp_path, browser):
     report, output = tmp_path / "r.html", tmp_path / "o.csv"
     words = ["fill", tmp_path / "in.csv", "-o", output, "--method", "linear", "--report", report]
     assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0
-    wrong, asked = [], []
+    problems, requests = [], []
     page = browser.new_page(offline=True)
-    page.on("console", lambda told: wrong.append(told.text))
-    page.on("pageerror", lambda bad: wrong.append(str(bad)))
-    page.on("request", lambda ask: asked.append(ask.url))
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(report.as_uri())
     assert page.locator("h2").all_inner_texts() == list(SECTIONS)
     for section in page.locator("section").all():
         assert section.is_visible() and len(section.inner_text().splitlines()) > 1
-    widths = page.locator("img").evaluate_all("all => all.map((one) => one.naturalWidth)")
-    assert len(widths) == 3 and min(widths) > 300  # gaps, places and errors
+    widths = page.locator("img").evaluate_all("images => images.map((image) => image.naturalWidth)")
+    assert len(widths) == 3 and min(widths) > 300  # gaps, map and errors
     assert page.locator("#station option").all_inner_texts() == list(cube["location"].values)
     first = str(cube["time"].values[0])[:16].replace("T", " ")
-    here = page.locator("#here")
-    expect(here).to_contain_text(f"{first} to ")
+    readout = page.locator("#readout")
+    expect(readout).to_contain_text(f"{first} to ")
     page.focus("#timeline")
     page.keyboard.press("ArrowRight")
-    expect(here).to_contain_text(re.compile("measured|filled"))
+    expect(readout).to_contain_text(re.compile("measured|filled"))
     page.locator("[data-step]").first.click()
-    expect(here).to_contain_text("filled with")
+    expect(readout).to_contain_text("filled with")
     page.close()
-    assert not wrong
-    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    assert not problems
+    assert [url for url in requests if not url.startswith("data:")] == [report.as_uri()]

@@ -1,4 +1,4 @@
-"""The report of a fill: one page that opens from disk, without a network."""
+"""The report of a fill: one self-contained HTML page."""
 
 from cdsa.report.content import ReportContent, collect
 from cdsa.report.page import render, write_report

@@ -1,4 +1,4 @@
-"""What a report tells of a fill, and which of its cells are worth a look."""
+"""The content of a report of a fill, and the cells worth checking."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,98 +18,93 @@ from cdsa.io.source import Source
 from cdsa.workflows.score import Score
 from cdsa.workflows.select import Chosen, main_part
 
-WORST = 15
+N_CELLS_TO_CHECK = 15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReportContent:
-    """All that a report tells."""
+    """Everything that a report shows."""
 
     name: str
-    """Of the file that was filled."""
+    """Name of the file that was filled."""
 
     cube: xr.DataArray
-    """As it was read."""
-
     result: xr.Dataset
-    """As it was filled."""
-
     method: str
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """Measurements that were filled by another method, and its name."""
+    other_methods: Mapping[str, str] = field(default_factory=dict)
+    """The method of each measurement that another one filled."""
 
     expected: Score | None = None
-    """How what filled did on hidden cells."""
+    """Score on hidden cells of the method, or methods, that filled."""
 
     scores: Sequence[Score] = ()
-    """How all methods did that were tried on the same cells."""
+    """Scores of all candidates on the same cells."""
 
-    errors: Sequence[Mapping[str, Value]] = ()
-    """Errors of a network's own exam, where no cells were hidden for it."""
+    validation_errors: Sequence[Mapping[str, Value]] = ()
+    """Errors from the validation of a network, where no cells were hidden for a score."""
 
     messages: Sequence[str] = ()
-    """What was said of the choice."""
+    """Messages about the choice of the method."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
     clock: Clock = field(default_factory=Clock)
-    """How the file writes its times."""
 
     @property
     def interval(self) -> str:
-        """Which interval filled cells have, such as '90% interval'; empty if they have none."""
+        """The interval of filled cells, such as '90% interval'; empty if they have none."""
         if not has_intervals(self.result):
             return ""
         return format_interval(self.result.attrs.get("interval"))
 
     def format_time(self, time: np.datetime64) -> str:
-        """A time as the file writes it."""
+        """A time as written in the file."""
         return self.clock.format(np.array([time], dtype="datetime64[ns]"))[0]
 
 
 def collect(
     source: Source, result: xr.Dataset, choice: Chosen, *, name: str, command: str
 ) -> ReportContent:
-    """What is to be told of a fill that was planned and carried out."""
-    made = getattr(main_part(choice.filler), "method", None)
+    """The content of a report from the selection of a method and its result."""
+    method = getattr(main_part(choice.filler), "method", None)
     return ReportContent(
         name=name,
         cube=source.cube,
         result=result,
         clock=source.content.clock,
         method=choice.best,
-        parts=choice.parts,
+        other_methods=choice.parts,
         expected=choice.expected,
         scores=choice.scores,
-        errors=choice.errors,
+        validation_errors=choice.errors,
         messages=choice.told,
-        settings={} if made is None else to_dict(made),
+        settings={} if method is None else to_dict(method),
         command=command,
     )
 
 
-def cells_to_check(story: ReportContent) -> pd.DataFrame:
-    """Filled cells to check by hand, one of each gap and some of every measurement: those with the
-    widest intervals or, where there are none, in the longest gaps."""
-    result, cube = story.result, story.cube
+def cells_to_check(content: ReportContent) -> pd.DataFrame:
+    """Filled cells to check by hand: one per gap, from every measurement in turn, those with the
+    widest intervals or, without intervals, in the longest gaps first."""
+    result, cube = content.result, content.cube
     filled = (result["source"] == "filled").to_numpy()
     missing = cube.isnull().to_numpy()
-    runs = run_lengths(missing)
-    doubt = runs.astype(np.float64)
+    lengths = run_lengths(missing)
+    uncertainty = lengths.astype(np.float64)
     if has_intervals(result):
         width = (result["upper"] - result["lower"]).to_numpy()
-        turned = np.where(width >= 360, 360.0, width % 360)  # a direction's runs clockwise
-        doubt = np.where(is_direction(cube), turned, width) / standard_deviations(cube)
-    number = np.arange(len(missing))[:, None, None]
-    first = np.maximum.accumulate(np.where(gap_starts(missing), number, 0), axis=0)
-    where = np.argwhere(filled & np.isfinite(doubt))
-    order = where[np.argsort(-doubt[tuple(where.T)], kind="stable")]
-    gaps = np.column_stack([first[tuple(order.T)], order[:, 1:]])
-    _, foremost = np.unique(gaps, axis=0, return_index=True)
-    chosen = pd.DataFrame(order[np.sort(foremost)], columns=["t", "l", "m"])
-    turn = chosen.groupby("m").cumcount().to_numpy()  # the worst of each first, then the second ...
-    chosen = chosen.iloc[np.argsort(turn, kind="stable")[:WORST]]
-    ends = [end for end in ("lower", "upper") if end in result]
+        arc = np.where(width >= 360, 360.0, width % 360)  # a direction's interval runs clockwise
+        uncertainty = np.where(is_direction(cube), arc, width) / standard_deviations(cube)
+    step = np.arange(len(missing))[:, None, None]
+    gap_start = np.maximum.accumulate(np.where(gap_starts(missing), step, 0), axis=0)
+    cells = np.argwhere(filled & np.isfinite(uncertainty))
+    cells = cells[np.argsort(-uncertainty[tuple(cells.T)], kind="stable")]
+    gaps = np.column_stack([gap_start[tuple(cells.T)], cells[:, 1:]])
+    _, first_of_gap = np.unique(gaps, axis=0, return_index=True)
+    chosen = pd.DataFrame(cells[np.sort(first_of_gap)], columns=["t", "l", "m"])
+    rank = chosen.groupby("m").cumcount().to_numpy()
+    chosen = chosen.iloc[np.argsort(rank, kind="stable")[:N_CELLS_TO_CHECK]]
+    bounds = [bound for bound in ("lower", "upper") if bound in result]
     return pd.DataFrame(
         [
             {
@@ -120,8 +115,8 @@ def cells_to_check(story: ReportContent) -> pd.DataFrame:
                 "value": float(result["value"].to_numpy()[t, l, m]),
                 "lower": np.nan,
                 "upper": np.nan,
-                **{end: float(result[end].to_numpy()[t, l, m]) for end in ends},
-                "gap": int(runs[t, l, m]),
+                **{bound: float(result[bound].to_numpy()[t, l, m]) for bound in bounds},
+                "gap": int(lengths[t, l, m]),
                 "series": (int(l), int(m)),
             }
             for t, l, m in chosen.to_numpy()  # noqa: E741

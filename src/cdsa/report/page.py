@@ -1,7 +1,7 @@
-"""One page that tells a fill from end to end: what was there, what was done, how good it is.
+"""The HTML page of a report: contents of the file, gaps, filled values and expected errors.
 
-It needs nothing but itself: pictures, data, styles and the script of the time line are in the file,
-and a policy in its head forbids it to load anything else.
+The page is self-contained: images, data, styles and scripts are in the file, and a policy in its
+head forbids it to load anything else.
 """
 
 import base64
@@ -29,91 +29,13 @@ from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
 from cdsa.workflows.score import Score
 
-DOTS = 110
-"""Per inch, of pictures in a report."""
-
-
-def section(title: str, *parts: str) -> str:
-    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
-
-
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    numbers: Sequence[int] | range = (),
-    escaped: bool = False,
-) -> str:
-    def line(cells: Sequence[str], tag: str, *, plain: bool) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if number in numbers else ''}>"
-            f"{cell if plain else html.escape(cell)}</{tag}>"
-            for number, cell in enumerate(cells)
-        )
-
-    body = "\n".join(f"<tr>{line(row, 'td', plain=escaped)}</tr>" for row in rows)
-    return (
-        f"<div class=wide><table><thead><tr>{line(head, 'th', plain=False)}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def picture(figure: Figure, words: str, *, narrow: bool = False) -> str:
-    file = io.BytesIO()
-    with font_fallback(figure):
-        figure.savefig(
-            file, format="png", dpi=DOTS, bbox_inches="tight", metadata={"Software": None}
-        )
-    data = base64.b64encode(file.getvalue()).decode()
-    kind = " class=narrow" if narrow else ""
-    told = html.escape(words, quote=True)
-    return (
-        f'<figure{kind}><img alt="{told}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{html.escape(words)}</figcaption></figure>"
-    )
-
-
+DPI = 110
 DIGITS = 4
-"""Of a figure."""
 
-
-MEASURED = format_interval(max(LEVELS))
-"""The interval that is measured on hidden cells."""
-
+SCORED_INTERVAL = format_interval(max(LEVELS))
+"""The interval that is scored on hidden cells."""
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-
-
-def write_report(story: ReportContent, path: Path, *, overwrite: bool = False) -> None:
-    """Write the report; it appears whole or not at all."""
-    write_texts({path: render(story)}, overwrite=overwrite)
-
-
-def render(story: ReportContent) -> str:
-    """The page."""
-    looked, worst = summarise_cube(story.cube), cells_to_check(story)
-    wanted = [] if worst.empty else list(worst["series"])
-    packed = pack_series(story.result, wanted, story.clock)
-    parts = [
-        _head(story, looked),
-        _contents(story, looked),
-        _missing(story),
-        _filled(story),
-        _expected(story),
-        _timeline(packed, story.interval),
-        _worst(story, worst),
-        _settings(story),
-    ]
-    data = json.dumps(packed, separators=(",", ":")).replace("<", "\\u003c")
-    return PAGE.format(
-        policy=POLICY,
-        title=html.escape(f"{story.name}, filled"),
-        style=_resource("style.css"),
-        body="\n".join(parts),
-        data=data,
-        script=_resource("chart.js") + _resource("timeline.js"),
-    )
-
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -135,26 +57,55 @@ PAGE = """<!doctype html>
 """
 
 
-def _head(story: ReportContent, looked: CubeSummary) -> str:
-    gaps = int((story.result["source"] == "filled").sum())
-    cells = story.cube.size
+def write_report(content: ReportContent, path: Path, *, overwrite: bool = False) -> None:
+    """Write the report; the file appears complete or not at all."""
+    write_texts({path: render(content)}, overwrite=overwrite)
+
+
+def render(content: ReportContent) -> str:
+    """The report as HTML."""
+    summary, suspects = summarise_cube(content.cube), cells_to_check(content)
+    required = [] if suspects.empty else list(suspects["series"])
+    series = pack_series(content.result, required, content.clock)
+    sections = [
+        _header(content, summary),
+        _contents(summary),
+        _missing(content),
+        _filled(content),
+        _expected_error(content),
+        _timeline(series, content.interval),
+        _cells_to_check(content, suspects),
+        _settings(content),
+    ]
+    return PAGE.format(
+        policy=POLICY,
+        title=html.escape(f"{content.name}, filled"),
+        style=_read_asset("style.css"),
+        body="\n".join(sections),
+        data=json.dumps(series, separators=(",", ":")).replace("<", "\\u003c"),
+        script=_read_asset("chart.js") + _read_asset("timeline.js"),
+    )
+
+
+def _header(content: ReportContent, summary: CubeSummary) -> str:
+    n_filled = int((content.result["source"] == "filled").sum())
     facts = [
-        (f"{looked.n_steps:,}", f"steps of {looked.step}"),
-        (f"{len(looked.locations):,}", "stations"),
-        (f"{len(looked.measurements):,}", "measurements"),
-        (f"{gaps:,}", f"cells filled, {gaps / cells:.1%} of all"),
-        (story.method, "method"),
+        (f"{summary.n_steps:,}", f"steps of {summary.step}"),
+        (f"{len(summary.locations):,}", "stations"),
+        (f"{len(summary.measurements):,}", "measurements"),
+        (f"{n_filled:,}", f"cells filled, {n_filled / content.cube.size:.1%} of all"),
+        (content.method, "method"),
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
-    times = story.cube["time"].to_numpy()
-    span = html.escape(f"{story.format_time(times[0])} to {story.format_time(times[-1])}")
+    times = content.cube["time"].to_numpy()
+    span = html.escape(f"{content.format_time(times[0])} to {content.format_time(times[-1])}")
     return (
-        f"<h1>{html.escape(story.name)}, filled</h1>\n<p class=soft>{span}</p>\n"
+        f"<h1>{html.escape(content.name)}, filled</h1>\n<p class=soft>{span}</p>\n"
         f"<div class=facts>{boxes}</div>"
     )
 
 
-def _contents(story: ReportContent, looked: CubeSummary) -> str:
+def _contents(summary: CubeSummary) -> str:
     rows = [
         [
             str(name),
@@ -164,151 +115,201 @@ def _contents(story: ReportContent, looked: CubeSummary) -> str:
             f"{int(row['gaps']):,}",
             f"{int(row['longest']):,}",
         ]
-        for name, row in looked.measurements.iterrows()
+        for name, row in summary.measurements.iterrows()
     ]
     head = ["measurement", "unit", "missing", "share", "gaps", "longest gap (steps)"]
-    return section("What was in the file", table(head, rows, numbers=range(2, 6)))
+    return section("Contents of the file", table(head, rows, numeric=range(2, 6)))
 
 
-def _missing(story: ReportContent) -> str:
-    stations = min(40, max(4, story.cube.sizes["location"]))
-    figure = new_figure(9, 1.2 + 0.22 * stations)
-    plot_gaps(story.cube, figure.axes[0])
-    shown = [picture(figure, "When and where it is missing: the darker, the more of it.")]
-    if has_coordinates(story.cube):
+def _missing(content: ReportContent) -> str:
+    n_rows = min(40, max(4, content.cube.sizes["location"]))
+    figure = new_figure(9, 1.2 + 0.22 * n_rows)
+    plot_gaps(content.cube, figure.axes[0])
+    images = [image(figure, "Missing values by station and time; darker is more.")]
+    if has_coordinates(content.cube):
         errors, unit = None, ""
-        if story.expected is not None:
-            found = story.expected.table("location")["mae"]
-            errors = {str(name): float(error) for name, error in found.items()}
-            unit = story.expected.unit
+        if content.expected is not None:
+            mae = content.expected.table("location")["mae"]
+            errors = {str(name): float(error) for name, error in mae.items()}
+            unit = content.expected.unit
         figure = new_figure(7, 5)
-        plot_map(story.cube, figure.axes[0], errors=errors, unit=unit)
-        words = "The stations, what each is missing, and its error."
-        shown.append(picture(figure, words, narrow=True))
-    return section("What was missing", *shown)
+        plot_map(content.cube, figure.axes[0], errors=errors, unit=unit)
+        caption = "Stations, with their share of missing values"
+        caption += " and their error." if errors else "."
+        images.append(image(figure, caption, narrow=True))
+    return section("Missing values", *images)
 
 
-def _filled(story: ReportContent) -> str:
-    source = story.result["source"]
+def _filled(content: ReportContent) -> str:
     rows = []
-    for name in story.cube["measurement"].to_numpy():
-        one = source.sel(measurement=name)
-        kinds = ("observed", "filled", "unfillable")
-        counts = [f"{int((one == kind).sum()):,}" for kind in kinds]
-        rows.append([str(name), *counts, story.parts.get(str(name), story.method)])
-    head = ["measurement", "measured", "filled", "cannot be filled", "by"]
-    words = [f"<p>{html.escape(line)}</p>" for line in story.messages]
-    return section("What was filled, and by what", *words, table(head, rows, numbers=(1, 2, 3)))
+    for name in content.cube["measurement"].to_numpy():
+        source = content.result["source"].sel(measurement=name)
+        counts = [
+            f"{int((source == word).sum()):,}" for word in ("observed", "filled", "unfillable")
+        ]
+        method = content.other_methods.get(str(name), content.method)
+        rows.append([str(name), *counts, method])
+    head = ["measurement", "measured", "filled", "unfillable", "method"]
+    messages = [f"<p>{html.escape(message)}</p>" for message in content.messages]
+    return section("Filled values", *messages, table(head, rows, numeric=(1, 2, 3)))
 
 
-def _expected(story: ReportContent) -> str:
-    own = story.expected
-    if own is None:
-        if not story.errors:
-            return section(
-                "What error to expect", "<p>No cells were hidden to measure an error on.</p>"
-            )
+def _expected_error(content: ReportContent) -> str:
+    title, score = "Expected error", content.expected
+    if score is None:
+        if not content.validation_errors:
+            return section(title, "<p>No cells were hidden to measure an error.</p>")
         rows = [
-            [str(one["measurement"]), _number(one.get("mae")), str(one.get("unit", "")),
-             f"{one.get('cells', 0):,}"]
-            for one in story.errors
+            [str(record["measurement"]), _format(record.get("mae")), str(record.get("unit", "")),
+             f"{record.get('cells', 0):,}"]
+            for record in content.validation_errors
         ]  # fmt: skip
         head = ["measurement", "mean absolute error", "unit", "cells"]
-        note = "<p class=soft>On cells that were kept from the network while it learnt.</p>"
-        return section("What error to expect", note, table(head, rows, numbers=(1, 3)))
+        note = "<p class=soft>On cells that were held out from the training of the network.</p>"
+        return section(title, note, table(head, rows, numeric=(1, 3)))
     note = (
-        f"<p class=soft>On {own.hidden:,} measured cells that were hidden from every method, in "
-        f"gaps of up to {own.longest:,} steps.</p>"
+        f"<p class=soft>On {score.hidden:,} measured cells that were hidden from every method, in "
+        f"gaps of up to {score.longest:,} steps.</p>"
     )
-    if story.interval not in ("", MEASURED):
+    if content.interval not in ("", SCORED_INTERVAL):
         note += (
-            f"<p class=soft>How often intervals hold was measured for the {MEASURED}; below, the "
-            f"{story.interval} is shown.</p>"
+            f"<p class=soft>Coverage was measured for the {SCORED_INTERVAL}; the series below show "
+            f"the {content.interval}.</p>"
         )
-    shown = [note, _by(own, "measurement"), _by(own, "gap")]
     figure = new_figure(6.5, 3.6)
-    plot_errors(story.scores or [own], figure.axes[0])
-    shown.append(picture(figure, "Errors by the length of the gap.", narrow=True))
-    return section("What error to expect", *shown)
-
-
-def _by(own: Score, key: str) -> str:
-    rows = []
-    for name, row in own.table(key).iterrows():
-        unit = own.units.get(str(name), "") if key == "measurement" else own.unit
-        inside = f"{row['coverage']:.0%}" if np.isfinite(row["coverage"]) else "-"
-        figures = [_number(row["mae"]), _number(row["rmse"]), unit, inside]
-        rows.append([str(name), *figures, f"{int(row['cells']):,}"])
-    head = [
-        "measurement" if key == "measurement" else "steps of the gap",
-        *("mean absolute error", "root mean square", "unit", f"in {MEASURED}", "cells"),
-    ]
-    return table(head, rows, numbers=(1, 2, 4, 5))
-
-
-def _timeline(packed: Mapping[str, object], interval: str) -> str:
-    left_out = (
-        f"<p class=soft>{packed['left_out']:,} series with less to look at are left out, to keep "
-        "the page small.</p>"
-        if packed["left_out"]
-        else ""
+    plot_errors(content.scores or [score], figure.axes[0])
+    return section(
+        title,
+        note,
+        _error_table(score, "measurement"),
+        _error_table(score, "gap"),
+        image(figure, "Errors by gap length.", narrow=True),
     )
+
+
+def _error_table(score: Score, key: str) -> str:
+    rows = []
+    for name, row in score.table(key).iterrows():
+        unit = score.units.get(str(name), "") if key == "measurement" else score.unit
+        coverage = f"{row['coverage']:.0%}" if np.isfinite(row["coverage"]) else "-"
+        errors = [_format(row["mae"]), _format(row["rmse"])]
+        rows.append([str(name), *errors, unit, coverage, f"{int(row['cells']):,}"])
+    head = [
+        "measurement" if key == "measurement" else "gap length (steps)",
+        *("mean absolute error", "root mean square", "unit", f"in {SCORED_INTERVAL}", "cells"),
+    ]
+    return table(head, rows, numeric=(1, 2, 4, 5))
+
+
+def _timeline(series: Mapping[str, object], interval: str) -> str:
+    left_out = ""
+    if series["left_out"]:
+        left_out = (
+            f"<p class=soft>{series['left_out']:,} series with fewer filled values are left out to "
+            "keep the page small.</p>"
+        )
     keys = '<span class=key>measured</span> &nbsp; <span class="key filled">filled</span>'
     if interval:
         keys += f' &nbsp; <span class="key band">{html.escape(interval)}</span>'
     return section(
-        "Every series",
+        "Series",
         left_out,
         "<div class=bar><label>Station <select id=station></select></label>"
         "<label>Measurement <select id=measurement></select></label>"
-        '<button id=nearer type=button aria-label="zoom in">+</button>'
-        '<button id=further type=button aria-label="zoom out">−</button>'
-        "<button id=whole type=button>all</button></div>",
-        '<canvas id=timeline tabindex=0 role=img aria-label="time line; arrows go from step to '
-        'step, page up and down move it, plus and minus zoom, 0 shows all"></canvas>',
-        "<p id=here class=soft aria-live=polite></p>",
+        '<button id=zoom-in type=button aria-label="zoom in">+</button>'
+        '<button id=zoom-out type=button aria-label="zoom out">−</button>'
+        "<button id=zoom-reset type=button>all</button></div>",
+        '<canvas id=timeline tabindex=0 role=img aria-label="timeline; the arrow keys move from '
+        'step to step, page up and down pan, plus and minus zoom, 0 shows all"></canvas>',
+        "<p id=readout class=soft aria-live=polite></p>",
         f"<p class=soft>{keys}</p>",
     )
 
 
-def _worst(story: ReportContent, worst: pd.DataFrame) -> str:
-    if worst.empty:
-        return section("Cells to check by hand", "<p>Nothing was filled.</p>")
-    units = units_of(story.cube)
+def _cells_to_check(content: ReportContent, suspects: pd.DataFrame) -> str:
+    title = "Cells to check"
+    if suspects.empty:
+        return section(title, "<p>Nothing was filled.</p>")
+    units = units_of(content.cube)
     rows = []
-    for row in worst.itertuples():
+    for row in suspects.itertuples():
         interval = (
-            f"{_number(row.lower)} to {_number(row.upper)}" if np.isfinite(row.lower) else "-"
+            f"{_format(row.lower)} to {_format(row.upper)}" if np.isfinite(row.lower) else "-"
         )
         button = (
             f'<button type=button data-step="{row.step}" '
             f'data-location="{html.escape(row.location, quote=True)}" '
             f'data-measurement="{html.escape(row.measurement, quote=True)}">show</button>'
         )
-        cells = [story.format_time(row.time), row.location, row.measurement, _number(row.value)]
+        cells = [content.format_time(row.time), row.location, row.measurement, _format(row.value)]
         cells += [interval, units[row.measurement], f"{row.gap:,}"]
         rows.append([*(html.escape(cell) for cell in cells), button])
-    head = ["time", "station", "measurement", "filled with", story.interval or "interval", "unit"]
+    head = ["time", "station", "measurement", "filled with", content.interval or "interval", "unit"]
     head += ["gap (steps)", ""]
-    why = "the widest intervals, some of every measurement" if story.interval else "the most steps"
+    order = "widest intervals of each measurement" if content.interval else "longest gaps"
     return section(
-        "Cells to check by hand",
-        f"<p class=soft>One cell of each of {len(rows)} gaps with {why}.</p>",
-        table(head, rows, numbers=(3, 6), escaped=True),
+        title,
+        f"<p class=soft>One cell of each of {len(rows)} gaps: those with the {order}.</p>",
+        table(head, rows, numeric=(3, 6), escaped=True),
     )
 
 
-def _settings(story: ReportContent) -> str:
-    settings = json.dumps(story.settings, indent=1, ensure_ascii=False, default=str)
-    words = f"cdsa {version('cdsa')}, {now()}"
-    command = f"<pre>{html.escape(story.command)}</pre>" if story.command else ""
-    own = f"<pre>{html.escape(settings)}</pre>" if story.settings else ""
-    return section("Settings", f"<p class=soft>{html.escape(words)}</p>", command, own)
+def _settings(content: ReportContent) -> str:
+    settings = json.dumps(content.settings, indent=1, ensure_ascii=False, default=str)
+    return section(
+        "Settings",
+        f"<p class=soft>cdsa {version('cdsa')}, {now()}</p>",
+        f"<pre>{html.escape(content.command)}</pre>" if content.command else "",
+        f"<pre>{html.escape(settings)}</pre>" if content.settings else "",
+    )
 
 
-def _number(value: Value) -> str:
+def section(title: str, *parts: str) -> str:
+    """A section of the page."""
+    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numeric: Sequence[int] | range = (),
+    escaped: bool = False,
+) -> str:
+    """A table with `numeric` columns aligned to the right; cells are HTML already if `escaped`."""
+
+    def line(cells: Sequence[str], tag: str, *, escape: bool) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if column in numeric else ''}>"
+            f"{html.escape(cell) if escape else cell}</{tag}>"
+            for column, cell in enumerate(cells)
+        )
+
+    body = "\n".join(f"<tr>{line(row, 'td', escape=not escaped)}</tr>" for row in rows)
+    return (
+        f"<div class=wide><table><thead><tr>{line(head, 'th', escape=True)}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def image(figure: Figure, caption: str, *, narrow: bool = False) -> str:
+    """A figure as an embedded PNG with its caption."""
+    file = io.BytesIO()
+    with font_fallback(figure):
+        figure.savefig(
+            file, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None}
+        )
+    data = base64.b64encode(file.getvalue()).decode()
+    return (
+        f"<figure{' class=narrow' if narrow else ''}>"
+        f'<img alt="{html.escape(caption, quote=True)}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
+
+
+def _format(value: Value) -> str:
     return format_number(value, DIGITS) if isinstance(value, int | float) else format_number(None)
 
 
-def _resource(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (files("cdsa") / "report" / name).read_text(encoding="utf-8")

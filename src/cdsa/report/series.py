@@ -1,4 +1,4 @@
-"""The series of a report, packed small: what the page's time line draws."""
+"""The series of a report, packed for the timeline of the page."""
 
 import base64
 from collections.abc import Sequence
@@ -11,43 +11,42 @@ from cdsa.core.cube import is_direction, units_of
 from cdsa.core.times import Clock
 
 MAX_BYTES = 4_400_000
-"""Of the series of a report; of more, those with most to look at are shown."""
+"""Size of all packed series; the series with the most filled cells are chosen to fit."""
 
+NAME_BYTES = 200
+"""Approximate size of the names and keys of a series."""
 
-AS_IT_IS = Clock()
-
-
-NAMES = 200
-"""Bytes of what stands beside the numbers of a series."""
+UTC = Clock()
 
 
 def pack_series(
-    result: xr.Dataset, wanted: Sequence[tuple[int, int]] = (), clock: Clock = AS_IT_IS
+    result: xr.Dataset, required: Sequence[tuple[int, int]] = (), clock: Clock = UTC
 ) -> dict[str, object]:
-    """Times by this clock, and for each series its values, which of them were filled, and their
-    intervals. The `wanted` series, by the numbers of station and measurement, are among them."""
+    """Times, and for each series its values, which of them were filled, and their intervals.
+
+    The `required` series, as (location, measurement) indices, are always included.
+    """
     value = result["value"]
-    chosen = choose_series(result, wanted)
-    units = units_of(value)
+    chosen = choose_series(result, required)
     return {
         **clock.to_plain(value["time"].to_numpy()),
         "left_out": int(value.shape[1] * value.shape[2] - len(chosen)),
-        "series": [_packed(result, *one, units) for one in chosen],
+        "series": [_pack(result, *series) for series in chosen],
     }
 
 
 def choose_series(
-    result: xr.Dataset, wanted: Sequence[tuple[int, int]] = ()
+    result: xr.Dataset, required: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int]]:
-    """The series that fit into a report: those wanted, then those with most filled cells; in the
-    order of the cube."""
-    filled = _filled(result).sum(axis=0)
-    order = np.argsort(-filled.ravel(), kind="stable")
-    ranked = [(int(n // filled.shape[1]), int(n % filled.shape[1])) for n in order]
-    chosen = list(dict.fromkeys([*wanted, *ranked]))
-    sizes = np.cumsum([_bytes(result, int(filled[one])) for one in chosen])
-    fit = int(np.searchsorted(sizes, MAX_BYTES, side="right"))
-    return sorted(chosen[: max(1, fit, len(set(wanted)))])
+    """The series that fit into a report, in the order of the cube: the `required` ones, then those
+    with the most filled cells."""
+    n_filled = _filled(result).sum(axis=0)
+    order = np.argsort(-n_filled.ravel(), kind="stable")
+    ranked = [(int(i // n_filled.shape[1]), int(i % n_filled.shape[1])) for i in order]
+    candidates = list(dict.fromkeys([*required, *ranked]))
+    sizes = np.cumsum([_n_bytes(result, int(n_filled[series])) for series in candidates])
+    fitting = int(np.searchsorted(sizes, MAX_BYTES, side="right"))
+    return sorted(candidates[: max(1, fitting, len(set(required)))])
 
 
 def _filled(result: xr.Dataset) -> NDArray[np.bool_]:
@@ -56,31 +55,30 @@ def _filled(result: xr.Dataset) -> NDArray[np.bool_]:
     return filled
 
 
-def _bytes(result: xr.Dataset, filled: int) -> float:
-    """What a series takes of a page: values, a bit for each, and two ends of what was filled."""
-    ends = 2 if "lower" in result else 0
-    return NAMES + 4 / 3 * (result.sizes["time"] * (4 + 1 / 8) + filled * ends * 4)
+def _n_bytes(result: xr.Dataset, n_filled: int) -> float:
+    """The size of a packed series: values, one bit per step, and the bounds of filled values."""
+    n_bounds = 2 if "lower" in result else 0
+    return NAME_BYTES + 4 / 3 * (result.sizes["time"] * (4 + 1 / 8) + n_filled * n_bounds * 4)
 
 
-def _packed(result: xr.Dataset, l: int, m: int, units: dict[str, str]) -> dict[str, object]:  # noqa: E741
-    value = result["value"].to_numpy()[:, l, m]
+def _pack(result: xr.Dataset, l: int, m: int) -> dict[str, object]:  # noqa: E741
     filled = _filled(result.isel(location=l, measurement=m))
     name = str(result["measurement"].to_numpy()[m])
-    ends = {
-        end: _coded(result[end].to_numpy()[filled, l, m]) if end in result else ""
-        for end in ("lower", "upper")
+    bounds = {
+        bound: _encode(result[bound].to_numpy()[filled, l, m]) if bound in result else ""
+        for bound in ("lower", "upper")
     }
     return {
         "location": str(result["location"].to_numpy()[l]),
         "measurement": name,
-        "unit": units[name],
-        "turns": bool(is_direction(result["value"])[m]),
-        "values": _coded(value),
+        "unit": units_of(result["value"])[name],
+        "is_direction": bool(is_direction(result["value"])[m]),
+        "values": _encode(result["value"].to_numpy()[:, l, m]),
         "filled": base64.b64encode(np.packbits(filled, bitorder="little").tobytes()).decode(),
-        **ends,
+        **bounds,
     }
 
 
-def _coded(values: NDArray[np.float64]) -> str:
-    """Four bytes a value, low byte first, as text."""
+def _encode(values: NDArray[np.float64]) -> str:
+    """Little-endian 32-bit floats as base64."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()

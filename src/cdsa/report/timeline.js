@@ -1,64 +1,64 @@
-// The time line of a report: which series its chart shows.
+// The timeline of a report: the chart of the chosen series.
 (() => {
   "use strict";
-  const told = JSON.parse(document.getElementById("series-data").textContent);
+  const data = JSON.parse(document.getElementById("series-data").textContent);
   const canvas = document.getElementById("timeline");
   const station = document.getElementById("station");
   const measurement = document.getElementById("measurement");
-  const here = document.getElementById("here");
-  const chart = cdsaChart(canvas, here, told);
+  const chart = cdsaChart(canvas, document.getElementById("readout"), data);
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const numbers = (text) => {
+  const floats = (text) => {
     const raw = bytes(text), view = new DataView(raw.buffer);
     return Float32Array.from({ length: raw.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
   };
-  const unpacked = (one) => {
-    if (one.value) return one;
-    one.value = numbers(one.values);
-    const bits = bytes(one.filled);
-    one.isFilled = Uint8Array.from(one.value, (_, i) => (bits[i >> 3] >> (i & 7)) & 1);
-    one.at = new Int32Array(told.count);
-    let n = 0;
-    for (let i = 0; i < told.count; i++) one.at[i] = one.isFilled[i] ? n++ : -1;
-    one.lowEnd = one.lower ? numbers(one.lower) : null;
-    one.highEnd = one.upper ? numbers(one.upper) : null;
-    return one;
+  const unpack = (packed) => {
+    const value = floats(packed.values), bits = bytes(packed.filled);
+    const isFilled = Uint8Array.from(value, (_, i) => (bits[i >> 3] >> (i & 7)) & 1);
+    const bound = (text) => {  // only those of filled steps are packed
+      if (!text) return null;
+      const packedBounds = floats(text);
+      let n = 0;
+      return Float32Array.from(isFilled, (filled) => (filled ? packedBounds[n++] : NaN));
+    };
+    const { unit, is_direction: isDirection } = packed;
+    return { unit, isDirection, value, isFilled, lower: bound(packed.lower), upper: bound(packed.upper) };
   };
-  const options = (select, names) => {
+  const unpacked = new Map();
+  const setOptions = (select, names) => {
     select.replaceChildren(...names.map((name) => new Option(name, name)));
   };
-  const stations = [...new Set(told.series.map((one) => one.location))];
-  options(station, stations);
-  const pickStation = () => {
-    const kept = measurement.value;
-    const names = told.series.filter((o) => o.location === station.value).map((o) => o.measurement);
-    options(measurement, names);
-    if (names.includes(kept)) measurement.value = kept;
-    pick();
+  const showStation = () => {
+    const previous = measurement.value;
+    const names = data.series.filter((s) => s.location === station.value).map((s) => s.measurement);
+    setOptions(measurement, names);
+    if (names.includes(previous)) measurement.value = previous;
+    showSeries();
   };
-  const pick = () => {
-    const series = told.series.find(
-      (one) => one.location === station.value && one.measurement === measurement.value);
-    chart.draw(series ? unpacked(series) : null);
+  const showSeries = () => {
+    const packed = data.series.find(
+      (s) => s.location === station.value && s.measurement === measurement.value);
+    if (packed && !unpacked.has(packed)) unpacked.set(packed, unpack(packed));
+    chart.draw(packed ? unpacked.get(packed) : null);
   };
 
-  document.getElementById("nearer").addEventListener("click", () => chart.zoom(0.6));
-  document.getElementById("further").addEventListener("click", () => chart.zoom(1.6));
-  document.getElementById("whole").addEventListener("click", () => chart.whole());
-  station.addEventListener("change", pickStation);
-  measurement.addEventListener("change", pick);
+  document.getElementById("zoom-in").addEventListener("click", () => chart.zoom(0.6));
+  document.getElementById("zoom-out").addEventListener("click", () => chart.zoom(1.6));
+  document.getElementById("zoom-reset").addEventListener("click", () => chart.showAll());
+  station.addEventListener("change", showStation);
+  measurement.addEventListener("change", showSeries);
   for (const button of document.querySelectorAll("[data-step]")) {
     button.addEventListener("click", () => {
       station.value = button.dataset.location;
-      pickStation();
+      showStation();
       measurement.value = button.dataset.measurement;
-      pick();
-      const at = Number(button.dataset.step);
-      chart.look(at - 60, at + 60, at);
+      showSeries();
+      const step = Number(button.dataset.step);
+      chart.show(step - 60, step + 60, step);
       canvas.scrollIntoView({ block: "center" });
       canvas.focus();
     });
   }
-  pickStation();
+  setOptions(station, [...new Set(data.series.map((s) => s.location))]);
+  showStation();
 })();

@@ -106,30 +106,24 @@ const loadSeries = async () => {
 const drawSeries = () => {
   const values = Float64Array.from(series.values, (v) => (v === null ? NaN : v));
   const isFilled = Uint8Array.from(series.source, (s) => (s === "filled" || s === "forecast" ? 1 : 0));
-  const at = new Int32Array(values.length).fill(-1), lower = [], upper = [];
-  isFilled.forEach((filled, i) => {
-    if (!filled) return;
-    at[i] = lower.length;
-    lower.push(series.lower?.[i] ?? NaN);
-    upper.push(series.upper?.[i] ?? NaN);
-  });
+  const bound = (bounds) => bounds && Float64Array.from(bounds, (v) => v ?? NaN);
   const isNew = !chart || chart.job !== job.id;
   if (isNew) {
-    if (chart) chart.end();
+    if (chart) chart.destroy();
     chart = cdsaChart($("timeline"), $("readout"), series.times, explain);
     chart.job = job.id;
   }
   $("key-interval").hidden = !series.lower;
-  chart.marks([]);
+  chart.highlight([]);
   chart.draw({
-    unit: series.units, value: values, isFilled, at, turns: series.is_direction,
-    lowEnd: series.lower ? lower : null, highEnd: series.lower ? upper : null,
+    unit: series.units, value: values, isFilled, isDirection: series.is_direction,
+    lower: bound(series.lower), upper: bound(series.upper),
     word: job.kind === "fill" ? "filled with" : "forecast",
   });
   if (isNew && isFilled.includes(1)) {
     const width = Math.min(values.length, INITIAL_STEPS);
     const middle = job.kind === "forecast" ? values.length - width / 2 : middleOfLongestRun(isFilled);
-    chart.look(middle - width / 2, middle + width / 2);
+    chart.show(middle - width / 2, middle + width / 2);
   }
 };
 
@@ -195,11 +189,11 @@ const explain = async (step) => {
   for (const row of $("cells").querySelectorAll("tr[data-step]")) {
     row.toggleAttribute("aria-current", Number(row.dataset.step) === step);
   }
-  chart.marks(explanation.cells.map((one) => ({
+  chart.highlight(explanation.cells.map((one) => ({
     step: one.step, share: one.share,
     other: one.location !== series.location || one.measurement !== series.measurement,
   })), step);
-  chart.look(step - EXPLAINED_STEPS, step + EXPLAINED_STEPS, step);
+  chart.show(step - EXPLAINED_STEPS, step + EXPLAINED_STEPS, step);
   drawResultMaps();
 };
 
@@ -224,6 +218,6 @@ $("station").addEventListener("change", selectSeries);
 $("measurement").addEventListener("change", selectSeries);
 $("zoom-in").addEventListener("click", () => chart && chart.zoom(0.6));
 $("zoom-out").addEventListener("click", () => chart && chart.zoom(1.6));
-$("zoom-reset").addEventListener("click", () => chart && chart.whole());
+$("zoom-reset").addEventListener("click", () => chart && chart.showAll());
 $("previous").addEventListener("click", () => turnPage(-CELLS_PER_PAGE));
 $("next").addEventListener("click", () => turnPage(CELLS_PER_PAGE));

@@ -1,9 +1,9 @@
-"""The server under load: lost and mixed-up tables, and memory.
+"""The web server under load: whether uploads are lost or mixed up, and how much memory it needs.
 
     python benchmarks/serving.py [--record results/serving.jsonl]
 
-Starts `cdsa serve`, uploads many small tables at once, then large ones, and requests a series of
-each, which must be its own. Memory is that of the server's process (Linux only).
+Starts `cdsa serve` and uploads small tables, many at once, then large ones. A series is requested
+from each, which must be its own. The memory is that of the server's own process (Linux only).
 """
 
 import argparse
@@ -25,13 +25,13 @@ LOADS = (
     ("the same again", 200, 40, 30),
     ("large tables", 12, 4, 100_000),
 )
-"""Kind, number, concurrency, and rows per station."""
+"""Name, number of tables, number of concurrent uploads, rows per station."""
 STATIONS = 4
 
 
 @contextmanager
 def server() -> Iterator[tuple[str, int]]:
-    """A running server: its address and process id."""
+    """The address and the process id of a server."""
     command = [sys.executable, "-m", "cdsa", "serve", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
@@ -44,55 +44,57 @@ def server() -> Iterator[tuple[str, int]]:
         process.wait(30)
 
 
-def memory_mib(process: int, key: str) -> float:
-    """Memory of a process: VmRSS is the current one, VmHWM the peak since the last reset."""
-    match = re.search(rf"{key}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert match
-    return int(match[1]) / 1024
+def mib(pid: int, name: str) -> float:
+    """Memory of a process: VmRSS is the current value, VmHWM the peak since it was last reset."""
+    value = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert value
+    return int(value[1]) / 1024
 
 
 def make_table(number: int, rows: int) -> bytes:
     """A table whose first value is its number."""
     lines = ["time,station,v"]
     for row in range(rows):
-        moment = time.strftime(
+        stamp = time.strftime(
             "%Y-%m-%dT%H:%M", time.gmtime(1_600_000_000 // 3600 * 3600 + 60 * row)
         )
-        lines += [f"{moment},S{n},{number if not row else row % 97 + n}" for n in range(STATIONS)]
+        lines += [f"{stamp},S{n},{number if not row else row % 97 + n}" for n in range(STATIONS)]
     return "\n".join(lines).encode()
 
 
-def apply_load(address: str, count: int, at_once: int, rows: int) -> tuple[int, int, float]:
-    """The numbers of lost and of mixed-up tables, and the total seconds."""
+def upload_all(address: str, count: int, at_once: int, rows: int) -> tuple[int, int, float]:
+    """The number of lost and of mixed up tables, and the seconds for all of them."""
 
-    def send(number: int) -> str:
+    def upload(number: int) -> str:
         with httpx.Client(base_url=address, timeout=300, verify=False) as client:
-            sent = client.post("/api/tables", params={"name": "a.csv"}, content=contents[number])
-            if sent.status_code != 201:
+            response = client.post(
+                "/api/tables", params={"name": "a.csv"}, content=contents[number]
+            )
+            if response.status_code != 201:
                 return "lost"
-            path = f"/api/tables/{sent.json()['id']}"
-            cell = {"location": "S0", "measurement": "v"}
-            series = client.get(f"{path}/series", params=cell)
+            path = f"/api/tables/{response.json()['id']}"
+            query = {"location": "S0", "measurement": "v"}
+            series = client.get(f"{path}/series", params=query)
             if client.delete(path).status_code != 204 or series.status_code != 200:
                 return "lost"
-            return "ok" if series.json()["values"][0] == number else "mixed up"
+            return "correct" if series.json()["values"][0] == number else "mixed up"
 
     contents = [make_table(number, rows) for number in range(count)]
     start = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
-        outcomes = list(pool.map(send, range(count)))
+        outcomes = list(pool.map(upload, range(count)))
     return outcomes.count("lost"), outcomes.count("mixed up"), time.perf_counter() - start
 
 
-def measure_loads(say: Callable[[str], None]) -> list[dict[str, Value]]:
-    """All loads in turn, on one server."""
+def measure(report: Callable[[str], None]) -> list[dict[str, Value]]:
+    """Records of all loads, one after the other, on one server."""
     records: list[dict[str, Value]] = []
-    with server() as (address, process):
-        apply_load(address, 1, 1, 30)  # the first table loads the modules
+    with server() as (address, pid):
+        upload_all(address, 1, 1, 30)  # the first table loads the libraries
         for what, count, at_once, rows in LOADS:
-            before = memory_mib(process, "VmRSS")
-            Path(f"/proc/{process}/clear_refs").write_text("5")  # resets the peak
-            lost, mixed, seconds = apply_load(address, count, at_once, rows)
+            before = mib(pid, "VmRSS")
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # resets the peak
+            lost, mixed, seconds = upload_all(address, count, at_once, rows)
             record: dict[str, Value] = {
                 "what": what,
                 "tables": count,
@@ -102,10 +104,10 @@ def measure_loads(say: Callable[[str], None]) -> list[dict[str, Value]]:
                 "mixed_up": mixed,
                 "seconds": seconds,
                 "before_mib": before,
-                "peak_mib": memory_mib(process, "VmHWM"),
-                "after_mib": memory_mib(process, "VmRSS"),
+                "peak_mib": mib(pid, "VmHWM"),
+                "after_mib": mib(pid, "VmRSS"),
             }
-            say(
+            report(
                 f"{count} {what}, {at_once} at once: {lost} lost, {mixed} mixed up, "
                 f"{before:.0f} MiB before, {record['peak_mib']:.0f} at the peak"
             )
@@ -118,11 +120,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--record", type=Path)
-    options = parser.parse_args()
+    arguments = parser.parse_args()
     origin = provenance("python benchmarks/serving.py")
-    records = measure_loads(print)
-    if options.record:
-        append_results(options.record, [record | origin for record in records])
+    records = measure(print)
+    if arguments.record:
+        append_results(arguments.record, [record | origin for record in records])
 
 
 if __name__ == "__main__":

@@ -148,8 +148,8 @@ def _share_ratio(target: NDArray[np.int64], evaluated: NDArray[np.int64]) -> Flo
     for i in range(1, len(evaluated)):
         enough = evaluated[:i][group[:i] == group[i - 1]].sum() >= MIN_CELLS
         group[i] = group[i - 1] + (enough and evaluated[i:].sum() >= MIN_CELLS)
-    wanted, actual = (np.bincount(group, n) / n.sum() for n in (target, evaluated))
-    ratio: Floats = np.maximum(wanted / actual, MIN_WEIGHT)
+    target_share, share = (np.bincount(group, n) / n.sum() for n in (target, evaluated))
+    ratio: Floats = np.maximum(target_share / share, MIN_WEIGHT)
     return ratio[group]
 
 

@@ -261,8 +261,8 @@ def _month_grid(times: Times, span: int) -> tuple[Times, NDArray[np.int64]]:
     first = times[np.argmin(times)]
     within = first - first.astype("datetime64[M]").astype("datetime64[ns]")
     if len(set(pd.DatetimeIndex(times).day)) > 1:  # the last day of each month
-        ends = (numbers + 1).astype("datetime64[M]").astype("datetime64[ns]")
-        return ends - np.timedelta64(1, "D") + within % np.timedelta64(1, "D"), position
+        next_month = (numbers + 1).astype("datetime64[M]").astype("datetime64[ns]")
+        return next_month - np.timedelta64(1, "D") + within % np.timedelta64(1, "D"), position
     return starts + within, position
 
 

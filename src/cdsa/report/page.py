@@ -264,9 +264,9 @@ def _settings(content: ReportContent) -> str:
     )
 
 
-def section(title: str, *parts: str) -> str:
+def section(title: str, *blocks: str) -> str:
     """A section of the page."""
-    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(blocks) + "\n</section>"
 
 
 def table(

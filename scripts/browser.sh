@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that there is a browser for the tests of the page: sh scripts/browser.sh BIN
-# The system's Chromium if it is there; else Debian's; else Playwright's own, with the libraries it
+# Make sure that a browser is available for the tests of the page: sh scripts/browser.sh BIN
+# The system's Chromium if installed, otherwise Debian's, otherwise Playwright's, with the libraries it
 # needs (Ubuntu's package is a snap, which does not run everywhere).
 set -eu
 bin=$1

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Make a virtual environment and install the project with one extra: install.sh PYTHON VENV EXTRA
-# Uses uv where it is there, else pip. Versions are those we test with (constraints.txt).
+# Uses uv if available, otherwise pip. Versions are those we test with (constraints.txt).
 set -eu
 python=$1 venv=$2 extra=$3
 
 if [ -z "$python" ] || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "cdsa needs Python 3.11 or newer; found '${python:-none}'. Say which: make PYTHON=/path/to/python3.11" >&2
+    echo "cdsa needs Python 3.11 or newer; found '${python:-none}'. Choose another: make PYTHON=/path/to/python3.11" >&2
     exit 1
 fi
 usable() {  # uv makes environments without pip

@@ -1,8 +1,8 @@
-"""Write the pages of docs/ that the code tells: methods.md and sections.md.
+"""Render the pages of docs/ that come from the code: methods.md and sections.md.
 
     python scripts/render_pages.py [--check]
 
-With --check nothing is written, and it fails if a page is not what the code says.
+With --check nothing is written, and it fails if a page differs from the code.
 """
 
 import argparse
@@ -66,7 +66,7 @@ SECTIONS = (
         (("core/masks.py", "Bursts"), ("core/masks.py", "AtRandom")),
     ),
     (
-        "4.1 Tasks: what is hidden, learnt from and scored",
+        "4.1 Tasks: hidden, training and scored cells",
         (
             ("paper/protocols.py", "nyc_traffic"),
             ("paper/protocols.py", "kdd2015_pm25"),
@@ -78,76 +78,76 @@ SECTIONS = (
     ("4.1 Metrics", (("core/metrics.py", "measure"),)),
     ("4.2 Comparisons", (("paper/tables.py", "TABLES"),)),
     ("4.3 Ablation, losses", (("paper/tables.py", "LOSSES"),)),
-    ("4.3 The figure of attended moments", (("plots/attention.py", "plot_attended_series"),)),
+    ("4.3 The figure of attended times", (("plots/attention.py", "plot_attended_series"),)),
 )
-"""Parts of the paper, and where they are in the code."""
+"""Sections of the paper, and their definitions in the code."""
 
 
-def methods_page() -> str:
-    """A card for every method."""
-    parts = [
+def render_methods() -> str:
+    """A section for every method."""
+    lines = [
         "# Methods",
         "",
-        "Every method of `cdsa methods`, as its module tells of it. Settings are given with "
-        "`--set name=value` to those that train a network, and in Python by the class.",
+        "Every method of `cdsa methods`, as its module documents it. Set its settings with "
+        "`--set name=value` if it trains a network, and in Python through the class.",
         "",
     ]
     for info in list_methods():
-        parts += [*card(info), ""]
-    return "\n".join(parts).rstrip() + "\n"
+        lines += [*describe_method(info), ""]
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def card(info: MethodInfo) -> list[str]:
-    """What to know of a method."""
-    made = class_of(info)
+def describe_method(info: MethodInfo) -> list[str]:
+    """The lines of a method's section."""
+    method = class_of(info)
     module = import_module(info.module.partition(":")[0])
     needs = ", ".join(filter(None, [info.needs, f"extra `{info.extra}`" if info.extra else ""]))
     facts = [
         f"**{info.summary[0].upper()}{info.summary[1:]}.**",
         f"For: {info.task}.",
         f"Needs: {needs}." if needs else "",
-        f"Trains for minutes, can be kept (`cdsa train --method {info.name}`)."
+        f"Trains for minutes, can be saved (`cdsa train --method {info.name}`)."
         if info.trains
         else "",
         f"Paper: {info.paper}." if info.paper else "",
-        f"Code: `{made.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
+        f"Code: `{method.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
     ]
     lines = [f"## {info.name}", "", " ".join(filter(None, facts)), ""]
     about = (
-        inspect.getdoc(made) if module.__name__.endswith(("simple", "paper")) else module.__doc__
+        inspect.getdoc(method) if module.__name__.endswith(("simple", "paper")) else module.__doc__
     )
-    lines += [plain(about or ""), ""]
-    rows = settings(made)
+    lines += [unwrap(about or ""), ""]
+    rows = setting_rows(method)
     if rows:
-        lines += ["| setting | if not given | |", "| --- | --- | --- |", *rows, ""]
+        lines += ["| setting | default | |", "| --- | --- | --- |", *rows, ""]
     return lines[:-1]
 
 
-def settings(made: type[Any]) -> list[str]:
-    """The settings of a method, one row each; those of its network and training are told apart."""
-    docs = field_docs(made)
-    default = to_dict(made())
+def setting_rows(method: type[Any]) -> list[str]:
+    """The settings of a method and of its network, one row each, without those of training."""
+    docs = field_docs(method)
+    default = to_dict(method())
     rows = []
-    for field in dataclasses.fields(made):
+    for field in dataclasses.fields(method):
         if field.name in ("run", "train", "model", "known", "graph") or field.name not in default:
             continue
         rows.append(
-            f"| `{field.name}` | {default[field.name]} | {plain(docs.get(field.name, ''))} |"
+            f"| `{field.name}` | {default[field.name]} | {unwrap(docs.get(field.name, ''))} |"
         )
-    model = getattr(made(), "model", None)
+    model = getattr(method(), "model", None)
     if dataclasses.is_dataclass(model):
         docs, values = field_docs(type(model)), default["model"]
         rows += [
-            f"| `model.{name}` | {value} | {plain(docs.get(name, ''))} |"
+            f"| `model.{name}` | {value} | {unwrap(docs.get(name, ''))} |"
             for name, value in values.items()
         ]
     return rows
 
 
-def field_docs(made: type[Any]) -> dict[str, str]:
-    """What the code says of each setting of a class: the text below it."""
-    told: dict[str, str] = {}
-    for kind in reversed(made.__mro__[:-1]):
+def field_docs(method: type[Any]) -> dict[str, str]:
+    """The docstring of each setting of a class, which stands below it."""
+    docs: dict[str, str] = {}
+    for kind in reversed(method.__mro__[:-1]):
         if not dataclasses.is_dataclass(kind):
             continue
         (tree,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body
@@ -159,28 +159,28 @@ def field_docs(made: type[Any]) -> dict[str, str]:
                 and isinstance(below, ast.Expr)
                 and isinstance(below.value, ast.Constant)
             ):
-                told[node.target.id] = str(below.value.value)
-    return told
+                docs[node.target.id] = str(below.value.value)
+    return docs
 
 
-def plain(text: str) -> str:
-    """A docstring as a paragraph of a page."""
-    told = [re.sub(r"\s*\n\s*", " ", part.strip()) for part in re.split(r"\n\s*\n", text.strip())]
-    return "\n\n".join(part for part in told if part and not part.startswith("Letters:"))
+def unwrap(text: str) -> str:
+    """A docstring with one line per paragraph, without the legend of its letters."""
+    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text.strip()))
+    return "\n\n".join(text for text in paragraphs if text and not text.startswith("Letters:"))
 
 
-def sections_page() -> str:
+def render_sections() -> str:
     """Where each part of the paper is in the code."""
     rows = [
-        f"| {words} | {', '.join(place(path, name) for path, name in places)} |"
-        for words, places in SECTIONS
+        f"| {section} | {', '.join(locate(path, name) for path, name in definitions)} |"
+        for section, definitions in SECTIONS
     ]
     return "\n".join(
         [
             "# The paper's sections in our code",
             "",
-            "Line numbers are those of this version; what the paper leaves open is told in [the "
-            "paper's network](network.md), its data and protocols in [data and tables](paper.md).",
+            "Line numbers are those of this version. [The paper's network](network.md) documents "
+            "what the paper leaves open, [data and tables](paper.md) its data and protocols.",
             "",
             "| in the paper | in `src/cdsa/` |",
             "| --- | --- |",
@@ -190,8 +190,8 @@ def sections_page() -> str:
     )
 
 
-def place(path: str, name: str | None) -> str:
-    """A file and the line that something begins at."""
+def locate(path: str, name: str | None) -> str:
+    """The file and line of a definition."""
     if name is None:
         return f"`{path}`"
     tree = ast.parse((ROOT / "src" / "cdsa" / path).read_text(encoding="utf-8"))
@@ -205,18 +205,18 @@ def place(path: str, name: str | None) -> str:
     raise LookupError(f"{path} has no {name}")
 
 
-PAGES = {"methods.md": methods_page, "sections.md": sections_page}
+PAGES = {"methods.md": render_methods, "sections.md": render_sections}
 
 
 def main() -> None:
     """Write the pages, or check them."""
-    told = argparse.ArgumentParser(description=__doc__)
-    told.add_argument("--check", action="store_true")
-    check = told.parse_args().check
-    for name, page in PAGES.items():
-        path, text = DOCS / name, page()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    for name, render in PAGES.items():
+        path, text = DOCS / name, render()
         if check and (not path.exists() or path.read_text(encoding="utf-8") != text):
-            sys.exit(f"docs/{name} is not what the code says: python scripts/render_pages.py")
+            sys.exit(f"docs/{name} differs from the code. Run: python scripts/render_pages.py")
         if not check:
             path.write_text(text, encoding="utf-8")
 

@@ -19,7 +19,7 @@ def test_an_uploaded_table_is_summarised(client):
     summary = upload(client, table())
     assert summary["layout"].startswith("panel") and summary["step"] == "1 h"
     assert (summary["steps"], len(summary["stations"])) == (60, 3)
-    assert [one["name"] for one in summary["measurements"]] == ["no2"]
+    assert [entry["name"] for entry in summary["measurements"]] == ["no2"]
     assert summary["stations"][1]["lat"] == pytest.approx(50.1)
     assert summary["columns"] == ["time", "station", "lat", "lon", "no2"]
     gaps = client.get(f"/api/tables/{summary['id']}/gaps").json()
@@ -97,7 +97,7 @@ def test_coordinates_can_be_given_later(client):
     path = f"/api/tables/{summary['id']}/options"
     lines = "id;latitude;longitude\nB;48,5;9,5\nA;48;9\n"
     corrected = client.put(path, json={"locations": lines}).json()
-    assert [(one["lat"], one["lon"]) for one in corrected["stations"]] == [(48, 9), (48.5, 9.5)]
+    assert [(s["lat"], s["lon"]) for s in corrected["stations"]] == [(48, 9), (48.5, 9.5)]
     assert corrected["options"]["locations"] == lines
     partial = client.put(path, json={"locations": "id,lat,lon\nA,48,9\n"})
     assert partial.status_code == 422 and "'B' is not in the" in partial.json()["detail"]
@@ -173,12 +173,12 @@ def test_a_value_of_a_network_is_explained(client):
     summary = upload(client, table(stations=4, steps=120))
     job = run(client, summary, "fill", method="cdsa", minutes=0.02, check=False)
     assert job["state"] == "done" and job["explainable"], job
-    cell = client.get(f"/api/jobs/{job['id']}/cells", params={"limit": 1}).json()["cells"][0]
+    filled = client.get(f"/api/jobs/{job['id']}/cells", params={"limit": 1}).json()["cells"][0]
     path = f"/api/jobs/{job['id']}/explanation"
-    query = {name: cell[name] for name in ("time", "location", "measurement")}
+    query = {name: filled[name] for name in ("time", "location", "measurement")}
     explanation = client.get(path, params={**query, "top": 100}).json()
-    assert explanation["value"] == pytest.approx(cell["value"], abs=1e-3)
-    assert 0.9 < sum(one["share"] for one in explanation["cells"]) <= 1 + 1e-6
+    assert explanation["value"] == pytest.approx(filled["value"], abs=1e-3)
+    assert 0.9 < sum(cell["share"] for cell in explanation["cells"]) <= 1 + 1e-6
     unknown = client.get(path, params={**query, "location": "nobody"})
     assert unknown.status_code == 422 and "nobody" in unknown.json()["detail"]
 

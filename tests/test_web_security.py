@@ -99,21 +99,21 @@ def test_nothing_can_be_seen_without_its_id(client):
 def test_pages_of_other_origins_may_not_change_anything(client, headers):
     reply = client.post("/api/tables/example", headers=headers)
     assert reply.status_code == 403 and reply.headers["x-content-type-options"] == "nosniff"
-    own = client.post(
+    same_origin = client.post(
         "/api/tables", params={"name": "a.csv"}, content=table(),
         headers={"Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"},
     )  # fmt: skip
-    assert own.status_code == 201
+    assert same_origin.status_code == 201
 
 
 def test_responses_restrict_what_a_browser_may_do(client):
     page = client.get("/")
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    parts = set(re.findall(r"\"\./(\w+\.js)\"", client.get("/page/page.js").text))
-    for part in parts | {"page.js", "chart.js", "page.css", "style.css"}:
-        file = client.get(f"/page/{part}")
+    scripts = set(re.findall(r"\"\./(\w+\.js)\"", client.get("/page/page.js").text))
+    for name in scripts | {"page.js", "chart.js", "page.css", "style.css"}:
+        file = client.get(f"/page/{name}")
         assert file.status_code == 200 and "http" not in file.text.replace("http://www.w3.org/", "")
-    assert len(parts) > 4
+    assert len(scripts) > 4
     assert not re.search(r"(src|href)=\"(?!/|data:)", page.text)
     docs = client.get("/docs")
     assert docs.status_code == 200 and not re.search(r"(src|href)=\"https?:", docs.text)

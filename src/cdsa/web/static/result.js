@@ -44,7 +44,7 @@ const selectInitialSeries = (column) => {
   const [record] = [...job.records].sort((a, b) => b[column] - a[column]);
   if (record) $("measurement").value = record.measurement;
   const gap = job.kind === "fill" && (
-    table.longest_gaps.find((one) => one.measurement === $("measurement").value) || table.longest_gaps[0]);
+    table.longest_gaps.find((longest) => longest.measurement === $("measurement").value) || table.longest_gaps[0]);
   if (gap) { $("station").value = gap.location; $("measurement").value = gap.measurement; }
   if (job.sites.length) $("station").value = job.sites[0].name;
 };
@@ -189,9 +189,9 @@ const explain = async (step) => {
   for (const row of $("cells").querySelectorAll("tr[data-step]")) {
     row.toggleAttribute("aria-current", Number(row.dataset.step) === step);
   }
-  chart.highlight(explanation.cells.map((one) => ({
-    step: one.step, share: one.share,
-    other: one.location !== series.location || one.measurement !== series.measurement,
+  chart.highlight(explanation.cells.map((cell) => ({
+    step: cell.step, share: cell.share,
+    other: cell.location !== series.location || cell.measurement !== series.measurement,
   })), step);
   chart.show(step - EXPLAINED_STEPS, step + EXPLAINED_STEPS, step);
   drawResultMaps();

@@ -23,11 +23,11 @@ from pathlib import Path
 import torch
 
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.neural.cdsa_paper import GENERAL, CdsaConfig, Imputer
+from cdsa.methods.neural.cdsa_paper import GENERAL, Imputer, PaperConfig
 from cdsa.nn.types import MANNERS, Sizes
 from cdsa.paper.complexity import WIDTHS, compare_costs, count_operations
 
-AUTHORS = CdsaConfig()
+AUTHORS = PaperConfig()
 CONFIGS = {"authors": AUTHORS, "table": WIDTHS}
 WALL = Sizes(432, 186, 1)
 BASE = Sizes(24, 16, 4)
@@ -43,7 +43,7 @@ def measure_step(spec: dict[str, Value]) -> dict[str, Value]:
     else:
         config = replace(CONFIGS[str(spec["config"])], manner=spec["manner"])
     if spec.get("n_layers"):
-        config = replace(config, layers=int(spec["n_layers"]), bare_last=False)
+        config = replace(config, n_layers=int(spec["n_layers"]), last_layer_bare=False)
     torch.manual_seed(0)
     model = Imputer(config, sizes)
     values = torch.randn(int(spec["batch_size"]), *sizes)

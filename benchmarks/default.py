@@ -36,7 +36,7 @@ from cdsa.core.cube import make_cube
 from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
+from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, training
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.paper.protocols import kdd2015_pm25
@@ -67,7 +67,7 @@ def build_step(
     not."""
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
-    model = GeographicConfig().build(sizes, 0, 4)
+    model = CdsaNetworkConfig().build(sizes, 0, 4)
     values = torch.randn(batch_size, *sizes)
     observed = torch.rand(values.shape) < 0.7
     coordinates = torch.rand(sizes.locations, 2)
@@ -219,7 +219,7 @@ def synthetic_cube(steps: int, stations: int = 36) -> xr.DataArray:
 def fit_briefly(cube: xr.DataArray, epochs: int = 1):
     """The default network of its default size, hardly trained."""
     start = cube.isel(time=slice(0, 200))
-    method = Cdsa(model=GeographicConfig(), fitted=False)
+    method = Cdsa(model=CdsaNetworkConfig(), auto_size=False)
     return replace(method, train=replace(method.train, epochs=epochs), stride=48).fit(start)
 
 
@@ -271,7 +271,7 @@ def race(options: argparse.Namespace) -> Records:
     records: Records = []
     for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
         start = time.process_time()
-        filler = replace(Cdsa(steps=36), train=replace(training(), minutes=minutes)).fit(
+        filler = replace(Cdsa(window=36), train=replace(training(), minutes=minutes)).fit(
             trial.train
         )
         cpu = time.process_time() - start

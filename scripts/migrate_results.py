@@ -31,10 +31,22 @@ VALUES: dict[tuple[str, Value], Value] = {
 """(new key, old value) -> new value."""
 
 
+SETTINGS = {"steps": "window", "train.batch": "train.batch_size", "train.rate": "train.lr"}
+"""Settings that were renamed, as they stand in `settings`."""
+
+
+def rename_settings(text: str) -> str:
+    """'steps=48 train.batch=2' under the new names."""
+    pairs = (setting.partition("=") for setting in text.split(" ") if setting)
+    return " ".join(f"{SETTINGS.get(name, name)}={value}" for name, _, value in pairs)
+
+
 def migrate(record: Record) -> dict[str, Value]:
     """A record under the new names, in its old order."""
     renamed = {KEYS.get(key, key): value for key, value in record.items()}
     assert len(renamed) == len(record), f"two keys would have the same name: {sorted(record)}"
+    if isinstance(settings := renamed.get("settings"), str):
+        renamed["settings"] = rename_settings(settings)
     return {key: VALUES.get((key, value), value) for key, value in renamed.items()}
 
 

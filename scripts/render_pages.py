@@ -44,12 +44,12 @@ SECTIONS = (
     (
         "3.3 Framework: imputation, N = 8",
         (
-            ("methods/neural/cdsa_paper.py", "Imputer"),
+            ("methods/neural/cdsa_paper.py", "PaperImputer"),
             ("nn/blocks.py", "Block"),
             ("nn/blocks.py", "Stack"),
         ),
     ),
-    ("3.3 Framework: forecasting, N = 9", (("methods/neural/cdsa_paper.py", "Forecaster"),)),
+    ("3.3 Framework: forecasting, N = 9", (("methods/neural/cdsa_paper.py", "PaperForecaster"),)),
     (
         "3.4 Implementation: z-scores, zero for missing, Adam, RMSE",
         (

@@ -66,7 +66,7 @@ def test_brits_tells_what_that_of_pypots_tells(tmp_path):
     file = tmp_path / "theirs.npz"
     subprocess.run([str(PYTHON), "-c", THEIRS, str(file)], check=True, capture_output=True)
     theirs = np.load(file)
-    model = BritsConfig(hidden=6).build(Sizes(9, 4, 1), 0, 0)
+    model = BritsConfig(d_model=6).build(Sizes(9, 4, 1), 0, 0)
     with_their_weights(model.forwards, theirs, "rits_f")
     with_their_weights(model.backwards, theirs, "rits_b")
     values, seen = (torch.from_numpy(theirs[name]) for name in ("values", "seen"))

@@ -25,7 +25,7 @@ from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
 SIZES = Sizes(5, 4, 3)
 SIGHTS = ("all", "other steps", "past")
 CONFIG = AttentionConfig(
-    channels=2, heads=2, d=3, v=4, time=AxisConfig(d=3), location=AxisConfig(d=5)
+    d_model=2, n_heads=2, d_qk=3, d_v=4, time=AxisConfig(d_qk=3), location=AxisConfig(d_qk=5)
 )
 
 
@@ -46,7 +46,7 @@ def attend(manner, sight="all", at=None, looks=SIZES, **changes):
 
 
 def heads(layer, x):
-    return layer.value(x).unflatten(-1, (layer.config.heads, -1))
+    return layer.value(x).unflatten(-1, (layer.config.n_heads, -1))
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
@@ -270,6 +270,6 @@ def test_the_shared_map_is_scaled_by_the_root_of_all_that_is_summed():
 
 def test_sizes_below_one_and_unknown_manners_are_refused():
     with pytest.raises(ConfigError, match="heads must be at least 1, but found 0"):
-        AttentionConfig(heads=0)
+        AttentionConfig(n_heads=0)
     with pytest.raises(ConfigError, match="did you mean 'joint'"):
         AttentionConfig(manner="jont")

@@ -78,4 +78,4 @@ def test_too_few_values_together_are_left_to_means():
     series[::2] = 1.0
     assert learn_process(series, 5) is None
     with pytest.raises(ConfigError, match="most must be at least 1"):
-        AutoRegressive(most=0)
+        AutoRegressive(max_order=0)

@@ -37,7 +37,7 @@ def test_a_series_is_never_told_from_itself():
 
 def test_nothing_behind_a_gap_gets_in():
     torch.manual_seed(0)
-    model = BritsConfig(hidden=4).build(Sizes(6, 2, 2), 0, 0)
+    model = BritsConfig(d_model=4).build(Sizes(6, 2, 2), 0, 0)
     observed = torch.rand(2, 6, 2, 2) < 0.5
     values = torch.randn(2, 6, 2, 2)
     other = torch.where(observed, values, 99.0)
@@ -48,7 +48,7 @@ def test_nothing_behind_a_gap_gets_in():
 
 def test_the_two_directions_are_each_others_mirror():
     torch.manual_seed(0)
-    model = BritsConfig(hidden=4).build(Sizes(6, 2, 2), 0, 0)
+    model = BritsConfig(d_model=4).build(Sizes(6, 2, 2), 0, 0)
     model.backwards.load_state_dict(model.forwards.state_dict())
     observed = torch.rand(2, 6, 2, 2) < 0.5
     values = torch.where(observed, torch.randn(2, 6, 2, 2), 0.0)
@@ -58,7 +58,7 @@ def test_the_two_directions_are_each_others_mirror():
 
 def test_the_directions_need_not_agree_on_what_lies_ahead():
     torch.manual_seed(0)
-    model = BritsConfig(hidden=4).build(Sizes(6, 2, 2), 2, 0)
+    model = BritsConfig(d_model=4).build(Sizes(6, 2, 2), 2, 0)
     values, observed = torch.randn(2, 6, 2, 2), torch.ones(2, 6, 2, 2, dtype=torch.bool)
     shown = observed.clone()
     shown[:, 4:] = False
@@ -74,7 +74,7 @@ def test_the_directions_need_not_agree_on_what_lies_ahead():
 
 def test_to_foresee_it_learns_what_it_may_not_read():
     torch.manual_seed(0)
-    model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)
+    model = BritsConfig(d_model=4).build(Sizes(6, 2, 1), 2, 0)
     values, observed = torch.randn(3, 6, 2, 1), torch.ones(3, 6, 2, 1, dtype=torch.bool)
     window = Window(values, observed, values, ~observed, torch.arange(6).expand(3, 6))
     changed = values.clone()
@@ -90,7 +90,7 @@ def test_to_foresee_it_learns_what_it_may_not_read():
 
 def test_what_lies_ahead_is_told_by_the_direction_that_has_read_something():
     torch.manual_seed(0)
-    model = BritsConfig(hidden=4).build(Sizes(6, 2, 1), 2, 0)
+    model = BritsConfig(d_model=4).build(Sizes(6, 2, 1), 2, 0)
     observed = torch.ones(3, 6, 2, 1, dtype=torch.bool)
     observed[:, 4:] = False
     values = torch.where(observed, torch.randn(3, 6, 2, 1), 0.0)

@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa_paper import CdsaConfig, Forecaster, Imputer
+from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster, PaperImputer
 from cdsa.nn.attention import whole_map
 from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
 
 SIZES = Sizes(6, 4, 3)
-NARROW = CdsaConfig(
-    layers=3, heads=2, d=3, v=2, feed_forward=4,
-    time=AxisConfig(d=3, v=3, layers=2, feed_forward=5),
-    location=AxisConfig(d=3, v=3, layers=3, feed_forward=5),
-    measurement=AxisConfig(d=3, v=3, layers=1, feed_forward=5),
+NARROW = PaperConfig(
+    n_layers=3, n_heads=2, d_qk=3, d_v=2, d_ff=4,
+    time=AxisConfig(d_qk=3, d_v=3, n_layers=2, d_ff=5),
+    location=AxisConfig(d_qk=3, d_v=3, n_layers=3, d_ff=5),
+    measurement=AxisConfig(d_qk=3, d_v=3, n_layers=1, d_ff=5),
 )  # fmt: skip
-WIDE = replace(NARROW, channels=4, positions=True, tell_observed=True, normalise="cell")
+WIDE = replace(NARROW, d_model=4, position_embedding=True, mask_channel=True, norm_over="cell")
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def build(kind, config, *size):
 @pytest.mark.parametrize("manner", MANNERS)
 def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, manner, config):
     config = replace(config, manner=manner)
-    for model in (build(Imputer, config, SIZES), build(Forecaster, config, SIZES, 3)):
-        guess = model.teach(*window) if isinstance(model, Forecaster) else model(*window)
+    for model in (build(PaperImputer, config, SIZES), build(PaperForecaster, config, SIZES, 3)):
+        guess = model.teach(*window) if isinstance(model, PaperForecaster) else model(*window)
         assert guess.shape == window[0].shape and guess.isfinite().all()
         guess[:, -3:].pow(2).sum().backward()
         for name, weight in model.named_parameters():
@@ -47,7 +47,7 @@ def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, man
 
 
 def test_the_streams_never_see_each_other_before_they_are_fused(window):
-    model = build(Imputer, replace(WIDE, manner="independent"), SIZES)
+    model = build(PaperImputer, replace(WIDE, manner="independent"), SIZES)
     x = model.embed(*window)
     parts = model.encode.apart(x)
     for axis in AXES:
@@ -63,7 +63,7 @@ def test_the_streams_never_see_each_other_before_they_are_fused(window):
 
 
 def test_each_stream_looks_along_its_own_axis_with_its_own_depth(window):
-    model = build(Imputer, replace(NARROW, manner="independent"), SIZES)
+    model = build(PaperImputer, replace(NARROW, manner="independent"), SIZES)
     maps = model.maps(*window)
     assert [next(iter(m)) for m in maps] == ["time"] * 2 + ["location"] * 3 + ["measurement"]
     sizes = dict(zip(AXES, SIZES, strict=True))
@@ -76,13 +76,13 @@ def test_each_stream_looks_along_its_own_axis_with_its_own_depth(window):
 @pytest.mark.parametrize("manner", ["joint", "decomposed", "shared"])
 def test_every_layer_shows_its_maps(window, manner):
     config = replace(WIDE, manner=manner)
-    found = build(Imputer, config, SIZES).maps(*window)
-    assert len(found) == config.layers
+    found = build(PaperImputer, config, SIZES).maps(*window)
+    assert len(found) == config.n_layers
     for maps in found:
         whole = whole_map(maps).flatten(-3)
         torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
-    both = build(Forecaster, config, SIZES, 3).maps(*window)
-    assert len(both) == 3 * config.layers  # the encoder's; of the decoder two each
+    both = build(PaperForecaster, config, SIZES, 3).maps(*window)
+    assert len(both) == 3 * config.n_layers  # the encoder's; of the decoder two each
 
 
 @pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
@@ -90,7 +90,7 @@ def test_every_layer_shows_its_maps(window, manner):
 def test_the_decoder_sees_nothing_of_the_future(window, manner, config):
     values, observed = window
     observed = torch.ones_like(observed)
-    model = build(Forecaster, replace(config, manner=manner), SIZES, 3)
+    model = build(PaperForecaster, replace(config, manner=manner), SIZES, 3)
     before = model.teach(values, observed)
     changed = values.clone()
     changed[:, 4:] += 10  # the second and third step ahead
@@ -102,7 +102,7 @@ def test_the_decoder_sees_nothing_of_the_future(window, manner, config):
 @pytest.mark.parametrize("manner", MANNERS)
 def test_a_forecast_goes_on_from_its_own_guesses(window, manner):
     values, observed = window
-    model = build(Forecaster, replace(WIDE, manner=manner), SIZES, 3)
+    model = build(PaperForecaster, replace(WIDE, manner=manner), SIZES, 3)
     observed[:, 3:] = False
     guess = model(values, observed)
     torch.testing.assert_close(guess[:, :3], values[:, :3])
@@ -113,7 +113,7 @@ def test_a_forecast_goes_on_from_its_own_guesses(window, manner):
 
 def test_a_forecast_uses_what_is_known_ahead(window):
     values, observed = window
-    model = build(Forecaster, WIDE, SIZES, 3)
+    model = build(PaperForecaster, WIDE, SIZES, 3)
     observed[:, 3:] = False
     known = observed.clone()
     known[:, 3, 0, 0] = True
@@ -126,7 +126,7 @@ def test_a_forecast_uses_what_is_known_ahead(window):
 @pytest.mark.parametrize("manner", MANNERS)
 def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
     values, observed = window
-    for kind, size in ((Imputer, (SIZES,)), (Forecaster, (SIZES, 3))):
+    for kind, size in ((PaperImputer, (SIZES,)), (PaperForecaster, (SIZES, 3))):
         model = build(kind, replace(config, manner=manner), *size)
         first, second = (
             model(torch.where(observed, values, behind), observed) for behind in (0.0, 1e6)
@@ -135,7 +135,7 @@ def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
 
 
 def test_one_channel_has_no_embedding_and_weights_for_two_maps():
-    model = Imputer(CdsaConfig(), Sizes(432, 186, 1))
+    model = PaperImputer(PaperConfig(), Sizes(432, 186, 1))
     assert not list(model.embed.parameters())
     attention = 12 * 2 * (6 * 186 + 14 * 432) + (3 * 12 * 2) + (36 + 1)
     block = attention + 2 * 2 + (8 + 8 + 8 + 1)
@@ -143,18 +143,18 @@ def test_one_channel_has_no_embedding_and_weights_for_two_maps():
 
 
 def test_what_a_norm_would_wipe_out_is_refused():
-    with pytest.raises(ConfigError, match="normalise=cell needs several channels"):
-        CdsaConfig(normalise="cell")
+    with pytest.raises(ConfigError, match="norm_over=cell needs several channels"):
+        PaperConfig(norm_over="cell")
     with pytest.raises(ConfigError, match="set channels to 2 or more"):
-        Imputer(CdsaConfig(manner="independent"), Sizes(36, 1, 1))
+        PaperImputer(PaperConfig(manner="independent"), Sizes(36, 1, 1))
     with pytest.raises(ConfigError, match="set channels to 2 or more"):
-        Forecaster(CdsaConfig(), Sizes(24, 1, 1), 12)
+        PaperForecaster(PaperConfig(), Sizes(24, 1, 1), 12)
     with pytest.raises(ConfigError, match="set channels to 2 or more"):  # one step ahead
-        Forecaster(CdsaConfig(manner="independent"), Sizes(13, 3, 1), 1)
-    with pytest.raises(ConfigError, match="positions=true needs several channels"):
-        CdsaConfig(positions=True)
+        PaperForecaster(PaperConfig(manner="independent"), Sizes(13, 3, 1), 1)
+    with pytest.raises(ConfigError, match="position_embedding=true needs several channels"):
+        PaperConfig(position_embedding=True)
 
 
 def test_a_horizon_leaves_something_to_look_back_on():
     with pytest.raises(ConfigError, match="between 1 and 5 of them, but horizon=6"):
-        Forecaster(WIDE, SIZES, 6)
+        PaperForecaster(WIDE, SIZES, 6)

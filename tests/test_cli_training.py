@@ -96,10 +96,10 @@ def test_fill_with_a_manner(table, tmp_path, manner):
 
 
 def test_any_setting_can_be_set(table, tmp_path):
-    words = ("--set", "model.layers=3", "--set", "train.loss=rmse", "--epochs", 1, "--seed", 7)
+    words = ("--set", "model.n_layers=3", "--set", "train.loss=rmse", "--epochs", 1, "--seed", 7)
     run("train", table, "-o", tmp_path / "m", *SMALL, *words)
     settings = json.loads((tmp_path / "m" / "model.json").read_text())["settings"]
-    assert settings["model"]["layers"] == 3 and settings["train"]["loss"] == "rmse"
+    assert settings["model"]["n_layers"] == 3 and settings["train"]["loss"] == "rmse"
     assert settings["train"]["epochs"] == 1 and settings["seed"] == 7
 
 
@@ -185,8 +185,11 @@ def test_windows_that_had_to_be_shortened_are_told(tmp_path):
     [
         (("--method", "linear", "--manner", "joint"), "--manner is for methods that train"),
         (("--method", "cdsa-paper", "--manner", "jont"), "did you mean 'joint'"),
-        (("--method", "cdsa-paper", "--set", "model.layer=3"), "did you mean 'layers'"),
-        (("--method", "cdsa-paper", "--set", "train.batch=-1"), "batch must be at least 0"),
+        (("--method", "cdsa-paper", "--set", "model.layer=3"), "did you mean 'n_layers'"),
+        (
+            ("--method", "cdsa-paper", "--set", "train.batch_size=-1"),
+            "batch_size must be at least 0",
+        ),
         (("--method", "cdsa-paper", "--preset", "papr"), "did you mean 'paper'"),
         (("--method", "cdsa-paper", "--device", "tpu", *SMALL[:2]), "no device 'tpu'"),
         (("--model", "MODEL", "--method", "linear"), "either --method or --model"),

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
+from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperImputer
 from cdsa.nn.types import MANNERS, Sizes
 from cdsa.paper.complexity import PAPER_SIZES, WIDTHS, compare_costs, count_operations
 
@@ -38,7 +38,9 @@ def test_ratios_of_costs_are_close_to_the_papers():
 
 def test_operations_are_those_of_the_equations():
     sizes = Sizes(4, 3, 2)
-    config = CdsaConfig(manner="joint", layers=1, bare_last=True, heads=2, d=3, v=3, feed_forward=5)
+    config = PaperConfig(
+        manner="joint", n_layers=1, last_layer_bare=True, n_heads=2, d_qk=3, d_v=3, d_ff=5
+    )
     cells = sizes.cells
     linear = 2 * cells * (2 * 2 * 3 + 2 * 2 * 3)  # queries, keys, values, output: one channel
     attention = 2 * cells * cells * 2 * (3 + 3)
@@ -48,7 +50,7 @@ def test_operations_are_those_of_the_equations():
 @pytest.mark.parametrize("manner", ["independent", "decomposed", "shared"])  # joint is padded
 def test_counting_computes_nothing_and_agrees_with_a_run(manner):
     sizes, config = Sizes(6, 5, 2), replace(WIDTHS, manner=manner)
-    model, values = Imputer(config, sizes), torch.zeros(1, *sizes)
+    model, values = PaperImputer(config, sizes), torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, values.bool())
     assert count_operations(config, sizes)[0] == counter.get_total_flops()

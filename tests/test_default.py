@@ -13,7 +13,7 @@ from cdsa.errors import ConfigError
 from cdsa.methods.engine import estimator, fit
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.engine.validation import choose_exam
-from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig, training
+from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, training
 from cdsa.methods.registry import make_method
 from cdsa.training.callbacks import Run
 from cdsa.workflows.fill import fill_with
@@ -181,12 +181,12 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
         raise InterruptedError
 
     monkeypatch.setattr(fit, "train", spy)
-    monkeypatch.setattr(fit.Scaler, "learn", lambda cube: default_scaler(cube))
+    monkeypatch.setattr(fit.Scaler, "fit", lambda cube: default_scaler(cube))
     other = cube.copy()
     other[100] += 50.0
     for truth in (cube, other):
         with pytest.raises(InterruptedError):
-            small(steps=36, stride=1).fit(truth)
+            small(window=36, stride=1).fit(truth)
     inside = (seen[0].steps == 100).any(dim=1)
     change = (seen[0].around.usual - seen[1].around.usual).abs()
     changed = change.flatten(1).amax(dim=1) > 1e-3  # of a change by 50
@@ -228,26 +228,26 @@ def test_a_place_at_the_end_of_the_world_spoils_no_other(filler):
 
 def test_it_chooses_by_the_data():
     hourly = Cdsa().settled(network(steps=200, stations=10))
-    assert hourly.steps == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
-    assert hourly.train.batch == 11  # 48 steps of 20 series are 960 cells
-    assert hourly.model.layers == 4
-    assert Cdsa().settled(network(steps=9)).steps == 9
+    assert hourly.window == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
+    assert hourly.train.batch_size == 11  # 48 steps of 20 series are 960 cells
+    assert hourly.model.n_layers == 4
+    assert Cdsa().settled(network(steps=9)).window == 9
     long = replace(Cdsa(), train=replace(Cdsa().train, minutes=60.0))
-    assert long.settled(network()).model == GeographicConfig()
-    assert Cdsa(steps=20).settled(network()).steps == 20
+    assert long.settled(network()).model == CdsaNetworkConfig()
+    assert Cdsa(window=20).settled(network()).window == 20
     wide = network(steps=100, stations=1500, places=False)
-    assert Cdsa().settled(wide).steps == 10 and Cdsa().settled(wide).train.batch == 1
+    assert Cdsa().settled(wide).window == 10 and Cdsa().settled(wide).train.batch_size == 1
     roads = network(steps=100, stations=180, measurements=1, places=False)
-    assert Cdsa().settled(roads).train.batch == 2  # one for each of two cores
+    assert Cdsa().settled(roads).train.batch_size == 2  # one for each of two cores
 
 
 def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
     cube, ended = network(steps=100), []
     for minutes, stop in ((1.0, True), (30.0, True), (0.0001, False)):
         run = Run(folder=tmp_path, stop=lambda stop=stop: stop, watch=ended.append, device="cpu")
-        method = replace(Cdsa(steps=12), run=run)
+        method = replace(Cdsa(window=12), run=run)
         learnt = replace(method, train=replace(method.train, minutes=minutes)).fit(cube)
-        assert learnt.network.model.blocks[0].attention.config.channels == 32
+        assert learnt.network.model.blocks[0].attention.config.d_model == 32
     assert [report.step for report in ended] == [1, 2]
 
 
@@ -291,12 +291,12 @@ def test_a_network_that_knows_no_places_says_so(caplog):
 
 
 def test_what_is_set_is_not_chosen():
-    same = replace(Cdsa(), model=GeographicConfig(), train=replace(Cdsa().train, minutes=0.5))
-    assert same.settled(network()).model == GeographicConfig()
-    own = GeographicConfig(channels=16, heads=4)
-    method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch=5, minutes=0.5))
+    same = replace(Cdsa(), model=CdsaNetworkConfig(), train=replace(Cdsa().train, minutes=0.5))
+    assert same.settled(network()).model == CdsaNetworkConfig()
+    own = CdsaNetworkConfig(d_model=16, n_heads=4)
+    method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch_size=5, minutes=0.5))
     settled = method.settled(network())
-    assert (settled.model, settled.train.batch, settled.train.minutes) == (own, 5, 0.5)
+    assert (settled.model, settled.train.batch_size, settled.train.minutes) == (own, 5, 0.5)
 
 
 def test_the_exam_is_of_gaps_like_the_tables_own():

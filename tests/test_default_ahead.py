@@ -9,7 +9,7 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa import Cdsa, GeographicConfig
+from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
 from cdsa.methods.registry import make_method
 from cdsa.workflows.forecast import forecast_with, split_known
 from conftest import network
@@ -53,8 +53,8 @@ def test_what_is_known_in_advance_is_made_use_of():
     errors = {}
     for known in ((), ("cause",)):
         method = small(
-            model=GeographicConfig(channels=16, heads=2, layers=2, feed_forward=16),
-            train=replace(small().train, epochs=8, batch=16),
+            model=CdsaNetworkConfig(d_model=16, n_heads=2, n_layers=2, d_ff=16),
+            train=replace(small().train, epochs=8, batch_size=16),
             stride=2,
         )
         past = shown if known else shown[:-8]
@@ -89,7 +89,7 @@ def test_what_cannot_be_known_is_answered():
 
 
 def test_a_short_table_is_forecast_as_far_as_it_is_asked():
-    assert Cdsa(horizon=12).settled(network(steps=50)).steps == 38
+    assert Cdsa(horizon=12).settled(network(steps=50)).window == 38
 
 
 def test_a_forecaster_is_asked_as_many_steps_as_wanted():

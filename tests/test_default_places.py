@@ -8,7 +8,7 @@ import xarray as xr
 
 from cdsa.core.cube import append_locations, make_cube
 from cdsa.errors import CubeError
-from cdsa.methods.neural.cdsa import GeographicConfig
+from cdsa.methods.neural.cdsa import CdsaNetworkConfig
 from cdsa.workflows.fill import fill_with
 from conftest import network
 from test_default import small
@@ -36,9 +36,9 @@ def test_places_without_a_sensor_are_told_from_near_ones_with_honest_intervals()
     asked = xr.zeros_like(cube, dtype=bool)
     asked[:, hidden] = True
     method = small(
-        model=GeographicConfig(channels=16, heads=4, layers=2, feed_forward=32),
-        train=replace(small().train, epochs=4, batch=8),
-        steps=24,
+        model=CdsaNetworkConfig(d_model=16, n_heads=4, n_layers=2, d_ff=32),
+        train=replace(small().train, epochs=4, batch_size=8),
+        window=24,
         stride=1,
     )
     learnt = method.fit(cube.isel(location=[n for n in range(12) if n not in hidden]))

@@ -77,7 +77,7 @@ def test_every_setting_of_a_network_is_explained():
     text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
     for name in names_of(preset("paper")):
         own = re.sub(r"model\.(location|measurement)\.", "model.time.", name)
-        short = re.sub(r"model\.time", "", own) if own != "model.time.d" else own
+        short = re.sub(r"model\.time", "", own) if own != "model.time.d_qk" else own
         assert f"`{short}`" in text, name
     for name in {**FILLERS, **FORECASTERS}:
         assert f"`{name}`" in text, name

@@ -25,7 +25,7 @@ def test_a_low_rank_matrix_is_found_again():
     hidden = np.random.default_rng(1).random(cube.shape) < 0.3
     shown = cube.where(~hidden)
     exact = MatrixFactors(
-        ranks=(4,), ridge=1e-4, ties=0, rounds=60
+        ranks=(4,), ridge=1e-4, smoothness=0, n_rounds=60
     )  # three, and what means are off
     filled = exact.fit(shown).fill(shown)
     error = np.abs(filled - cube).to_numpy()[hidden].mean() / float(cube.std())
@@ -34,7 +34,7 @@ def test_a_low_rank_matrix_is_found_again():
 
 def test_the_rank_is_chosen_on_hidden_cells():
     cube = low_rank(rank=4, noise=0.05, smooth=True)
-    method = MatrixFactors(ties=0.01, ridge=0.01)
+    method = MatrixFactors(smoothness=0.01, ridge=0.01)
     scaled = (cube - cube.mean("time")) / cube.std("time")
     assert Factors(method).choose(scaled.to_numpy()[..., 0]) == 4
 
@@ -42,7 +42,7 @@ def test_the_rank_is_chosen_on_hidden_cells():
 def test_moments_that_are_tied_fill_gaps_of_all_series_at_once():
     cube = low_rank(smooth=True)
     cube[100:104] = np.nan
-    tied, free = (MatrixFactors(ties=t).fit(cube).fill(cube)[100:104] for t in (1.0, 0.0))
+    tied, free = (MatrixFactors(smoothness=t).fit(cube).fill(cube)[100:104] for t in (1.0, 0.0))
     truth = low_rank(smooth=True)[100:104]
     assert np.abs(tied - truth).mean() < 0.5 * np.abs(free - truth).mean()
 

@@ -8,14 +8,14 @@ import torch
 from torch import einsum
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
+from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted, whole_map
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.quantile_head import QUANTILES, at_levels, in_order, parted, pinball
 from cdsa.nn.types import AXES, Sizes
 
-CONFIG = GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16)
+CONFIG = CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16)
 SIZES = Sizes(7, 5, 3)
 
 
@@ -45,9 +45,9 @@ def window(sizes: Sizes = SIZES, batch: int = 2, seed: int = 1):
 
 
 @pytest.fixture
-def model() -> Geographic:
+def model() -> CdsaNetwork:
     torch.manual_seed(0)
-    model = Geographic(CONFIG, SIZES, 2).double().eval()
+    model = CdsaNetwork(CONFIG, SIZES, 2).double().eval()
     for part in model.parameters():  # away from the first weights, where much is zero
         part.data += 0.3 * torch.randn_like(part)
     return model
@@ -175,7 +175,7 @@ def test_it_works_without_coordinates(model):
 
 def test_maps_lean_to_what_is_near(model):
     told = around()._replace(likeness=torch.zeros(5, 5).double())
-    fresh = Geographic(CONFIG, SIZES, 2).double().blocks[0].leanings(7, told)
+    fresh = CdsaNetwork(CONFIG, SIZES, 2).double().blocks[0].leanings(7, told)
     lags = fresh["time"][0]
     assert (lags.diff(dim=-1)[0] < 0).all() and torch.equal(lags, lags.mT)
     near = around().distance.fill_diagonal_(9).argmin(dim=1)
@@ -196,7 +196,7 @@ def test_slopes_stay_positive_whatever_is_learnt(model):
 def test_quantiles_never_cross():
     raw = 20 * torch.randn(200, len(QUANTILES))
     assert (in_order(raw).diff(dim=-1) >= 0).all()
-    answer = Geographic(CONFIG, SIZES, 2).double()(*window(), around())
+    answer = CdsaNetwork(CONFIG, SIZES, 2).double()(*window(), around())
     assert (parted(answer)[1].diff(dim=-1) >= 0).all()
 
 
@@ -229,10 +229,10 @@ def test_the_easy_answer_is_the_straight_line():
 def test_the_maps_are_those_it_mixes_with(model):
     (values, observed), told = window(), around()
     maps = model.maps(values, observed, told)
-    assert len(maps) == CONFIG.layers
+    assert len(maps) == CONFIG.n_layers
     first = model.blocks[0]
     x, *_ = model._embedded(values, observed, told)
-    v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.heads, -1))
+    v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.n_heads, -1))
     mixed = mix_weighted(maps[0], v, first.weight(observed))
     torch.testing.assert_close(
         x + first.attention.out(mixed.flatten(-2)),
@@ -242,5 +242,5 @@ def test_the_maps_are_those_it_mixes_with(model):
 
 
 def test_widths_that_do_not_split_are_answered():
-    with pytest.raises(ConfigError, match="the next size that does is channels=32"):
-        replace(CONFIG, channels=30, heads=8)
+    with pytest.raises(ConfigError, match="the next size that does is d_model=32"):
+        replace(CONFIG, d_model=30, n_heads=8)

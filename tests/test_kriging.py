@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cdsa.methods.engine.context import ROUGHEST, possible, roughness
-from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
+from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.interpolation import easy_answer
 from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull
@@ -152,7 +152,9 @@ def test_the_gradient_of_the_pull_is_that_of_its_equations(kernels):
 def test_a_station_of_which_nothing_is_usual_says_nothing_of_what_is_unusual():
     told = around(usual=torch.full((1, STEPS, PLACES, KINDS), 2.0).double())
     told.usual[:, :, 1:3] = torch.nan
-    model = Geographic(GeographicConfig(channels=8, heads=2, layers=1), Sizes(6, 5, 2), 0).double()
+    model = CdsaNetwork(
+        CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=1), Sizes(6, 5, 2), 0
+    ).double()
     values = torch.full((1, STEPS, PLACES, KINDS), 2.0).double()
     observed = torch.ones_like(values, dtype=torch.bool)
     observed[:, :, 4] = False

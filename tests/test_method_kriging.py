@@ -139,11 +139,11 @@ def test_moments_with_few_stations_get_a_straight_line():
     filled = make_method("kriging")[1].fit(cube).fill(cube)
     line = make_method("linear")[1].fit(cube).fill(cube)
     np.testing.assert_allclose(filled[7, 2:, 0], line[7, 2:, 0])
-    assert not np.allclose(Kriging(fewest=3).fit(cube).fill(cube)[8, 3:, 0], line[8, 3:, 0])
+    assert not np.allclose(Kriging(min_stations=3).fit(cube).fill(cube)[8, 3:, 0], line[8, 3:, 0])
 
 
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="did you mean 'linear'"):
         make_method("kriging:linea")
     with pytest.raises(ConfigError, match="fewest must be at least 2"):
-        Kriging(fewest=1)
+        Kriging(min_stations=1)

@@ -61,7 +61,7 @@ def test_a_saved_network_fills_as_before(cube, manner, forecast, tmp_path):
 
 def test_what_a_checkpoint_says(folder):
     document = json.loads((folder / "model.json").read_text())
-    assert document["method"] == "cdsa-paper" and document["settings"]["model"]["layers"] == 2
+    assert document["method"] == "cdsa-paper" and document["settings"]["model"]["n_layers"] == 2
     assert document["axes"]["locations"] == ["S0", "S1", "S2"]
     assert document["axes"]["step"] == "1 h" and document["axes"]["places"][0] == [40.0, 116.0]
     assert document["provenance"]["command"] == "cdsa train ..."
@@ -99,7 +99,7 @@ def test_a_damaged_checkpoint_is_refused(folder, name, damage):
 
 def test_settings_changed_by_hand_are_refused(folder):
     path = folder / "model.json"
-    path.write_text(path.read_text().replace('"layers": 2', '"layers": 3'))
+    path.write_text(path.read_text().replace('"n_layers": 2', '"n_layers": 3'))
     with pytest.raises(CheckpointError, match="it was changed"):
         load_filler(folder)
 
@@ -250,9 +250,9 @@ def test_a_short_past_is_enough_to_forecast(cube):
 def test_a_forecaster_can_be_made_for_so_many_steps():
     for manner in MANNERS:
         _, made = make_method(f"cdsa-paper-forecast:{manner}", ahead=30)
-        assert made.horizon == 30 == made.steps
+        assert made.horizon == 30 == made.window
         _, made = make_method(f"cdsa-paper-forecast:{manner}", ahead=3)
-        assert made.steps == 24 and made.horizon == (24 if manner == "shared" else 3)
+        assert made.window == 24 and made.horizon == (24 if manner == "shared" else 3)
     with pytest.raises(ConfigError, match="'linear' fills gaps but cannot forecast"):
         make_method("linear", ahead=3)
     with pytest.raises(ConfigError, match="'linear' has no manners"):
@@ -262,7 +262,7 @@ def test_a_forecaster_can_be_made_for_so_many_steps():
 def test_every_preset_builds_its_network():
     for presets in (FILLERS, FORECASTERS):
         for name, method in presets.items():
-            sizes = (method.steps + method.horizon, 3, 2)
+            sizes = (method.window + method.horizon, 3, 2)
             with torch.device("meta"):
                 method.model.build(cdsa.nn.types.Sizes(*sizes), method.horizon)
             assert preset(name, forecast=presets is FORECASTERS) is method
@@ -274,22 +274,22 @@ def test_the_general_preset_has_widths_and_a_rate_for_each_manner():
     for forecast in (False, True):
         general = preset("paper", forecast=forecast)
         joint = general.in_manner("joint")
-        assert (joint.model.heads, joint.train.rate) == (2, 1e-3)
-        assert joint.model.layers == general.model.layers and joint.train.minutes == 5
+        assert (joint.model.n_heads, joint.train.lr) == (2, 1e-3)
+        assert joint.model.n_layers == general.model.n_layers and joint.train.minutes == 5
         assert joint.in_manner("decomposed") == general
-        own = replace(general, model=replace(general.model, heads=7))
+        own = replace(general, model=replace(general.model, n_heads=7))
         assert own.in_manner("joint").model == replace(own.model, manner="joint")
 
 
 def test_the_authors_settings():
     nyc = preset("paper-nyc")
-    assert (nyc.steps, nyc.stride, nyc.model.heads, nyc.model.v) == (432, 2, 12, 3)
-    assert (nyc.model.time.d, nyc.model.location.d, nyc.model.feed_forward) == (6, 14, 8)
-    assert nyc.model.hide_own_step and nyc.model.channels == 1 and nyc.model.layers == 8
+    assert (nyc.window, nyc.stride, nyc.model.n_heads, nyc.model.d_v) == (432, 2, 12, 3)
+    assert (nyc.model.time.d_qk, nyc.model.location.d_qk, nyc.model.d_ff) == (6, 14, 8)
+    assert nyc.model.mask_diagonal and nyc.model.d_model == 1 and nyc.model.n_layers == 8
     train = nyc.train
-    assert (train.batch, train.epochs, train.clip, train.loss) == (19, 100, 5.0, "rmse")
-    assert (train.schedule, train.learn_from, train.rate) == ("steps", "visible", 1e-3)
-    assert preset("paper-metr-la", forecast=True).model.layers == 9
+    assert (train.batch_size, train.epochs, train.grad_clip, train.loss) == (19, 100, 5.0, "rmse")
+    assert (train.schedule, train.loss_on, train.lr) == ("steps", "visible", 1e-3)
+    assert preset("paper-metr-la", forecast=True).model.n_layers == 9
 
 
 def test_a_fingerprint_tells_settings_and_data_apart(cube):

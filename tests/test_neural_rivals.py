@@ -56,7 +56,7 @@ def test_the_state_decays_the_longer_nothing_was_seen():
 def test_every_weight_learns(name, ahead):
     method = make_method(f"{name}@small", ahead=ahead)[1]
     if name == "mtsi":  # a round of both networks, one after the other
-        method = replace(method, model=replace(method.model, alone=1, critics=1))
+        method = replace(method, model=replace(method.model, pretrain_steps=1, critic_steps=1))
     cube = network(steps=60, stations=4)
     learnt = method.fit(cube).network
     sizes = Sizes(learnt.length, len(learnt.locations), len(learnt.measurements))
@@ -68,7 +68,9 @@ def test_every_weight_learns(name, ahead):
 
 def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off():
     torch.manual_seed(0)
-    config = MtsiConfig(hidden=4, noise=3, alone=1, critics=2, search=2, cut=0.05)
+    config = MtsiConfig(
+        d_model=4, d_noise=3, pretrain_steps=1, critic_steps=2, search_steps=2, weight_clip=0.05
+    )
     model = config.build(SIZES, 0, 0)
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     learning = []
@@ -130,18 +132,18 @@ def test_cells_are_hidden_from_the_search_by_the_seed_and_a_direction_as_one():
 
 def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     method = Mtsi().by_preset("small")
-    model = replace(method.model, alone=7, cut=0.05)
+    model = replace(method.model, pretrain_steps=7, weight_clip=0.05)
     train = replace(method.train, epochs=3, validate_every=2)
     learnt = replace(method, model=model, train=train).fit(network(steps=90)).network
     assert learnt.place.best_step > 7 and learnt.model.judged
     assert max(part.abs().max() for part in learnt.model.critic.parameters()) <= 0.05
-    short = replace(method, model=model, train=replace(train, epochs=1, batch=64))
+    short = replace(method, model=model, train=replace(train, epochs=1, batch_size=64))
     assert short.fit(network(steps=90)).network.place.best_step == 1  # or nothing would be
 
 
 def test_what_the_critic_says_depends_on_how_long_each_series_was_not_seen():
     torch.manual_seed(0)
-    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0)
+    model = MtsiConfig(d_model=8, d_noise=8).build(SIZES, 0, 0)
     made, seen = model.generator(torch.randn(1, 8), 6).detach(), torch.ones(1, 6, 6)
     longer = seen.clone()
     longer[:, 1:3] = 0
@@ -151,7 +153,9 @@ def test_what_the_critic_says_depends_on_how_long_each_series_was_not_seen():
 
 def test_the_critic_is_asked_in_the_search_about_what_it_was_taught_on():
     torch.manual_seed(0)
-    model = MtsiConfig(hidden=8, noise=8, alone=0, critics=1, search=2).build(SIZES, 0, 0)
+    model = MtsiConfig(
+        d_model=8, d_noise=8, pretrain_steps=0, critic_steps=1, search_steps=2
+    ).build(SIZES, 0, 0)
     asked, critic = [], model.critic.forward
     model.critic.forward = lambda x, seen: asked.append(seen) or critic(x, seen)
     values, observed = torch.randn(2, *SIZES), torch.rand(2, *SIZES) < 0.7
@@ -165,7 +169,10 @@ def test_the_critic_is_asked_in_the_search_about_what_it_was_taught_on():
 
 def test_the_search_comes_nearer_to_what_was_observed():
     torch.manual_seed(0)
-    few, many = (MtsiConfig(hidden=8, noise=8, search=search, trust=0.0) for search in (1, 60))
+    few, many = (
+        MtsiConfig(d_model=8, d_noise=8, search_steps=search, critic_weight=0.0)
+        for search in (1, 60)
+    )
     model, values = few.build(SIZES, 0, 0), torch.randn(2, *SIZES)
     seen = torch.rand(values.shape) < 0.9
     off = []
@@ -177,7 +184,7 @@ def test_the_search_comes_nearer_to_what_was_observed():
 
 def test_a_search_sees_only_what_is_shown_and_the_generator_learns_through_it():
     torch.manual_seed(0)
-    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 0, 0).train()
+    model = MtsiConfig(d_model=8, d_noise=8).build(SIZES, 0, 0).train()
     x, seen = torch.randn(2, 6, 6), (torch.rand(2, 6, 6) < 0.5).float()
     noise = model.found(x, seen)
     assert torch.equal(noise, model.found(torch.where(seen > 0, x, 99.0), seen))
@@ -192,7 +199,7 @@ def test_a_search_sees_only_what_is_shown_and_the_generator_learns_through_it():
 
 def test_what_lies_ahead_is_learnt_and_hidden_from_the_search():
     torch.manual_seed(0)
-    model = MtsiConfig(hidden=8, noise=8).build(SIZES, 2, 0).train()
+    model = MtsiConfig(d_model=8, d_noise=8).build(SIZES, 2, 0).train()
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     shown = seen.clone()
     shown[:, 4:] = False
@@ -209,7 +216,7 @@ def test_what_lies_ahead_is_learnt_and_hidden_from_the_search():
 
 def test_a_window_is_filled_the_same_whatever_others_are_filled_with_it():
     torch.manual_seed(0)
-    model = MtsiConfig(hidden=8, noise=8, search=10).build(SIZES, 0, 0)
+    model = MtsiConfig(d_model=8, d_noise=8, search_steps=10).build(SIZES, 0, 0)
     values, seen = torch.randn(3, *SIZES), torch.ones(3, *SIZES, dtype=torch.bool)
     torch.testing.assert_close(model(values, seen)[1:2], model(values[1:2], seen[1:2]))
 
@@ -226,7 +233,7 @@ def test_terms_of_time_and_space():
 
 
 def test_terms_are_part_of_what_is_told_and_none_is_told_from_itself():
-    model = IinConfig(hidden=4, rounds=1).build(SIZES, 0, 0)
+    model = IinConfig(d_model=4, n_rounds=1).build(SIZES, 0, 0)
     with torch.no_grad():
         for part in (*model.read.parameters(), *model.tell.parameters()):
             part.zero_()
@@ -241,7 +248,7 @@ def test_terms_are_part_of_what_is_told_and_none_is_told_from_itself():
 
 
 def test_what_is_guessed_again_and_again_starts_from_a_straight_line():
-    model = IinConfig(hidden=4, rounds=1).build(SIZES, 0, 0)
+    model = IinConfig(d_model=4, n_rounds=1).build(SIZES, 0, 0)
     with torch.no_grad():  # of all that a cell is told from, the term of time
         for part in (*model.read.parameters(), *model.tell.parameters(), model.shares[1]):
             part.zero_()
@@ -255,7 +262,7 @@ def test_what_is_guessed_again_and_again_starts_from_a_straight_line():
 
 def test_what_diffuses_to_fill_starts_from_the_last_value_on_either_side():
     torch.manual_seed(0)
-    model = DcrnnConfig(hidden=4, walks=1).build(SIZES, 0, 0)
+    model = DcrnnConfig(d_model=4, diffusion_steps=1).build(SIZES, 0, 0)
     apart = around(1e3 * (1 - torch.eye(3)))._replace(width=1.0)  # nobody is near
     with torch.no_grad():  # of all that a cell is told from, the two values
         model.tell.mix.weight.zero_()
@@ -274,7 +281,7 @@ def test_what_diffuses_to_fill_starts_from_the_last_value_on_either_side():
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_guesses_are_read_again(rounds):
     torch.manual_seed(0)
-    model = IinConfig(hidden=4, layers=1, rounds=rounds).build(SIZES, 0, 0)
+    model = IinConfig(d_model=4, n_layers=1, n_rounds=rounds).build(SIZES, 0, 0)
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     seen[:, 2, 0] = False
     other = torch.where(seen, values, 99.0)
@@ -311,11 +318,15 @@ def together(steps=600):
 @pytest.mark.parametrize(
     ("method", "epochs", "rate"),
     [
-        (Brits(model=BritsConfig(hidden=16)), 12, 5e-3),
-        (Iin(model=IinConfig(hidden=16, layers=1, rounds=2)), 25, 1e-2),
-        (Dcrnn(model=DcrnnConfig(hidden=16, layers=1, walks=1)), 25, 1e-2),
+        (Brits(model=BritsConfig(d_model=16)), 12, 5e-3),
+        (Iin(model=IinConfig(d_model=16, n_layers=1, n_rounds=2)), 25, 1e-2),
+        (Dcrnn(model=DcrnnConfig(d_model=16, n_layers=1, diffusion_steps=1)), 25, 1e-2),
         pytest.param(
-            Mtsi(model=MtsiConfig(hidden=64, noise=48, alone=150, critics=1, search=40)),
+            Mtsi(
+                model=MtsiConfig(
+                    d_model=64, d_noise=48, pretrain_steps=150, critic_steps=1, search_steps=40
+                )
+            ),
             30,
             5e-3,
             marks=pytest.mark.slow,
@@ -326,6 +337,6 @@ def together(steps=600):
 def test_each_beats_the_straight_line_in_long_gaps_of_series_that_go_together(method, epochs, rate):
     cube = together()
     train = replace(method.train, minutes=None, epochs=epochs, rate=rate, validate_every=100)
-    method = replace(method, steps=12, stride=3, train=train)
+    method = replace(method, window=12, stride=3, train=train)
     ours, line = (score(m, cube, "bursts:0.2").errors.overall()["mae"] for m in (method, "linear"))
     assert ours < 0.8 * line

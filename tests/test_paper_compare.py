@@ -146,7 +146,7 @@ def test_incomplete_records_are_left_out():
 
 def test_a_page_has_both_figures_their_difference_the_data_and_the_time():
     records = [
-        record("cdsa-paper", mse=0.5, minutes=10.0, settings="steps=48", seconds=630.0,
+        record("cdsa-paper", mse=0.5, minutes=10.0, settings="window=48", seconds=630.0,
                trained_seconds=600.0, trained_steps=900, parameters=12345,
                measured_on="a stand-in <of another kind>"),
         record("linear", mse=0.219),
@@ -156,7 +156,7 @@ def test_a_page_has_both_figures_their_difference_the_data_and_the_time():
     assert "**0.219**" in page  # the best
     assert "10 min" in page and "a stand-in \\<of another kind\\>" in page
     assert "| 90% | parameters | time |" in page and "| 12,345 | 10 min |" in page
-    assert "cdsa-paper trained for 10 min, 900 steps, 12,345 parameters, with steps=48" in page
+    assert "cdsa-paper trained for 10 min, 900 steps, 12,345 parameters, with window=48" in page
     assert "## kdd2018" in page and "## nyc" not in page
     assert page.index("linear (interpolation)") < page.index("| mean (of the station) |")
     web = render_html(records, "r.jsonl")

@@ -71,9 +71,9 @@ def test_baselines_train_with_their_own_settings_on_every_window_for_all_their_m
             checked.add(experiment.method)
             method = method.settled() if experiment.method == "dcrnn" else method
             train, label = method.train, experiment.label
-            assert (train.batch, train.rate) == expected[experiment.method], label
+            assert (train.batch_size, train.lr) == expected[experiment.method], label
             assert (method.stride, method.horizon, train.patience) == (1, horizon, 0), label
-            assert train.minutes == 10 and (method.steps == 12 or not horizon), label
+            assert train.minutes == 10 and (method.window == 12 or not horizon), label
     trained = {m for m in table.methods if REGISTRY[m.split(":")[0].split("@")[0]].trains}
     assert checked == {method for method in trained if "cdsa" not in method}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cdsa.methods.neural.cdsa import Geographic, GeographicConfig
+from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import Surroundings
 from cdsa.nn.types import Sizes
 from cdsa.training.parallel import in_parts
@@ -54,8 +54,8 @@ def batch(windows):
 @pytest.mark.parametrize("own", [True, False], ids=["likeness by window", "one likeness"])
 def test_answers_and_gradients_are_those_of_the_whole_batch(two_threads, windows, own):
     torch.manual_seed(0)
-    model = Geographic(
-        GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16), Sizes(6, 4, 2), 2
+    model = CdsaNetwork(
+        CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16), Sizes(6, 4, 2), 2
     )
     values, observed, around = batch(windows)
     if not own:

@@ -85,7 +85,7 @@ def test_no_hidden_value_reaches_a_scale_or_a_prediction():
     trial = protocols.kdd2018(cube, 0.5, 0)
     values = np.where(trial.eval_masks["all"], cube * 0.5 + 7, cube)
     other = protocols.kdd2018(cube.copy(data=values), 0.5, 0)
-    brief = small(**{"steps": 12, "stride": 12, "train.epochs": 1})
+    brief = small(**{"window": 12, "stride": 12, "train.epochs": 1})
     for method in ("mean", "linear", "climatology", brief):
         estimator = make_method(method)[1]
         one, two = estimator.fit(trial.train), estimator.fit(other.train)
@@ -117,7 +117,7 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
     if trial.validation is not None:
         xr.testing.assert_identical(other.validation, trial.validation)
     before = trial.origins <= origin
-    network_ = small("cdsa-paper-forecast@small", steps=12, horizon=12, stride=12)
+    network_ = small("cdsa-paper-forecast@small", window=12, horizon=12, stride=12)
     for method in ("last", "climatology", network_):
         estimator = make_method(method)[1]
         one, two = estimator.fit(trial.train), estimator.fit(other.train)
@@ -264,7 +264,7 @@ def test_a_wrong_protocol_or_too_little_data_is_refused():
 
 def test_a_network_forecasts_from_many_origins_as_it_does_from_each():
     cube = network(120, 3, 2)
-    filler = small("cdsa-paper-forecast@small", steps=6, horizon=6).fit(cube)
+    filler = small("cdsa-paper-forecast@small", window=6, horizon=6).fit(cube)
     origins = np.array([6, 30, 114])
     together = forecasts_from(filler, cube, origins, past=6, ahead=6)
 

@@ -16,7 +16,7 @@ from cdsa.cli.app import app
 from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.explain import Cell
-from cdsa.methods.neural.cdsa import GeographicConfig
+from cdsa.methods.neural.cdsa import CdsaNetworkConfig
 from cdsa.methods.registry import make_method
 from cdsa.nn.attention import whole_map
 from cdsa.nn.context import Surroundings
@@ -92,7 +92,7 @@ def test_before_it_has_learnt_the_default_network_tells_of_the_line():
     values = torch.arange(6.0).unflatten(0, (1, 6, 1, 1)) + 1
     observed = torch.tensor([0, 1, 0, 0, 0, 1]).bool().unflatten(0, (1, 6, 1, 1))
     torch.manual_seed(0)
-    model = GeographicConfig(channels=8, heads=2, layers=1).build(Sizes(6, 1, 1), 0, 0)
+    model = CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=1).build(Sizes(6, 1, 1), 0, 0)
     with torch.no_grad():  # a difference of nothing
         model.answer[-1].weight.zero_()
         model.answer[-1].bias.zero_()

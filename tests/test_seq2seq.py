@@ -41,10 +41,12 @@ def around(batch=2, sizes=SIZES) -> Surroundings:
 
 def networks():
     torch.manual_seed(0)
-    diffusing = DcrnnConfig(hidden=8, layers=2, fading=5.0).build(SIZES, 3, 0)
-    connected = FcLstmConfig(hidden=8, layers=2, fading=5.0).build(SIZES, 3, 0)
-    attending = GaanConfig(hidden=8, layers=2, heads=2, d=4, gate=4, fading=5.0).build(SIZES, 3, 0)
-    convolving = DstGcnnConfig(channels=8, layers=2).build(SIZES, 3, 0)
+    diffusing = DcrnnConfig(d_model=8, n_layers=2, fading=5.0).build(SIZES, 3, 0)
+    connected = FcLstmConfig(d_model=8, n_layers=2, fading=5.0).build(SIZES, 3, 0)
+    attending = GaanConfig(d_model=8, n_layers=2, n_heads=2, d_qk=4, d_gate=4, fading=5.0).build(
+        SIZES, 3, 0
+    )
+    convolving = DstGcnnConfig(d_model=8, n_layers=2).build(SIZES, 3, 0)
     graph = (around(),)
     return [(diffusing, graph), (connected, ()), (attending, graph), (convolving, graph)]
 
@@ -105,7 +107,7 @@ def test_other_seeds_start_from_the_truth_at_other_steps():
     assert len({tuple(one.flatten().tolist()) for one in taught}) > 2
     assert networks()[1][0].dice == networks()[1][0].dice
     torch.manual_seed(1)
-    other = FcLstmConfig(hidden=8, layers=2, fading=5.0).build(SIZES, 3, 0)
+    other = FcLstmConfig(d_model=8, n_layers=2, fading=5.0).build(SIZES, 3, 0)
     assert other.dice != networks()[1][0].dice
 
 
@@ -114,10 +116,10 @@ def test_other_seeds_start_from_the_truth_at_other_steps():
 def test_what_is_foreseen_depends_on_the_first_step_looked_back_on(number, past):
     torch.manual_seed(0)
     configs = [
-        (DcrnnConfig(hidden=8), True),
-        (FcLstmConfig(hidden=8), False),
-        (GaanConfig(hidden=8, heads=2, d=4, gate=4), True),
-        (DstGcnnConfig(channels=8), True),
+        (DcrnnConfig(d_model=8), True),
+        (FcLstmConfig(d_model=8), False),
+        (GaanConfig(d_model=8, n_heads=2, d_qk=4, d_gate=4), True),
+        (DstGcnnConfig(d_model=8), True),
     ]
     sizes = Sizes(past + 3, 2, 1)
     config, on_graph = configs[number]
@@ -178,7 +180,7 @@ def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
 
 
 def test_gates_that_diffuse_begin_open_as_published():
-    cell = DcrnnConfig(hidden=4, layers=2).cell(3)
+    cell = DcrnnConfig(d_model=4, n_layers=2).cell(3)
     assert all((gate.mix.bias == 1).all() for gate in cell.gates)
     assert not any((fresh.mix.bias == 1).any() for fresh in cell.fresh)
 
@@ -190,7 +192,7 @@ def test_stations_that_are_all_as_far_apart_have_a_graph_too():
 
 def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():
     torch.manual_seed(0)
-    look = GatedAttention(GaanConfig(heads=2, d=4, gate=4), 5, 3)
+    look = GatedAttention(GaanConfig(n_heads=2, d_qk=4, d_gate=4), 5, 3)
     neighbours = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=torch.bool)
     x = torch.randn(2, 3, 5)
     far = x.clone()
@@ -222,9 +224,12 @@ def test_the_largest_among_neighbours_is_told_with_its_gradient_and_little_is_ke
 
 
 def test_the_more_stations_the_smaller_the_batch_of_one_that_attends():
-    batches = [Gaan().settled(stations).train.batch for stations in (10, 36, 100, 207, 1000)]
+    batches = [Gaan().settled(stations).train.batch_size for stations in (10, 36, 100, 207, 1000)]
     assert batches[:2] == [32, 32] and batches == sorted(batches, reverse=True)
-    assert batches[-1] == 1 and Gaan(train=TrainConfig(batch=5)).settled(207).train.batch == 5
+    assert (
+        batches[-1] == 1
+        and Gaan(train=TrainConfig(batch_size=5)).settled(207).train.batch_size == 5
+    )
 
 
 def test_the_graph_is_predicted_for_every_step_on_the_edges_there_are():
@@ -270,22 +275,22 @@ def test_one_that_is_tied_to_its_stations_is_told_the_time_too(tmp_path):
 
 
 def test_what_was_set_is_kept_when_it_is_to_foresee():
-    assert Dcrnn().foreseeing(12).settled().steps == 12
-    assert Dcrnn(steps=48).foreseeing(12).settled().steps == 48
+    assert Dcrnn().foreseeing(12).settled().window == 12
+    assert Dcrnn(window=48).foreseeing(12).settled().window == 48
     assert Dcrnn(stride=6).foreseeing(3).settled().stride == 6
     to_fill, ahead = Dcrnn().settled(), Dcrnn().foreseeing(12).settled()
-    assert (to_fill.model.hidden, to_fill.model.layers, to_fill.train.batch) == (32, 1, 8)
-    assert (ahead.model.hidden, ahead.model.layers, ahead.train.batch) == (64, 2, 32)
+    assert (to_fill.model.d_model, to_fill.model.n_layers, to_fill.train.batch_size) == (32, 1, 8)
+    assert (ahead.model.d_model, ahead.model.n_layers, ahead.train.batch_size) == (64, 2, 32)
     assert Dcrnn(horizon=12).settled() == ahead
-    narrow = Dcrnn(model=to_fill.model, train=to_fill.train, steps=36).foreseeing(12).settled()
-    assert (narrow.model, narrow.train.batch, narrow.steps) == (to_fill.model, 8, 36)
-    assert Dcrnn().by_preset("small").foreseeing(6).settled().model.layers == 1
+    narrow = Dcrnn(model=to_fill.model, train=to_fill.train, window=36).foreseeing(12).settled()
+    assert (narrow.model, narrow.train.batch_size, narrow.window) == (to_fill.model, 8, 36)
+    assert Dcrnn().by_preset("small").foreseeing(6).settled().model.n_layers == 1
     with pytest.raises(ConfigError, match="stride lies between 1 and the steps of a window"):
         Dcrnn(stride=0)
 
 
 def test_layers_look_no_further_than_the_window():
-    many = DstGcnnConfig(channels=4, layers=7).build(Sizes(15, 2, 1), 3, 0)
+    many = DstGcnnConfig(d_model=4, n_layers=7).build(Sizes(15, 2, 1), 3, 0)
     assert [layer.over.apart for layer in many.layers] == [1, 2, 4, 1, 2, 4, 1]
 
 
@@ -324,11 +329,14 @@ def error_of(method, cube, origins):
 @pytest.mark.slow
 def test_networks_that_know_the_graph_beat_one_that_does_not_on_a_diffusion():
     cube, few, origins = diffusion(), {"steps": 4, "horizon": 3, "stride": 1}, np.arange(304, 397)
-    plain = FcLstm(model=FcLstmConfig(hidden=32, layers=1, fading=50.0), **few)
+    plain = FcLstm(model=FcLstmConfig(d_model=32, n_layers=1, fading=50.0), **few)
     most = 0.9 * error_of(plain, cube, origins)
     for method in (
-        Dcrnn(model=DcrnnConfig(hidden=16, layers=1, fading=50.0), **few),
-        Gaan(model=GaanConfig(hidden=16, layers=1, heads=2, d=8, gate=8, fading=50.0), **few),
-        DstGcnn(model=DstGcnnConfig(channels=16, layers=1), **few),
+        Dcrnn(model=DcrnnConfig(d_model=16, n_layers=1, fading=50.0), **few),
+        Gaan(
+            model=GaanConfig(d_model=16, n_layers=1, n_heads=2, d_qk=8, d_gate=8, fading=50.0),
+            **few,
+        ),
+        DstGcnn(model=DstGcnnConfig(d_model=16, n_layers=1), **few),
     ):
         assert error_of(method, cube, origins) < most, method.name

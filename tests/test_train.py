@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa_paper import CdsaConfig, Forecaster
+from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
 from cdsa.methods.registry import make_method
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, exam_error, lesson_loss, question, train
@@ -18,7 +18,7 @@ from cdsa.training.state import StateError, Store
 from cdsa.training.windows import cut
 from conftest import network
 
-CONFIG = TrainConfig(epochs=4, batch=4, rate=0.01, validate_every=3, patience=0)
+CONFIG = TrainConfig(epochs=4, batch_size=4, lr=0.01, validate_every=3, patience=0)
 
 
 class Mean(nn.Module):
@@ -145,7 +145,7 @@ def test_it_learns(windows, exam):
 @pytest.mark.parametrize("learn_from", ["visible", "hidden", "both"])
 def test_the_network_is_never_shown_a_validation_cell(windows, exam, learn_from):
     model = Spy()
-    train(model, windows, exam, replace(CONFIG, learn_from=learn_from), seed=0)
+    train(model, windows, exam, replace(CONFIG, loss_on=learn_from), seed=0)
     forbidden = exam.values[exam.asked]  # zero: nothing stands there
     assert (forbidden == 0).all() and len(forbidden)
     truth = set(exam.truth[exam.asked].tolist())
@@ -168,22 +168,22 @@ def test_changing_validation_cells_changes_no_weight_before_they_are_looked_at(s
 def test_what_a_rival_looks_back_on_to_foresee_is_whole_while_it_learns(windows):
     window, task, spy = windows.take(torch.arange(8)), Task(ahead=4), Spy()
     for kind in ("visible", "hidden"):
-        lesson_loss(spy, window, replace(CONFIG, learn_from=kind), random_source(1), task)
+        lesson_loss(spy, window, replace(CONFIG, loss_on=kind), random_source(1), task)
     (_, whole), (_, gaps) = spy.seen
     assert torch.equal(whole, question(window, task)[0])
     assert gaps.sum() < whole.sum() and not (gaps & ~whole).any()
-    assert make_method("dst-gcnn")[1].train.learn_from == "visible"  # the others have own lessons
+    assert make_method("dst-gcnn")[1].train.loss_on == "visible"  # the others have own lessons
 
 
 def test_hidden_cells_are_asked_for_and_not_shown(windows):
     window = windows.take(torch.arange(4))
     spy = Spy()
-    lesson_loss(spy, window, replace(CONFIG, learn_from="hidden"), random_source(1))
+    lesson_loss(spy, window, replace(CONFIG, loss_on="hidden"), random_source(1))
     ((_, shown),) = spy.seen
     assert shown.sum() < window.observed.sum() and not (shown & ~window.observed).any()
     changed = replace(window, truth=torch.where(shown, 7.0, window.truth))
     first, second = (
-        lesson_loss(Mean(), w, replace(CONFIG, learn_from="hidden"), random_source(1))
+        lesson_loss(Mean(), w, replace(CONFIG, loss_on="hidden"), random_source(1))
         for w in (window, changed)
     )
     assert first == second  # what is shown is not asked for
@@ -243,7 +243,7 @@ def test_a_damaged_run_is_refused(windows, exam, tmp_path, damage):
 
 def test_it_stops_early_and_keeps_the_best(windows, exam):
     model = Mean()
-    config = replace(CONFIG, epochs=400, rate=0.5, patience=3, schedule="constant")
+    config = replace(CONFIG, epochs=400, lr=0.5, patience=3, schedule="constant")
     place = train(model, windows, exam, config, seed=0)
     assert place.step < 400 * 3 and place.best_step < place.step
     assert exam_error(model, exam, config) == place.best
@@ -258,7 +258,7 @@ def test_it_stops_when_the_minutes_are_over(windows, exam):
 
 def test_a_loss_that_is_no_number_is_told(windows, exam):
     with pytest.raises(ConfigError, match="Lower the learning rate"):
-        train(Mean(), windows, exam, replace(CONFIG, rate=1e30, loss="mse", clip=1e30), seed=0)
+        train(Mean(), windows, exam, replace(CONFIG, lr=1e30, loss="mse", grad_clip=1e30), seed=0)
 
 
 def test_reports_tell_how_far_it_is(windows, exam):
@@ -277,8 +277,8 @@ def test_nothing_to_learn_from_is_no_crash(windows, exam):
 
 
 def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windows):
-    config = CdsaConfig(layers=1, heads=1, d=2, v=2, channels=2, normalise="cell")
-    model = Forecaster(config, Sizes(12, 3, 2), 4)
+    config = PaperConfig(n_layers=1, n_heads=1, d_qk=2, d_v=2, d_model=2, norm_over="cell")
+    model = PaperForecaster(config, Sizes(12, 3, 2), 4)
     window = windows.take(torch.arange(3))
     task = Task(ahead=4)
     shown, asked = question(window, task)
@@ -292,14 +292,14 @@ def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windo
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"batch": -1}, "batch must be at least 0"),
-        ({"rate": 0.0}, "rate must be greater than 0"),
+        ({"batch_size": -1}, "batch_size must be at least 0"),
+        ({"lr": 0.0}, "lr must be greater than 0"),
         ({"minutes": -1.0}, "minutes must be greater than 0"),
-        ({"most": 1.5}, "most is a share between 0 and 1"),
+        ({"max_mask_ratio": 1.5}, "max_mask_ratio is a share between 0 and 1"),
         ({"patience": -1}, "patience must not be negative"),
         ({"loss": "huber"}, "no loss 'huber'"),
-        ({"hide": "burst"}, "did you mean 'bursts'"),
-        ({"learn_from": "hiden"}, "did you mean 'hidden'"),
+        ({"masking": "burst"}, "did you mean 'bursts'"),
+        ({"loss_on": "hiden"}, "did you mean 'hidden'"),
         ({"schedule": "cosin"}, "did you mean 'cosine'"),
     ],
 )

@@ -49,7 +49,7 @@ def main() -> None:
         if "allocate memory" in str(error) or "out of memory" in str(error):
             _stop(
                 "there is not enough memory for this network on these data. Take shorter windows "
-                "or fewer at once: --set steps=12, --set train.batch=2",
+                "or fewer at once: --set window=12, --set train.batch_size=2",
                 2,
             )
         if os.environ.get("CDSA_DEBUG"):

@@ -54,7 +54,7 @@ OPTIONS: Options = {
     "epochs": (int | None, _option("--epochs", help="Passes over the data.", metavar="N")),
     "set": (
         list[str] | None,
-        _option("--set", help="Any setting: model.layers=6, train.rate=3e-4.", metavar="A.B=X"),
+        _option("--set", help="Any setting: model.n_layers=6, train.lr=3e-4.", metavar="A.B=X"),
     ),
     "device": (str | None, _option("--device", help="auto, cpu, cuda or mps.", metavar="NAME")),
     "tensorboard": (
@@ -152,8 +152,8 @@ def command_line() -> str:
 
 def refuse_other_known(filler: "NeuralFiller", known: Sequence[str], folder: Path) -> None:
     """Refuse a network that was trained with other measurements known in advance."""
-    if set(filler.method.known) != set(known):
-        then = ", ".join(filler.method.known) or "nothing"
+    if set(filler.method.known_covariates) != set(known):
+        then = ", ".join(filler.method.known_covariates) or "nothing"
         raise ConfigError(
             f"the network in {folder} was trained with {then} known in advance. Say so alike with "
             "--known, or train one with cdsa train --forecast N --known ..."

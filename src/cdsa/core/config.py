@@ -33,6 +33,12 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
     "critics": ("critic_steps",),
     "cut": ("weight_clip",),
     "trust": ("critic_weight",),
+    "hidden": ("d_model",),
+    "gate": ("d_gate",),
+    "noise": ("d_noise",),
+    "reach": ("first_step",),
+    "search": ("search_steps",),
+    "search_rate": ("search_lr",),
     # settings of a training
     "rate": ("lr",),
     "first_moment": ("beta1",),
@@ -54,12 +60,14 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
     "ties": ("smoothness",),
     "donors": ("max_donors",),
     "companions": ("n_nearest_features",),
+    "neighbours": ("n_neighbors",),
+    "rounds": ("n_rounds", "max_iter"),
 }
 """New names of settings, and of their values, by the old one; error messages answer with them."""
 
 
 def override(config: T, changes: Iterable[str]) -> T:
-    """The settings with each change such as 'model.layers=6' applied.
+    """The settings with each change such as 'model.n_layers=6' applied.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Settings:

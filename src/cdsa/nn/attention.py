@@ -53,16 +53,16 @@ class CrossDimensionalAttention(nn.Module):
         self.config = config
         self.sight: Sight = sight
         self.at_another = at is not None
-        heads, width = config.heads, config.channels
-        self.value = nn.Linear(width, heads * config.v)
-        self.out = nn.Linear(heads * config.v, width)
+        heads, width = config.n_heads, config.d_model
+        self.value = nn.Linear(width, heads * config.d_v)
+        self.out = nn.Linear(heads * config.d_v, width)
         if config.manner == "decomposed":
             self.axes = nn.ModuleDict(
                 {axis: AxisMap(axis, config, looks, at, sight) for axis in AXES}
             )
         else:
-            self.query = nn.Linear(width, heads * config.d, bias=False)
-            self.key = nn.Linear(width, heads * config.d, bias=False)
+            self.query = nn.Linear(width, heads * config.d_qk, bias=False)
+            self.key = nn.Linear(width, heads * config.d_qk, bias=False)
             if config.manner == "joint":
                 self.query.weight.data.mul_(SHARPNESS)
             self.key.weight.data.copy_(self.query.weight.data)  # at first, look at what resembles
@@ -135,7 +135,7 @@ class CrossDimensionalAttention(nn.Module):
         return self._heads(self.query(x)), self._heads(self.key(y))
 
     def _heads(self, x: Tensor) -> Tensor:
-        apart: Tensor = x.unflatten(-1, (self.config.heads, -1))
+        apart: Tensor = x.unflatten(-1, (self.config.n_heads, -1))
         return apart
 
 
@@ -204,11 +204,11 @@ class AxisMap(nn.Module):
         self.sight: Sight = sight
         self.at_another = at is not None
         self.masked = axis == "time" and at is None and sight != "all"
-        self.heads = config.heads
+        self.heads = config.n_heads
         self.alone = looks.along(axis) == 1 == (at or looks).along(axis)
         if self.alone:
             return
-        rest = (config.channels, config.heads, config.of(axis).d)
+        rest = (config.d_model, config.n_heads, config.of(axis).d_qk)
         self.w_q = _weight(*looks.beside(axis), *rest)
         self.w_k = _weight(*(at or looks).beside(axis), *rest)
         if at is None:  # at first, each looks at what resembles it

@@ -47,14 +47,14 @@ class RowAttention(nn.Module):
         self, axis: Axis, width: int, at: int, config: AttentionConfig, sight: Sight
     ) -> None:
         super().__init__()
-        own, heads = config.of(axis), config.heads
+        own, heads = config.of(axis), config.n_heads
         self.axis: Axis = axis
         self.sight: Sight = sight
         self.heads = heads
-        self.query = nn.Linear(width, heads * own.d, bias=False)
-        self.key = nn.Linear(at, heads * own.d, bias=False)
-        self.value = nn.Linear(at, heads * own.v)
-        self.out = nn.Linear(heads * own.v, width)
+        self.query = nn.Linear(width, heads * own.d_qk, bias=False)
+        self.key = nn.Linear(at, heads * own.d_qk, bias=False)
+        self.value = nn.Linear(at, heads * own.d_v)
+        self.out = nn.Linear(heads * own.d_v, width)
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
         y = x if y is None else y
@@ -87,12 +87,12 @@ class Stream(nn.Module):
     ) -> None:
         super().__init__()
         self.axis: Axis = axis
-        own, width = config.of(axis), math.prod(sizes.beside(axis)) * config.channels
-        at = 0 if memory is None else math.prod(memory.beside(axis)) * config.channels
+        own, width = config.of(axis), math.prod(sizes.beside(axis)) * config.d_model
+        at = 0 if memory is None else math.prod(memory.beside(axis)) * config.d_model
         self.stack = Stack(
-            own.layers,
+            own.n_layers,
             partial(RowAttention, axis, width, width, config, sight if axis == "time" else "all"),
-            partial(feed_forward, width, own.feed_forward),
+            partial(feed_forward, width, own.d_ff),
             partial(nn.LayerNorm, width),
             across=partial(RowAttention, axis, width, at, config, "all") if memory else None,
             bare_last=bare_last,

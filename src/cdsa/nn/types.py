@@ -87,20 +87,20 @@ def refuse_nothing_ahead(horizon: int) -> None:
 class AxisConfig:
     """What one axis has of its own."""
 
-    d: int = 6
+    d_qk: int = 6
     """Query and key channels of a head per position of the axis: decomposed and independent."""
 
-    v: int = 24
+    d_v: int = 24
     """Value channels of a head per position of the axis: independent."""
 
-    layers: int = 8
+    n_layers: int = 8
     """Layers of the axis' own stream: independent."""
 
-    feed_forward: int = 64
+    d_ff: int = 64
     """Width of the feed-forward part of the axis' own stream: independent."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "d", "v", "layers", "feed_forward")
+        refuse_below_one(self, "d_qk", "d_v", "n_layers", "d_ff")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,26 +110,26 @@ class AttentionConfig:
     manner: Manner = "decomposed"
     """How the three axes are brought together."""
 
-    channels: int = 1
+    d_model: int = 1
     """Size of the vector that stands for one cell between layers."""
 
-    heads: int = 12
+    n_heads: int = 12
     """Maps per axis."""
 
-    d: int = 16
+    d_qk: int = 16
     """Query and key channels of a head per cell: joint and shared."""
 
-    v: int = 3
+    d_v: int = 3
     """Value channels of a head per cell: all but independent."""
 
-    time: AxisConfig = AxisConfig(d=6)
-    location: AxisConfig = AxisConfig(d=14)
-    measurement: AxisConfig = AxisConfig(d=6)
+    time: AxisConfig = AxisConfig(d_qk=6)
+    location: AxisConfig = AxisConfig(d_qk=14)
+    measurement: AxisConfig = AxisConfig(d_qk=6)
 
     def __post_init__(self) -> None:
         if self.manner not in MANNERS:
             raise ConfigError(unknown("manner", str(self.manner), MANNERS))
-        refuse_below_one(self, "channels", "heads", "d", "v")
+        refuse_below_one(self, "d_model", "n_heads", "d_qk", "d_v")
 
     def of(self, axis: Axis) -> AxisConfig:
         """What this axis has of its own."""

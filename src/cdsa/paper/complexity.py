@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa_paper import CdsaConfig, Imputer
+from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperImputer
 from cdsa.nn.types import MANNERS, AxisConfig, Manner, Sizes
 from cdsa.paper.published import paper_tables
 from cdsa.paper.tables import COMPLEXITY_SIZES, PAPER_IMPUTER
@@ -20,15 +20,15 @@ from cdsa.paper.tables import COMPLEXITY_SIZES, PAPER_IMPUTER
 PAPER_SIZES = Sizes(*map(int, COMPLEXITY_SIZES.split("x")))
 """The window size that fits the paper's figure for the joint manner."""
 
-WIDTHS = CdsaConfig(
-    heads=12,
-    d=6,
-    v=4,
-    feed_forward=208,
-    own_scales=True,
-    time=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
-    location=AxisConfig(d=112, v=56, layers=8, feed_forward=8),
-    measurement=AxisConfig(d=1, v=1, layers=1, feed_forward=8),
+WIDTHS = PaperConfig(
+    n_heads=12,
+    d_qk=6,
+    d_v=4,
+    d_ff=208,
+    elementwise_affine=True,
+    time=AxisConfig(d_qk=112, d_v=56, n_layers=8, d_ff=8),
+    location=AxisConfig(d_qk=112, d_v=56, n_layers=8, d_ff=8),
+    measurement=AxisConfig(d_qk=1, d_v=1, n_layers=1, d_ff=8),
 )
 MAX_CELLS = 10_000_000
 
@@ -65,7 +65,7 @@ def measure_cost(manner: Manner, sizes: Sizes) -> Cost:
     )
 
 
-def count_operations(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
+def count_operations(config: PaperConfig, sizes: Sizes) -> tuple[int, int]:
     """Operations of one forward pass, and the number of parameters.
 
     Nothing is computed: the network is on torch's `meta` device.
@@ -76,7 +76,7 @@ def count_operations(config: CdsaConfig, sizes: Sizes) -> tuple[int, int]:
             f"{' x '.join(map(str, sizes))} are {sizes.cells:,}. Choose a smaller window"
         )
     with torch.device("meta"):
-        model = Imputer(config, sizes)
+        model = PaperImputer(config, sizes)
         values = torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, torch.zeros_like(values, dtype=torch.bool))

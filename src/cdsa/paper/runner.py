@@ -281,7 +281,7 @@ def fit_trial(
         # a forecaster is validated on the end of its cube
         cube = xr.concat([trial.train, trial.validation], "time")
         share = trial.validation.sizes["time"] / cube.sizes["time"]
-        method = override(method, [f"train.validation={share}"])
+        method = override(method, [f"train.holdout_share={share}"])
     method = replace(method, run=replace(run, folder=folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)

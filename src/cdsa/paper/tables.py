@@ -234,13 +234,13 @@ TABLES = {
 }
 
 PAPER_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("kdd2015", ""): ("steps=36",),
-    ("kdd2018", ""): ("steps=48", "stride=12", "train.loss=rmse"),
-    ("nyc-traffic", ""): ("steps=48", "train.batch=2", "train.loss=rmse"),
-    ("metr-la", ""): ("steps=12", "train.loss=rmse"),
+    ("kdd2015", ""): ("window=36",),
+    ("kdd2018", ""): ("window=48", "stride=12", "train.loss=rmse"),
+    ("nyc-traffic", ""): ("window=48", "train.batch_size=2", "train.loss=rmse"),
+    ("metr-la", ""): ("window=12", "train.loss=rmse"),
     # joint attention over all cells of a longer window exceeds the training budget
-    ("kdd2018", "joint"): ("steps=12", "stride=12", "train.batch=4", "train.loss=rmse"),
-    ("nyc-traffic", "joint"): ("steps=12", "train.batch=2", "train.loss=rmse"),
+    ("kdd2018", "joint"): ("window=12", "stride=12", "train.batch_size=4", "train.loss=rmse"),
+    ("nyc-traffic", "joint"): ("window=12", "train.batch_size=2", "train.loss=rmse"),
 }
 """Settings of the paper's networks by data set and manner, where there is no preset for the data.
 The training loss is the absolute error where that is scored, and the paper's where squares are."""
@@ -248,20 +248,20 @@ The training loss is the absolute error where that is scored, and the paper's wh
 CDSA_SETTINGS: dict[str, tuple[str, ...]] = {
     "kdd2015": (),
     "kdd2018": ("train.loss=mse",),
-    "nyc-traffic": ("train.loss=mse", "steps=36"),
-    "metr-la": ("steps=12",),
+    "nyc-traffic": ("train.loss=mse", "window=36"),
+    "metr-la": ("window=12",),
 }
 """Settings of the default network by data set; it derives the rest from the data."""
 
 BASELINE_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("kdd2015", ""): ("steps=36", "stride=1", "train.patience=0"),
-    ("kdd2018", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
-    ("nyc-traffic", ""): ("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
-    ("metr-la", ""): ("steps=12", "stride=1", "train.patience=0"),
+    ("kdd2015", ""): ("window=36", "stride=1", "train.patience=0"),
+    ("kdd2018", ""): ("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
+    ("nyc-traffic", ""): ("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
+    ("metr-la", ""): ("window=12", "stride=1", "train.patience=0"),
     # a step with the default batch takes seconds with two hundred stations
     ("nyc-traffic", "dcrnn"): (
-        *("steps=48", "stride=1", "train.loss=mse", "train.patience=0"),
-        "train.batch=2",
+        *("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
+        "train.batch_size=2",
     ),
 }
 """Settings of baseline networks by data set and method. A network with a loss of its own is trained

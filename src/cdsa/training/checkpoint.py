@@ -17,7 +17,7 @@ from torch import Tensor
 from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
-FORMAT = 6
+FORMAT = 7
 
 
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"

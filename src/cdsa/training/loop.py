@@ -24,7 +24,7 @@ from cdsa.training.parallel import in_parts
 from cdsa.training.state import Place, Store, Weights
 from cdsa.training.windows import Window, Windows
 
-LearnFrom = Literal["visible", "hidden", "both"]
+LossOn = Literal["visible", "hidden", "both"]
 
 
 VISIBLE_WEIGHT = 1 / 3
@@ -56,45 +56,45 @@ class TrainConfig:
     minutes: float | None = None
     """Time to learn for, in minutes."""
 
-    batch: int = 16
+    batch_size: int = 16
     """Windows per step; 0 leaves it to a method that chooses by the data or the task."""
 
-    rate: float = 1e-3
+    lr: float = 1e-3
     """Learning rate of Adam."""
 
-    first_moment: float = 0.9
+    beta1: float = 0.9
     """How much of Adam's average of gradients stays from step to step."""
 
-    second_moment: float = 0.999
+    beta2: float = 0.999
     """How much of Adam's average of squared gradients stays from step to step; less of it learns
     faster in a short run."""
 
     schedule: Schedule = "cosine"
     """The learning rate over time: steps (the authors'), cosine or constant."""
 
-    clip: float = 5.0
+    grad_clip: float = 5.0
     """Largest norm of the gradient."""
 
-    average: float = 0.0
+    ema_decay: float = 0.0
     """Of the weights that are kept: how much of their moving average stays from step to step, such
     as 0.99; 0 keeps the weights as they are."""
 
     loss: Loss = "mae"
     """What is minimised over the asked cells: rmse (the paper's), mse, mae or rmse+mae."""
 
-    learn_from: LearnFrom = "hidden"
+    loss_on: LossOn = "hidden"
     """The cells asked for: those that are visible (the authors'), those hidden for the purpose
     (masked imputation), or both; of a forecaster all that lies ahead, and what it looks back on is
     whole if it learns from what is visible."""
 
-    hide: Hiding = "mixed"
-    """How cells are hidden for training: random, bursts, mixed, or natural: like the data's own
+    masking: Hiding = "mixed"
+    """How cells are hidden for training: random, bursts, mixed, or like_data: like the data's own
     gaps."""
 
-    most: float = 0.9
+    max_mask_ratio: float = 0.9
     """Largest share of a window that is hidden."""
 
-    validation: float = 0.1
+    holdout_share: float = 0.1
     """Share of the cells of some windows that is never trained on, to know when to stop."""
 
     validate_every: int = 50
@@ -107,24 +107,24 @@ class TrainConfig:
         for name, kind in (
             ("loss", Loss),
             ("schedule", Schedule),
-            ("hide", Hiding),
-            ("learn_from", LearnFrom),
+            ("masking", Hiding),
+            ("loss_on", LossOn),
         ):
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
-        for name, smallest in (("batch", 0), ("validate_every", 1)):
+        for name, smallest in (("batch_size", 0), ("validate_every", 1)):
             if getattr(self, name) < smallest:
                 raise ConfigError(
                     f"{name} must be at least {smallest}, but found {getattr(self, name)}"
                 )
-        for name in ("rate", "clip", "epochs", "minutes"):
+        for name in ("lr", "grad_clip", "epochs", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be greater than 0, but found {value:g}")
-        for name in ("average", "first_moment", "second_moment"):
+        for name in ("ema_decay", "beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} lies between 0 and 1, but found {getattr(self, name):g}")
-        for name in ("most", "validation"):
+        for name in ("max_mask_ratio", "holdout_share"):
             if not 0 < getattr(self, name) < 1:
                 raise ConfigError(
                     f"{name} is a share between 0 and 1, but found {getattr(self, name):g}"
@@ -192,14 +192,14 @@ def train(
     With a `store` the run is written down now and then, and goes on from there. `stop` is asked
     after every step; if it says so, the run is written down and ends with the best so far.
     """
-    if config.batch < 1:
-        raise ConfigError(f"batch must be at least 1, but found {config.batch}")
+    if config.batch_size < 1:
+        raise ConfigError(f"batch must be at least 1, but found {config.batch_size}")
     run = _Run(model, config, seed, task)
     place = store.load(model, run.optimiser, run.kept) if store else None
     place = run.place = place or Place()
     clock = time.perf_counter() - place.seconds
     saved = time.perf_counter()
-    steps = max(1, math.ceil(len(windows) / config.batch))
+    steps = max(1, math.ceil(len(windows) / config.batch_size))
     place.over = True
     order, ordered = torch.arange(0), -1
     while len(windows) and not run.finished(steps):
@@ -207,7 +207,7 @@ def train(
         if epoch != ordered:
             order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
             ordered = epoch
-        chosen = order[batch * config.batch : (batch + 1) * config.batch]
+        chosen = order[batch * config.batch_size : (batch + 1) * config.batch_size]
         run.learn(windows, chosen, epoch, steps)
         place.seconds = time.perf_counter() - clock
         if place.step % config.validate_every == 0 or run.over(steps):
@@ -231,13 +231,13 @@ class _Run:
 
     def __init__(self, model: nn.Module, config: TrainConfig, seed: int, task: Task) -> None:
         self.model, self.config, self.seed, self.task = model, config, seed, task
-        betas = (config.first_moment, config.second_moment)
-        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.rate, betas=betas)
+        betas = (config.beta1, config.beta2)
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, betas=betas)
         self.kept: dict[str, Weights] = {"best": _copied(model)}
-        if config.average:
+        if config.ema_decay:
             self.kept["average"] = _copied(model)
         self.place = Place()
-        self.rate = config.rate
+        self.rate = config.lr
 
     def done(self, steps: int) -> float:
         """The share of the run that is done, by epochs or by minutes, whichever is further."""
@@ -257,19 +257,19 @@ class _Run:
     def learn(self, windows: Windows, chosen: Tensor, epoch: int, steps: int) -> None:
         """One step of gradient descent."""
         place, config = self.place, self.config
-        self.rate = rate_at(config.schedule, config.rate, epoch, self.done(steps))
+        self.rate = rate_at(config.schedule, config.lr, epoch, self.done(steps))
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate
         self.model.train()
         source = random_source(self.seed, HIDE, place.step)
         window, others = windows.take(chosen), None
-        if config.hide == "natural":
+        if config.masking == "like_data":
             drawn = torch.randint(len(windows), (len(chosen),), generator=source)
             others = windows.observed[windows.steps[drawn]]
         loss = lesson_loss(self.model, window, config, source, self.task, others)
         self.optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
         self.optimiser.step()
         if isinstance(self.model, Adversarial):
             self.model.bound()
@@ -280,7 +280,7 @@ class _Run:
         if not math.isfinite(place.loss_sum):
             raise ConfigError(
                 f"the loss is no number any more at step {place.step}: the steps are too long. "
-                f"Lower the learning rate, as in --set train.rate={config.rate / 10:g}"
+                f"Lower the learning rate, as in --set train.lr={config.lr / 10:g}"
             )
 
     def look(self, exam: Windows, *, last: bool = False) -> None:
@@ -309,7 +309,7 @@ class _Run:
         """Move the average towards the weights; at first it follows them closely."""
         if "average" not in self.kept:
             return
-        stays = min(self.config.average, self.place.step / (self.place.step + 10))
+        stays = min(self.config.ema_decay, self.place.step / (self.place.step + 10))
         for name, part in self.model.named_parameters():
             self.kept["average"][name].lerp_(part, 1 - stays)
 
@@ -353,13 +353,13 @@ def lesson_loss(
         return loss_of(config.loss, answer, window.truth, question(window, task)[1])
     shown, asked = question(window, task) if task.ahead else (window.observed, window.observed)
     hidden = torch.zeros_like(shown)
-    if config.learn_from != "visible":
+    if config.loss_on != "visible":
         hidden = hide_cells(
-            window.observed, config.hide, config.most, source, task.together, others
+            window.observed, config.masking, config.max_mask_ratio, source, task.together, others
         )
     if isinstance(model, OwnLesson):
         return model.lesson(window.values, window.observed, shown & ~hidden)
-    if config.learn_from != "visible":
+    if config.loss_on != "visible":
         if window.around is not None and not task.ahead:  # as if there never was a sensor
             lost = lost_stations(window.observed, source)
             hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
@@ -371,7 +371,7 @@ def lesson_loss(
             shown, asked = window.observed & ~hidden, hidden
     answer = reply(model, window, shown)
     loss = loss_of(config.loss, answer, window.truth, asked)
-    if config.learn_from == "both":
+    if config.loss_on == "both":
         loss = loss + loss_of(config.loss, answer, window.truth, shown) * VISIBLE_WEIGHT
     return loss
 
@@ -397,6 +397,8 @@ def answers(
 
 def exam_error(model: nn.Module, exam: Windows, config: TrainConfig, task: Task = TO_FILL) -> float:
     """The loss over all asked cells of the exam, as a ratio of sums."""
-    cells = [(a[asked], w.truth[asked]) for a, w, asked in answers(model, exam, config.batch, task)]
+    cells = [
+        (a[asked], w.truth[asked]) for a, w, asked in answers(model, exam, config.batch_size, task)
+    ]
     answer, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
     return loss_of(config.loss, answer, truth, torch.ones_like(truth, dtype=torch.bool)).item()

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Hiding = Literal["random", "bursts", "mixed", "natural"]
+Hiding = Literal["random", "bursts", "mixed", "like_data"]
 
 
 USUAL_GAP = 8.0
@@ -68,8 +68,8 @@ def hide_cells(
     the most.
 
     'random' hides single cells, 'bursts' gaps in time, series by series, 'mixed' half of the
-    windows in one way and half in the other. 'natural' hides half as 'mixed' and half with the gaps
-    of `others`, however many: those are the observed cells of other windows, their stations
+    windows in one way and half in the other. 'like_data' hides half as 'mixed' and half with the
+    gaps of `others`, however many: those are the observed cells of other windows, their stations
     shuffled. `together`: see `Task`.
     """
     place, measurements = observed.device, observed.shape[-1]
@@ -88,7 +88,7 @@ def hide_cells(
     if kind != "bursts":
         gaps = torch.where(_some_windows(observed, 0.5, source), gaps, single)
     hidden = gaps[..., same]
-    if kind == "natural":
+    if kind == "like_data":
         hidden = _as_others(hidden, others, source)
     return hidden.to(place) & observed
 

@@ -47,12 +47,12 @@ class Process:
 class AutoRegressive:
     """Each series from its own past and future; how far back is chosen by the data."""
 
-    most: int = 12
+    max_order: int = 12
     """Steps back at the most."""
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise ConfigError(f"most must be at least 1, but found {self.most}")
+        if self.max_order < 1:
+            raise ConfigError(f"most must be at least 1, but found {self.max_order}")
 
     @property
     def label(self) -> str:
@@ -67,7 +67,7 @@ class AutoRegressive:
         values = plain.to_numpy()
         places, kinds = (plain[axis].to_numpy() for axis in ("location", "measurement"))
         found = {
-            (place, kind): learn_process(values[:, l, m].astype(np.float64), self.most)
+            (place, kind): learn_process(values[:, l, m].astype(np.float64), self.max_order)
             for l, place in enumerate(places)  # noqa: E741
             for m, kind in enumerate(kinds)
         }

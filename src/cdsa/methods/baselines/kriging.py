@@ -86,28 +86,28 @@ class Variogram:
 class Kriging:
     """The best linear guess from the other stations, moment by moment."""
 
-    shape: Shape = "exponential"
+    variogram: Shape = "exponential"
     """Of the variogram: exponential or linear."""
 
-    fewest: int = 4
+    min_stations: int = 4
     """Stations that must report at a moment."""
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ConfigError(unknown("variogram", self.shape, SHAPES))
-        if self.fewest < 2:
-            raise ConfigError(f"fewest must be at least 2, but found {self.fewest}")
+        if self.variogram not in SHAPES:
+            raise ConfigError(unknown("variogram", self.variogram, SHAPES))
+        if self.min_stations < 2:
+            raise ConfigError(f"fewest must be at least 2, but found {self.min_stations}")
 
     @property
     def label(self) -> str:
         """The name in tables."""
-        return "kriging" if self.shape == "exponential" else f"kriging:{self.shape}"
+        return "kriging" if self.variogram == "exponential" else f"kriging:{self.variogram}"
 
     def in_manner(self, shape: str) -> "Kriging":
         """The same with another variogram."""
         if shape not in SHAPES:
             raise ConfigError(unknown("variogram", shape, SHAPES))
-        return replace(self, shape=shape)
+        return replace(self, variogram=shape)
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         refuse_nowhere(cube, "kriging")
@@ -117,9 +117,11 @@ class Kriging:
     def _learn(self, plain: xr.DataArray) -> Guess:
         apart, values = _kilometres(plain), plain.to_numpy()
         names = plain["measurement"].to_numpy()
-        enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.fewest
+        enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.min_stations
         values = np.where(enough, values, np.nan)
-        found = {str(n): fitted(values[:, :, m], apart, self.shape) for m, n in enumerate(names)}
+        found = {
+            str(n): fitted(values[:, :, m], apart, self.variogram) for m, n in enumerate(names)
+        }
 
         def guess(cube: xr.DataArray) -> xr.DataArray:
             refuse_nowhere(cube, "kriging")
@@ -140,7 +142,7 @@ class Kriging:
         told = series.to_numpy().astype(np.float64)
         known = np.isfinite(told)
         count = known.sum(axis=1)
-        for t in np.flatnonzero((count >= self.fewest) & (count < len(lat))):
+        for t in np.flatnonzero((count >= self.min_stations) & (count < len(lat))):
             there = known[t]
             kriging = ordinary(
                 lon[there],

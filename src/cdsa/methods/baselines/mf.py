@@ -42,10 +42,10 @@ class MatrixFactors:
     ridge: float = 0.1
     """What keeps courses and mixtures small."""
 
-    ties: float = 1.0
+    smoothness: float = 1.0
     """What keeps neighbouring moments alike; 0 lets each be as it likes."""
 
-    rounds: int = 12
+    n_rounds: int = 12
     """How often courses and mixtures are found in turns."""
 
     seed: int = 0
@@ -54,10 +54,10 @@ class MatrixFactors:
     def __post_init__(self) -> None:
         if not self.ranks or min(self.ranks) < 1:
             raise ConfigError(f"ranks are numbers from 1 on, but found {self.ranks}")
-        if self.ridge <= 0 or self.ties < 0 or self.rounds < 1:
+        if self.ridge <= 0 or self.smoothness < 0 or self.n_rounds < 1:
             raise ConfigError(
                 "ridge must be greater than 0, ties not negative and rounds at least 1, but found "
-                f"{self.ridge:g}, {self.ties:g} and {self.rounds}"
+                f"{self.ridge:g}, {self.smoothness:g} and {self.n_rounds}"
             )
 
     @property
@@ -117,7 +117,7 @@ class Factors:
         rng = np.random.default_rng([self.method.seed, rank])
         v: Matrix = rng.normal(size=(values.shape[1], rank)) / np.sqrt(rank)
         own = self.method.ridge * np.eye(rank)
-        for _ in range(self.method.rounds):
+        for _ in range(self.method.n_rounds):
             u = self._courses(values, known, v)
             both = np.einsum("ts, tr, tq -> srq", known, u, u, optimize=True) + own
             v = np.linalg.solve(both, (values.T @ u)[..., None])[..., 0]
@@ -126,7 +126,7 @@ class Factors:
     def _courses(self, values: Matrix, known: Bools, v: Matrix) -> Matrix:
         """What each course is at each moment, (t, r): a ridge regression on what is known then,
         tied to the moments before and behind."""
-        steps, rank, ties = len(values), v.shape[1], self.method.ties
+        steps, rank, ties = len(values), v.shape[1], self.method.smoothness
         both = np.einsum("ts, sr, sq -> trq", known, v, v, optimize=True)
         neighbours = np.full(steps, 2.0)
         neighbours[0] -= 1

@@ -15,10 +15,10 @@ from cdsa.methods.wrapper import GuardedFiller, guarded
 class Knn:
     """The weighted mean over the moments that look most alike."""
 
-    neighbours: int = 10
+    n_neighbors: int = 10
     """Moments to average over; nearer ones count more."""
 
-    donors: int = 4_000
+    max_donors: int = 4_000
     """Moments to choose from, spread evenly over time: work grows with their number."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
@@ -29,8 +29,8 @@ class Knn:
             from sklearn.impute import KNNImputer
         except ImportError as bad:
             raise MissingExtraError("The method 'knn'", "scikit-learn", "baselines") from bad
-        knn = KNNImputer(n_neighbors=self.neighbours, weights="distance", keep_empty_features=True)
-        return _Thinned(knn, self.donors)
+        knn = KNNImputer(n_neighbors=self.n_neighbors, weights="distance", keep_empty_features=True)
+        return _Thinned(knn, self.max_donors)
 
 
 class _Thinned:
@@ -51,10 +51,10 @@ class _Thinned:
 class Mice:
     """Each series predicted from the others, round after round."""
 
-    rounds: int = 10
+    max_iter: int = 10
     """How often each series gets its turn."""
 
-    companions: int = 40
+    n_nearest_features: int = 40
     """Series that one is predicted from at most: those most correlated with it are likeliest."""
 
     seed: int = 0
@@ -71,8 +71,10 @@ class Mice:
             raise MissingExtraError("The method 'mice'", "scikit-learn", "baselines") from bad
         return _Quiet(
             IterativeImputer(
-                max_iter=self.rounds,
-                n_nearest_features=self.companions if columns > self.companions else None,
+                max_iter=self.max_iter,
+                n_nearest_features=self.n_nearest_features
+                if columns > self.n_nearest_features
+                else None,
                 keep_empty_features=True,
                 random_state=self.seed,
             )

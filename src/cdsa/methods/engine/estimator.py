@@ -79,7 +79,7 @@ class Neural:
 
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
-    steps: int = 36
+    window: int = 36
     """Time steps of a window; of a forecaster, those looked back on."""
 
     stride: int | None = None
@@ -88,7 +88,7 @@ class Neural:
     horizon: int = 0
     """Steps ahead that are foreseen; 0 for a network that fills."""
 
-    known: tuple[str, ...] = ()
+    known_covariates: tuple[str, ...] = ()
     """Measurements that are known in advance when a forecast is made."""
 
     seed: int = 0
@@ -97,13 +97,15 @@ class Neural:
     run: Run = field(default_factory=Run, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, smallest in (("steps", self.SMALLEST_WINDOW), ("horizon", 0), ("seed", 0)):
+        for name, smallest in (("window", self.SMALLEST_WINDOW), ("horizon", 0), ("seed", 0)):
             found = getattr(self, name)
             if found < smallest:
                 raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
-        length = self.steps + self.horizon if self.steps else math.inf  # or it is yet to be chosen
+        length = (
+            self.window + self.horizon if self.window else math.inf
+        )  # or it is yet to be chosen
         if self.stride is not None and not 1 <= self.stride <= length:
-            most = f"the {length} steps of a window" if self.steps else "the steps of a window"
+            most = f"the {length} steps of a window" if self.window else "the steps of a window"
             raise ConfigError(f"stride lies between 1 and {most}, but found {self.stride}")
 
     @property
@@ -137,7 +139,7 @@ class Neural:
 
     def foreseeing(self, steps: int) -> Self:
         """The same for so many steps ahead, looking back on at least as many."""
-        return replace(self, horizon=steps, steps=max(steps, self.steps))
+        return replace(self, horizon=steps, window=max(steps, self.window))
 
     def knowing(self, names: Sequence[str]) -> Self:
         """The same with these measurements known in advance."""
@@ -145,7 +147,7 @@ class Neural:
             raise ConfigError(
                 f"'{self.name}' makes no use of what is known in advance (--known). Use cdsa"
             )
-        return replace(self, known=tuple(names))
+        return replace(self, known_covariates=tuple(names))
 
     def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
         """All edges of the graph, where one was given; refused if they join none of these
@@ -154,11 +156,11 @@ class Neural:
 
     def _lengths(self, there: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""
-        wanted = self.steps + self.horizon
+        wanted = self.window + self.horizon
         if there >= wanted:
-            return self.steps, self.horizon
+            return self.window, self.horizon
         logger.warning("windows of %d steps are longer than the %d there are", wanted, there)
-        return there * self.steps // wanted, there * self.horizon // wanted
+        return there * self.window // wanted, there * self.horizon // wanted
 
 
 @dataclass(frozen=True, eq=False)

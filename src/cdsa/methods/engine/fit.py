@@ -86,7 +86,7 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         place=place,
         frame=frame,
         fits_any=method.model.fits_any,
-        known=method.known if ahead else (),
+        known=method.known_covariates if ahead else (),
     )
     errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
     if frame is not None:  # what was kept for the exam is known to users, too
@@ -127,12 +127,14 @@ def _store(method: "Neural", own: xr.DataArray) -> Store | None:
 def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
     """What the network is to learn."""
     bases = base_names(names)
-    strange = [name for name in method.known if name not in bases]
+    strange = [name for name in method.known_covariates if name not in bases]
     if strange:
         raise ConfigError(unknown("measurement known in advance", strange[0], sorted(set(bases))))
     return Task(
         ahead=ahead,
-        known=torch.as_tensor(np.isin(bases, method.known)) if ahead and method.known else None,
+        known=torch.as_tensor(np.isin(bases, method.known_covariates))
+        if ahead and method.known_covariates
+        else None,
         together=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
     )
 

@@ -178,7 +178,7 @@ def _filler(
         errors=tuple(document["errors"]),
         frame=frame,
         fits_any=method.model.fits_any,
-        known=method.known if window["ahead"] else (),
+        known=method.known_covariates if window["ahead"] else (),
         calibration=_calibration(tensors, document["calibration"]),
     )
     axes: dict[str, Any] = {

@@ -53,7 +53,7 @@ def choose_exam(
     from, not at all.
     """
     steps = own.sizes["time"]
-    number, share = np.arange(steps), config.validation
+    number, share = np.arange(steps), config.holdout_share
     nothing = xr.zeros_like(own, dtype=bool)
     if ahead:
         there = np.flatnonzero(own.notnull().any(("location", "measurement")).to_numpy())
@@ -67,10 +67,10 @@ def choose_exam(
     full = np.unique((number // length)[measured & (number < windows * length)])
     inside = np.isin(number // length, full[evenly(len(full), EXAM_WINDOWS)])
     rng = np.random.default_rng([seed, 1])
-    match config.hide:
+    match config.masking:
         case "random":
             hidden = AtRandom(share=share)(own, rng)
-        case "natural":
+        case "like_data":
             # own gaps first: what is hidden one by one would be taken for gaps of the table's own
             hidden = LikeData(share=share * 2 / 3, longest=length)(own, rng)
             hidden = hidden | AtRandom(share=share / 3)(own.where(~hidden), rng)

@@ -43,11 +43,11 @@ class BritsConfig:
     situated: ClassVar[bool] = False
     fits_any: ClassVar[bool] = False
 
-    hidden: int = 64
+    d_model: int = 64
     """Channels of the state."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "hidden")
+        refuse_below_one(self, "d_model")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
@@ -110,8 +110,8 @@ class BritsNetwork(nn.Module):
         super().__init__()
         self.horizon = horizon
         series = sizes.locations * sizes.measurements
-        self.forwards = Direction(series, config.hidden)
-        self.backwards = Direction(series, config.hidden)
+        self.forwards = Direction(series, config.d_model)
+        self.backwards = Direction(series, config.d_model)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         one, other = self._read(values, observed, observed)
@@ -135,7 +135,7 @@ class BritsNetwork(nn.Module):
 
 def training() -> TrainConfig:
     """How it is trained: the authors' rate, on what is visible."""
-    return TrainConfig(minutes=5, batch=16, rate=1e-3, learn_from="visible")
+    return TrainConfig(minutes=5, batch_size=16, lr=1e-3, loss_on="visible")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +150,9 @@ class Brits(Neural):
 
 Brits.PRESETS = {
     "small": Brits(
-        model=BritsConfig(hidden=8),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=12,
+        model=BritsConfig(d_model=8),
+        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        window=12,
         stride=6,
     ),
 }

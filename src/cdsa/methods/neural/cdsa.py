@@ -48,7 +48,7 @@ UNSEEN = -3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeographicConfig:
+class CdsaNetworkConfig:
     """Widths of the default network."""
 
     situated: ClassVar[bool] = True
@@ -56,57 +56,57 @@ class GeographicConfig:
 
     fits_any: ClassVar[bool] = True
 
-    channels: int = 48
+    d_model: int = 48
     """Size of the vector that stands for one cell between layers."""
 
-    heads: int = 8
+    n_heads: int = 8
     """Maps per axis and layer; `channels` must be a multiple of it."""
 
-    layers: int = 6
+    n_layers: int = 6
     """Of attention and feed-forward, one on top of the other."""
 
-    d: int = 2
+    d_qk: int = 2
     """Query and key channels of a head per cell; more only costs memory."""
 
-    feed_forward: int = 96
+    d_ff: int = 96
     """Width of the feed-forward part."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "channels", "heads", "layers", "d", "feed_forward")
-        if self.channels % self.heads:
-            nearest = self.heads * -(-self.channels // self.heads)
+        refuse_below_one(self, "d_model", "n_heads", "n_layers", "d_qk", "d_ff")
+        if self.d_model % self.n_heads:
+            nearest = self.n_heads * -(-self.d_model // self.n_heads)
             raise ConfigError(
-                f"channels={self.channels} does not split into heads={self.heads}; the next size "
-                f"that does is channels={nearest}"
+                f"d_model={self.d_model} does not split into n_heads={self.n_heads}; the next size "
+                f"that does is d_model={nearest}"
             )
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that knows so many measurements; what is ahead is filled like any gap."""
-        return Geographic(self, sizes, clocks)
+        return CdsaNetwork(self, sizes, clocks)
 
     @property
     def attention(self) -> AttentionConfig:
         """The attention of one layer."""
         return AttentionConfig(
             manner="shared",
-            channels=self.channels,
-            heads=self.heads,
-            d=self.d,
-            v=self.channels // self.heads,
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            d_qk=self.d_qk,
+            d_v=self.d_model // self.n_heads,
         )
 
 
 class Block(nn.Module):
     """Attention and feed-forward, each on a normed copy and added to what was there."""
 
-    def __init__(self, config: GeographicConfig, sizes: Sizes) -> None:
+    def __init__(self, config: CdsaNetworkConfig, sizes: Sizes) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.channels)
+        self.norm = nn.LayerNorm(config.d_model)
         self.attention = CrossDimensionalAttention(config.attention, sizes)
-        self.leanings = Leanings(config.heads, sizes.measurements)
-        self.unseen = nn.Parameter(torch.full((config.heads,), UNSEEN))
-        self.feed_forward_norm = nn.LayerNorm(config.channels)
-        self.feed_forward = feed_forward(config.channels, config.feed_forward)
+        self.leanings = Leanings(config.n_heads, sizes.measurements)
+        self.unseen = nn.Parameter(torch.full((config.n_heads,), UNSEEN))
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = feed_forward(config.d_model, config.d_ff)
 
     def forward(self, x: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         x = x + self.attention(
@@ -166,7 +166,7 @@ class Answers(NamedTuple):
         return (weight.masked_fill(~self.there, -torch.inf).softmax(dim=-1) * self.values).sum(-1)
 
 
-class Geographic(nn.Module):
+class CdsaNetwork(nn.Module):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
     guess and its quantiles. Both are told as differences from the easy answers: a mix of the
     straight line and of what kriging says, of every cell its own. Where nothing was ever measured
@@ -175,18 +175,18 @@ class Geographic(nn.Module):
     in_parts = True
     """Windows of a batch know nothing of each other: each core may take some of them."""
 
-    def __init__(self, config: GeographicConfig, sizes: Sizes, clock: int) -> None:
+    def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
         self.nearby = Kriging(sizes.measurements, alike=False)
         self.unusual = Kriging(sizes.measurements, alike=True)
         self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
         self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
-        self.embed = nn.Linear(TOLD + clock, config.channels)
-        self.kind = nn.Parameter(torch.randn(sizes.measurements, config.channels) * 0.3)
-        self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.channels)
-        self.sway = nn.Linear(config.channels, len(MIX))
-        self.answer = feed_forward(config.channels, config.channels, 1 + len(QUANTILES))
+        self.embed = nn.Linear(TOLD + clock, config.d_model)
+        self.kind = nn.Parameter(torch.randn(sizes.measurements, config.d_model) * 0.3)
+        self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.n_layers))
+        self.norm = nn.LayerNorm(config.d_model)
+        self.sway = nn.Linear(config.d_model, len(MIX))
+        self.answer = feed_forward(config.d_model, config.d_model, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.answer[-1])
         with torch.no_grad():  # at first the easy answers, and quantiles close around them
             last.weight.mul_(0.3)
@@ -303,26 +303,26 @@ MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
 
 
 SIZES = (
-    (1.5, GeographicConfig(channels=32, layers=4, feed_forward=64)),
-    (30.0, GeographicConfig(layers=4)),
-    (math.inf, GeographicConfig()),
+    (1.5, CdsaNetworkConfig(d_model=32, n_layers=4, d_ff=64)),
+    (30.0, CdsaNetworkConfig(n_layers=4)),
+    (math.inf, CdsaNetworkConfig()),
 )
 """Up to so many minutes: the network that learns best in them."""
 
 
-TO_CHOOSE = GeographicConfig()
+TO_CHOOSE = CdsaNetworkConfig()
 
 
 def training() -> TrainConfig:
     """How it learns."""
     return TrainConfig(
-        batch=0,
-        rate=2e-3,
-        second_moment=0.98,
-        clip=1.0,
-        average=0.99,
-        hide="natural",
-        learn_from="both",
+        batch_size=0,
+        lr=2e-3,
+        beta2=0.98,
+        grad_clip=1.0,
+        ema_decay=0.99,
+        masking="like_data",
+        loss_on="both",
         validate_every=100,
         patience=0,
     )
@@ -335,30 +335,35 @@ class Cdsa(Neural):
     name: ClassVar[str] = "cdsa"
     SMALLEST_WINDOW: ClassVar[int] = 0
 
-    model: GeographicConfig = TO_CHOOSE
+    model: CdsaNetworkConfig = TO_CHOOSE
     train: TrainConfig = field(default_factory=training)
-    steps: int = 0
+    window: int = 0
     """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
 
     stride: int | None = None
     """Steps from one training window to the next; chosen by the data if not given."""
 
-    fitted: bool = True
+    auto_size: bool = True
     """Whether the size of the network is chosen by the time there is, unless it is set otherwise;
     if not, `model` is taken as it is."""
 
     @property
     def size(self) -> str:
         """What was chosen, in words."""
-        length = f"{self.steps} + {self.horizon}" if self.horizon else f"{self.steps}"
+        length = f"{self.window} + {self.horizon}" if self.horizon else f"{self.window}"
         model = self.model
-        return f": windows of {length} steps, {model.layers} layers of {model.channels} channels"
+        return f": windows of {length} steps, {model.n_layers} layers of {model.d_model} channels"
 
     def by_preset(self, name: str) -> "Cdsa":
         """The settings of this name, for the same task."""
         if name not in PRESETS:
             raise ConfigError(unknown("preset", name, PRESETS))
-        return replace(PRESETS[name], horizon=self.horizon, run=self.run, known=self.known)
+        return replace(
+            PRESETS[name],
+            horizon=self.horizon,
+            run=self.run,
+            known_covariates=self.known_covariates,
+        )
 
     def foreseeing(self, steps: int) -> Self:
         """The same for so many steps ahead."""
@@ -372,7 +377,7 @@ class Cdsa(Neural):
         """The same with all that was left open chosen by the data."""
         there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
         refuse_too_many(int(cube.notnull().any(("time", "measurement")).sum()))
-        steps = self.steps
+        steps = self.window
         if not steps:
             fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
             steps = max(1, min(max(WINDOW, self.horizon), fitting, there - self.horizon))
@@ -381,26 +386,28 @@ class Cdsa(Neural):
         if train.minutes is None and train.epochs is None:
             cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
-        if not train.batch:
+        if not train.batch_size:
             batch = math.ceil(CELLS_OF_A_STEP / (length * series))
-            train = replace(train, batch=min(batch, MOST_WINDOWS))
-        if self.fitted and model is TO_CHOOSE:  # what is set, be it to the same, is another one
+            train = replace(train, batch_size=min(batch, MOST_WINDOWS))
+        if self.auto_size and model is TO_CHOOSE:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)
         before = self.run.folder and settings_of(self.run.folder / TRAINING)
-        if before and self.fitted and model is not self.model:  # with more time than it had before
+        if (
+            before and self.auto_size and model is not self.model
+        ):  # with more time than it had before
             with contextlib.suppress(ConfigError):  # another method's: refused as another training
-                model = from_dict(GeographicConfig, before["model"])
+                model = from_dict(CdsaNetworkConfig, before["model"])
         stride = self.stride or min(length, max(1, there // STARTS))
-        return replace(self, steps=steps, stride=stride, train=train, model=model, fitted=False)
+        return replace(self, window=steps, stride=stride, train=train, model=model, auto_size=False)
 
 
 PRESETS = {
     "small": Cdsa(
-        model=GeographicConfig(channels=8, heads=2, layers=2, feed_forward=16),
-        train=replace(training(), epochs=2, batch=4, validate_every=5),
-        steps=12,
+        model=CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16),
+        train=replace(training(), epochs=2, batch_size=4, validate_every=5),
+        window=12,
         stride=6,
-        fitted=False,
+        auto_size=False,
     ),
 }

@@ -35,51 +35,51 @@ Norm = Literal["window", "step", "cell"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CdsaConfig(AttentionConfig):
+class PaperConfig(AttentionConfig):
     """The paper's network; the defaults are the authors' for NYC-Traffic."""
 
-    layers: int = 8
+    n_layers: int = 8
     """Layers of the encoder, and of the decoder if there is one. In the independent manner each
     axis has its own number."""
 
-    feed_forward: int = 8
+    d_ff: int = 8
     """Width of the feed-forward part and of the reconstruction."""
 
-    normalise: Norm = "window"
+    norm_over: Norm = "window"
     """What a layer norm runs over: all cells of a window (the only choice that leaves something of
     a single channel), those of a step, or the channels of a cell. A decoder, which must not see the
     end of a window, takes the step for the window."""
 
-    own_scales: bool = False
+    elementwise_affine: bool = False
     """Whether a layer norm has a scale and shift for each cell it runs over, not each channel."""
 
-    hide_own_step: bool = True
+    mask_diagonal: bool = True
     """A step cannot look at itself: the diagonal of the time map is masked. For filling only."""
 
-    bare_last: bool = True
+    last_layer_bare: bool = True
     """The last layer has no residual and no norm. For filling only."""
 
-    tell_observed: bool = False
+    mask_channel: bool = False
     """Whether each cell says if it was measured, beside its value."""
 
-    positions: bool = False
+    position_embedding: bool = False
     """Whether each step of the window, location and measurement adds a learnt vector to its cells;
     steps start from waves. Without, a cell of the joint manner knows nothing but values."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "layers", "feed_forward")
-        if self.normalise not in get_args(Norm):
-            raise ConfigError(unknown("norm", str(self.normalise), get_args(Norm)))
-        if self.normalise == "cell" and self.channels == 1:
+        refuse_below_one(self, "n_layers", "d_ff")
+        if self.norm_over not in get_args(Norm):
+            raise ConfigError(unknown("norm", str(self.norm_over), get_args(Norm)))
+        if self.norm_over == "cell" and self.d_model == 1:
             raise ConfigError(
-                "normalise=cell needs several channels, because the norm of one number is always "
-                "the same; set channels=2 or more, or normalise=window"
+                "norm_over=cell needs several channels, because the norm of one number is always "
+                "the same; set d_model=2 or more, or norm_over=window"
             )
-        if self.positions and self.channels == 1:
+        if self.position_embedding and self.d_model == 1:
             raise ConfigError(
-                "positions=true needs several channels, because a position in the only one could "
-                "not be told from a value; set channels=2 or more"
+                "position_embedding=true needs several channels, because a position in the only one could "
+                "not be told from a value; set d_model=2 or more"
             )
 
     situated: ClassVar[bool] = False
@@ -87,20 +87,20 @@ class CdsaConfig(AttentionConfig):
 
     def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees."""
-        return Forecaster(self, sizes, horizon) if horizon else Imputer(self, sizes)
+        return PaperForecaster(self, sizes, horizon) if horizon else PaperImputer(self, sizes)
 
 
-class Normalise(nn.Module):
+class Norm3d(nn.Module):
     """Layer norm with a scale and shift per channel, or per cell."""
 
     FIRST: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
 
-    def __init__(self, config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+    def __init__(self, config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
         super().__init__()
-        over: Norm = "step" if causal and config.normalise == "window" else config.normalise
+        over: Norm = "step" if causal and config.norm_over == "window" else config.norm_over
         self.first = self.FIRST[over]
-        whole = (*sizes, config.channels)
-        shape = whole[self.first - 1 :] if config.own_scales else whole[-1:]
+        whole = (*sizes, config.d_model)
+        shape = whole[self.first - 1 :] if config.elementwise_affine else whole[-1:]
         self.scale = nn.Parameter(torch.ones(shape))
         self.shift = nn.Parameter(torch.zeros(shape))
 
@@ -108,7 +108,7 @@ class Normalise(nn.Module):
         return F.layer_norm(x, x.shape[self.first :]) * self.scale + self.shift
 
 
-def waves(steps: int, channels: int) -> Tensor:
+def sinusoidal_positions(steps: int, channels: int) -> Tensor:
     """Sines and cosines of rising wave lengths, from 4 steps to four windows: (t, c)."""
     lengths = torch.logspace(math.log10(4.0), math.log10(4.0 * max(steps, 2)), (channels + 1) // 2)
     angles = 2 * math.pi * torch.arange(steps)[:, None] / lengths
@@ -119,19 +119,19 @@ class Embedding(nn.Module):
     """Cells as vectors: (b, t, l, m) -> (b, t, l, m, c). One channel is the value itself, zero
     where it was not observed."""
 
-    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+    def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
-        self.tell_observed = config.tell_observed
-        known = 2 if config.tell_observed else 1
-        plain = config.channels == known == 1
-        self.widen = nn.Identity() if plain else nn.Linear(known, config.channels)
+        self.tell_observed = config.mask_channel
+        known = 2 if config.mask_channel else 1
+        plain = config.d_model == known == 1
+        self.widen = nn.Identity() if plain else nn.Linear(known, config.d_model)
         self.places = nn.ParameterList()
-        if config.positions:
+        if config.position_embedding:
             for number, size in enumerate(sizes):
-                first = waves if number == 0 else torch.randn
+                first = sinusoidal_positions if number == 0 else torch.randn
                 shape = [size if axis == number else 1 for axis in range(3)]
                 self.places.append(
-                    nn.Parameter(first(size, config.channels).reshape(*shape, config.channels))
+                    nn.Parameter(first(size, config.d_model).reshape(*shape, config.d_model))
                 )
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class Embedding(nn.Module):
 
 
 def cell_stack(
-    config: CdsaConfig,
+    config: PaperConfig,
     sizes: Sizes,
     memory: Sizes | None = None,
     *,
@@ -155,30 +155,32 @@ def cell_stack(
     """Layers of cross-dimensional attention on cells."""
     attention = partial(CrossDimensionalAttention, config, sizes, sight=sight)
     return Stack(
-        config.layers,
+        config.n_layers,
         attention,
-        partial(feed_forward, config.channels, config.feed_forward),
-        partial(Normalise, config, sizes, causal=sight == "past"),
+        partial(feed_forward, config.d_model, config.d_ff),
+        partial(Norm3d, config, sizes, causal=sight == "past"),
         across=partial(attention, memory) if memory else None,
         bare_last=bare_last,
     )
 
 
-def reconstruction(config: CdsaConfig) -> nn.Module:
+def reconstruction(config: PaperConfig) -> nn.Module:
     """The fully connected part that makes a value of a cell's vector."""
-    return feed_forward(config.channels, config.feed_forward, 1)
+    return feed_forward(config.d_model, config.d_ff, 1)
 
 
-class Imputer(nn.Module):
+class PaperImputer(nn.Module):
     """The network that fills: `forward(values, observed) -> guess`, all (b, t, l, m)."""
 
-    def __init__(self, config: CdsaConfig, sizes: Sizes) -> None:
+    def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
         refuse_lonely(config, sizes)
         self.embed = Embedding(config, sizes)
-        sight: Sight = "other steps" if config.hide_own_step else "all"
+        sight: Sight = "other steps" if config.mask_diagonal else "all"
         make = Streams if config.manner == "independent" else cell_stack
-        self.encode: Streams | Stack = make(config, sizes, sight=sight, bare_last=config.bare_last)
+        self.encode: Streams | Stack = make(
+            config, sizes, sight=sight, bare_last=config.last_layer_bare
+        )
         self.reconstruct = reconstruction(config)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
@@ -204,7 +206,7 @@ class Imputer(nn.Module):
         return found if isinstance(found, list) else [m for part in found.values() for m in part]
 
 
-class Forecaster(nn.Module):
+class PaperForecaster(nn.Module):
     """The network that foresees the last `horizon` steps of a window from those before them.
 
     `forward(values, observed) -> guess`, all (b, t, l, m), goes step by step: each guess is what
@@ -212,7 +214,7 @@ class Forecaster(nn.Module):
     the steps before the horizon is what was seen there, zero elsewhere.
     """
 
-    def __init__(self, config: CdsaConfig, sizes: Sizes, horizon: int) -> None:
+    def __init__(self, config: PaperConfig, sizes: Sizes, horizon: int) -> None:
         super().__init__()
         if not 0 < horizon < sizes.steps:
             raise ConfigError(
@@ -305,14 +307,14 @@ class Forecaster(nn.Module):
         return cast(Tensor, self.reconstruct(self.decode(shifted, memory, *start))[..., 0])
 
 
-def refuse_lonely(config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> None:
+def refuse_lonely(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
     """Refuse what a layer norm would wipe out: vectors of a single number."""
     over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
-    smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.channels
-    by_step = config.normalise == "step" or (causal and config.normalise == "window")
+    smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.d_model
+    by_step = config.norm_over == "step" or (causal and config.norm_over == "window")
     if smallest == 1 and (config.manner == "independent" or by_step):
         raise ConfigError(
-            "a layer norm over a single number leaves nothing of it, and with channels=1 that is "
+            "a layer norm over a single number leaves nothing of it, and with d_model=1 that is "
             f"what a window of {sizes.steps} steps, {sizes.locations} locations and "
             f"{sizes.measurements} measurements comes to; set channels to 2 or more"
         )
@@ -320,40 +322,40 @@ def refuse_lonely(config: CdsaConfig, sizes: Sizes, *, causal: bool = False) -> 
 
 AUTHORS_TRAINING = TrainConfig(
     epochs=100,
-    batch=19,
-    rate=1e-3,
+    batch_size=19,
+    lr=1e-3,
     schedule="steps",
-    clip=5.0,
+    grad_clip=5.0,
     loss="rmse",
-    learn_from="visible",
+    loss_on="visible",
     patience=0,
 )
 """As in the authors' code: all visible cells are asked for; what is hidden is never trained on."""
 
 
-CELLS = CdsaConfig(
+CELLS = PaperConfig(
     manner="shared",
-    channels=16,
-    heads=4,
-    d=8,
-    v=8,
-    feed_forward=32,
-    normalise="cell",
-    hide_own_step=False,
-    tell_observed=True,
-    positions=True,
-    time=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
-    location=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
-    measurement=AxisConfig(d=8, v=16, layers=4, feed_forward=64),
+    d_model=16,
+    n_heads=4,
+    d_qk=8,
+    d_v=8,
+    d_ff=32,
+    norm_over="cell",
+    mask_diagonal=False,
+    mask_channel=True,
+    position_embedding=True,
+    time=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
+    location=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
+    measurement=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
 )
 
 
-GENERAL: dict[Manner, CdsaConfig] = {
+GENERAL: dict[Manner, PaperConfig] = {
     "shared": CELLS,
     # its time goes with the heads and hardly with their width
-    "joint": replace(CELLS, manner="joint", heads=2, d=16, v=16),
-    "decomposed": replace(CELLS, manner="decomposed", bare_last=False),
-    "independent": replace(CELLS, manner="independent", bare_last=False),
+    "joint": replace(CELLS, manner="joint", n_heads=2, d_qk=16, d_v=16),
+    "decomposed": replace(CELLS, manner="decomposed", last_layer_bare=False),
+    "independent": replace(CELLS, manner="independent", last_layer_bare=False),
 }
 """For a user's own table: the paper's equations and depth with several channels per cell, which are
 told what was measured and where they stand. The authors' single channel learns slowly."""
@@ -371,20 +373,20 @@ on the demo data.)"""
 
 def training(manner: Manner) -> TrainConfig:
     """How those are trained."""
-    return TrainConfig(minutes=5, batch=8, rate=RATES[manner])
+    return TrainConfig(minutes=5, batch_size=8, lr=RATES[manner])
 
 
 SMALL = replace(
     GENERAL["decomposed"],
-    layers=2,
-    channels=4,
-    heads=2,
-    d=4,
-    v=2,
-    feed_forward=8,
-    time=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
-    location=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
-    measurement=AxisConfig(d=4, v=4, layers=1, feed_forward=8),
+    n_layers=2,
+    d_model=4,
+    n_heads=2,
+    d_qk=4,
+    d_v=2,
+    d_ff=8,
+    time=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
+    location=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
+    measurement=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
 )
 
 
@@ -394,9 +396,9 @@ class CdsaPaper(Neural):
 
     name: ClassVar[str] = "cdsa-paper"
 
-    model: CdsaConfig = GENERAL["decomposed"]
+    model: PaperConfig = GENERAL["decomposed"]
     train: TrainConfig = field(default_factory=lambda: training("decomposed"))
-    steps: int = 24
+    window: int = 24
 
     @property
     def label(self) -> str:
@@ -414,13 +416,13 @@ class CdsaPaper(Neural):
             raise ConfigError(unknown("manner", manner, MANNERS))
         changed = override(self, [f"model.manner={manner}"])
         before, after = self.model.manner, changed.model.manner
-        if replace(self.model, layers=CELLS.layers) != GENERAL[before]:
+        if replace(self.model, n_layers=CELLS.n_layers) != GENERAL[before]:
             return changed
-        rate = RATES[after] if self.train.rate == RATES[before] else self.train.rate
+        rate = RATES[after] if self.train.lr == RATES[before] else self.train.lr
         return replace(
             changed,
-            model=replace(GENERAL[after], layers=self.model.layers),
-            train=replace(self.train, rate=rate),
+            model=replace(GENERAL[after], n_layers=self.model.n_layers),
+            train=replace(self.train, lr=rate),
         )
 
 
@@ -430,15 +432,15 @@ class CdsaPaperForecast(CdsaPaper):
 
     name: ClassVar[str] = "cdsa-paper-forecast"
 
-    model: CdsaConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], layers=9))
-    steps: int = 24
+    model: PaperConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], n_layers=9))
+    window: int = 24
     horizon: int = 12
     stride: int | None = 1
 
     def foreseeing(self, steps: int) -> Self:
         """The same for so many steps ahead; the shared manner needs as many to look back on."""
         made = super().foreseeing(steps)
-        return replace(made, horizon=made.steps) if self.model.manner == "shared" else made
+        return replace(made, horizon=made.window) if self.model.manner == "shared" else made
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -447,11 +449,14 @@ class CdsaPaperForecast(CdsaPaper):
 
 FILLERS: dict[str, CdsaPaper] = {
     "paper": CdsaPaper(),
-    "paper-nyc": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=432, stride=2),
-    "paper-kdd2015": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=36),
-    "paper-kdd2018": CdsaPaper(model=CdsaConfig(), train=AUTHORS_TRAINING, steps=48),
+    "paper-nyc": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=432, stride=2),
+    "paper-kdd2015": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=36),
+    "paper-kdd2018": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=48),
     "small": CdsaPaper(
-        model=SMALL, train=TrainConfig(epochs=2, batch=4, validate_every=5), steps=12, stride=6
+        model=SMALL,
+        train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
+        window=12,
+        stride=6,
     ),
 }
 
@@ -459,20 +464,20 @@ FILLERS: dict[str, CdsaPaper] = {
 FORECASTERS: dict[str, CdsaPaperForecast] = {
     "paper": CdsaPaperForecast(),
     "paper-metr-la": CdsaPaperForecast(
-        model=CdsaConfig(
-            layers=9,
-            time=AxisConfig(d=6, layers=9),
-            location=AxisConfig(d=14, layers=9),
-            measurement=AxisConfig(d=6, layers=9),
+        model=PaperConfig(
+            n_layers=9,
+            time=AxisConfig(d_qk=6, n_layers=9),
+            location=AxisConfig(d_qk=14, n_layers=9),
+            measurement=AxisConfig(d_qk=6, n_layers=9),
         ),
         train=AUTHORS_TRAINING,
-        steps=12,
+        window=12,
         horizon=12,
     ),
     "small": CdsaPaperForecast(
         model=SMALL,
-        train=TrainConfig(epochs=2, batch=4, validate_every=5),
-        steps=6,
+        train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
+        window=6,
         horizon=6,
         stride=3,
     ),

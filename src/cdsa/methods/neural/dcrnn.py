@@ -48,24 +48,24 @@ class DcrnnConfig(Sampled):
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = True
 
-    hidden: int = 0
+    d_model: int = 0
     """Channels of a location's state; 0 takes 32 to fill, and 64 to forecast, as published."""
 
-    layers: int = 0
+    n_layers: int = 0
     """Of units; 0 takes one to fill, and two to forecast, as published."""
 
-    walks: int = 2
+    diffusion_steps: int = 2
     """Steps of the longest walk."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "walks")
-        refuse_negative(self, "hidden", "layers")
+        refuse_below_one(self, "diffusion_steps")
+        refuse_negative(self, "d_model", "n_layers")
 
     def settled(self, horizon: int) -> Self:
         """The same with what was left open, for the task."""
         hidden, layers = (64, 2) if horizon else (32, 1)
-        return replace(self, hidden=self.hidden or hidden, layers=self.layers or layers)
+        return replace(self, d_model=self.d_model or hidden, n_layers=self.n_layers or layers)
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps or, of none, that fills."""
@@ -74,7 +74,7 @@ class DcrnnConfig(Sampled):
             return DiffusionFiller(settled, sizes.measurements, clocks)
         return SequenceToSequence(
             settled.cell,
-            nn.Linear(settled.hidden, sizes.measurements),
+            nn.Linear(settled.d_model, sizes.measurements),
             settled.walks_around,
             sizes.measurements,
             clocks,
@@ -84,18 +84,18 @@ class DcrnnConfig(Sampled):
 
     def cell(self, inputs: int) -> GraphCell:
         """Recurrent units over the graph; as published, their gates begin with a bias of one."""
-        made = GraphCell(self.convolution, inputs, self.hidden, self.layers)
+        made = GraphCell(self.convolution, inputs, self.d_model, self.n_layers)
         for gate in made.gates:
             nn.init.ones_(cast(DiffusionConvolution, gate).mix.bias)
         return made
 
     def convolution(self, inputs: int, out: int) -> DiffusionConvolution:
         """What stands in the place of a matrix product."""
-        return DiffusionConvolution(self.walks, inputs, out)
+        return DiffusionConvolution(self.diffusion_steps, inputs, out)
 
     def walks_around(self, around: Surroundings | None, like: Tensor) -> Tensor:
         """The walks on the graph of the stations that lie around."""
-        return walks_on(graph_around(around, like, "dcrnn"), self.walks)
+        return walks_on(graph_around(around, like, "dcrnn"), self.diffusion_steps)
 
 
 class DiffusionFiller(nn.Module):
@@ -106,7 +106,7 @@ class DiffusionFiller(nn.Module):
         inputs = 2 * measurements + clocks
         self.walks_around = config.walks_around
         self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
-        self.tell = config.convolution(2 * (config.hidden + measurements), measurements)
+        self.tell = config.convolution(2 * (config.d_model + measurements), measurements)
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
         walks = self.walks_around(around, values)
@@ -134,12 +134,12 @@ def training() -> TrainConfig:
     per step are chosen by the task: those of a forecaster are short."""
     return TrainConfig(
         minutes=5,
-        batch=0,
-        rate=3e-3,
+        batch_size=0,
+        lr=3e-3,
         schedule="cosine",
-        learn_from="hidden",
-        hide="natural",
-        average=0.99,
+        loss_on="hidden",
+        masking="like_data",
+        ema_decay=0.99,
         patience=0,
     )
 
@@ -154,7 +154,7 @@ class Dcrnn(OnGraph):
 
     model: DcrnnConfig = DcrnnConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = 0
+    window: int = 0
     """Time steps of a window, of a forecaster those looked back on; 0 takes 36 to fill, and to
     forecast 12, as published, or as many as are foreseen."""
 
@@ -164,7 +164,7 @@ class Dcrnn(OnGraph):
 
     def foreseeing(self, steps: int) -> Self:
         """The same for so many steps ahead, looking back on at least as many."""
-        return replace(self, horizon=steps, steps=max(steps, self.steps) if self.steps else 0)
+        return replace(self, horizon=steps, window=max(steps, self.window) if self.window else 0)
 
     def fit(self, cube: xr.DataArray) -> NeuralFiller:
         """Learn from the measured cells of `cube`."""
@@ -176,17 +176,17 @@ class Dcrnn(OnGraph):
         return replace(
             self,
             model=self.model.settled(self.horizon),
-            train=replace(self.train, batch=self.train.batch or (32 if ahead else 8)),
-            steps=self.steps or (max(PAST, self.horizon) if ahead else WINDOW),
+            train=replace(self.train, batch_size=self.train.batch_size or (32 if ahead else 8)),
+            window=self.window or (max(PAST, self.horizon) if ahead else WINDOW),
             stride=self.stride or (1 if ahead else None),
         )
 
 
 Dcrnn.PRESETS = {
     "small": Dcrnn(
-        model=DcrnnConfig(hidden=8, layers=1, fading=10.0),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=12,
+        model=DcrnnConfig(d_model=8, n_layers=1, fading=10.0),
+        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        window=12,
         stride=6,
     ),
 }

@@ -49,18 +49,18 @@ class DstGcnnConfig:
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = True
 
-    channels: int = 48
+    d_model: int = 48
     """Of a cell between layers."""
 
-    layers: int = 3
+    n_layers: int = 3
     """At the least: there are as many as let the last step see the first; more begin anew to look
     at what is near."""
 
-    walks: int = 2
+    diffusion_steps: int = 2
     """Steps along the graph that a convolution looks at."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "channels", "layers", "walks")
+        refuse_below_one(self, "d_model", "n_layers", "diffusion_steps")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""
@@ -134,18 +134,18 @@ class DynamicGraphNetwork(nn.Module):
     def __init__(self, config: DstGcnnConfig, sizes: Sizes, clocks: int, horizon: int) -> None:
         super().__init__()
         self.horizon, measurements = horizon, sizes.measurements
-        self.embed = nn.Linear(3 * measurements + clocks, config.channels)
-        self.graphs = PredictedGraph(config.channels)
+        self.embed = nn.Linear(3 * measurements + clocks, config.d_model)
+        self.graphs = PredictedGraph(config.d_model)
         enough = layers_over(sizes.steps - horizon)
         self.layers = nn.ModuleList(
-            SpaceTimeLayer(config.channels, config.walks, apart=1 << number % enough)
-            for number in range(max(config.layers, enough))
+            SpaceTimeLayer(config.d_model, config.diffusion_steps, apart=1 << number % enough)
+            for number in range(max(config.n_layers, enough))
         )
         self.tell = nn.Sequential(
-            nn.LayerNorm(config.channels),
-            nn.Linear(config.channels, 2 * config.channels),
+            nn.LayerNorm(config.d_model),
+            nn.Linear(config.d_model, 2 * config.d_model),
             nn.ReLU(),
-            nn.Linear(2 * config.channels, horizon * measurements),
+            nn.Linear(2 * config.d_model, horizon * measurements),
         )
 
     def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
@@ -165,7 +165,7 @@ class DynamicGraphNetwork(nn.Module):
 
 def training() -> TrainConfig:
     """How it is trained; nothing but the horizon is hidden, as from other forecasters."""
-    return TrainConfig(minutes=5, batch=32, rate=2e-3, learn_from="visible")
+    return TrainConfig(minutes=5, batch_size=32, lr=2e-3, loss_on="visible")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,16 +177,16 @@ class DstGcnn(OnGraph):
 
     model: DstGcnnConfig = DstGcnnConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = PAST
+    window: int = PAST
     horizon: int = PAST
     stride: int | None = 1
 
 
 DstGcnn.PRESETS = {
     "small": DstGcnn(
-        model=DstGcnnConfig(channels=8, layers=2),
-        train=replace(training(), minutes=None, epochs=1, batch=8, validate_every=5),
-        steps=6,
+        model=DstGcnnConfig(d_model=8, n_layers=2),
+        train=replace(training(), minutes=None, epochs=1, batch_size=8, validate_every=5),
+        window=6,
         horizon=6,
         stride=6,
     ),

@@ -30,21 +30,21 @@ class FcLstmConfig(Sampled):
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = False
 
-    hidden: int = 256
+    d_model: int = 256
     """Channels of the state of a layer."""
 
-    layers: int = 2
+    n_layers: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "hidden", "layers")
+        refuse_below_one(self, "d_model", "n_layers")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""
         return SequenceToSequence(
             lambda inputs: ConnectedCell(self, sizes.locations * inputs),
             nn.Sequential(
-                nn.Linear(self.hidden, sizes.locations * sizes.measurements),
+                nn.Linear(self.d_model, sizes.locations * sizes.measurements),
                 nn.Unflatten(1, (sizes.locations, sizes.measurements)),
             ),
             lambda around, like: like,
@@ -60,9 +60,9 @@ class ConnectedCell(nn.Module):
 
     def __init__(self, config: FcLstmConfig, inputs: int) -> None:
         super().__init__()
-        self.hidden = config.hidden
-        widths = [inputs, *[config.hidden] * (config.layers - 1)]
-        self.cells = nn.ModuleList(nn.LSTMCell(width, config.hidden) for width in widths)
+        self.hidden = config.d_model
+        widths = [inputs, *[config.d_model] * (config.n_layers - 1)]
+        self.cells = nn.ModuleList(nn.LSTMCell(width, config.d_model) for width in widths)
 
     def start(self, like: Tensor) -> State:
         """Nothing is known at first: of every layer, what it tells and what it keeps."""
@@ -78,7 +78,7 @@ class ConnectedCell(nn.Module):
 
 def training() -> TrainConfig:
     """How it is trained."""
-    return TrainConfig(minutes=5, batch=32, rate=1e-3)
+    return TrainConfig(minutes=5, batch_size=32, lr=1e-3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,16 +90,16 @@ class FcLstm(Neural):
 
     model: FcLstmConfig = FcLstmConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = 12
+    window: int = 12
     horizon: int = 12
     stride: int | None = 1
 
 
 FcLstm.PRESETS = {
     "small": FcLstm(
-        model=FcLstmConfig(hidden=8, layers=1, fading=10.0),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=6,
+        model=FcLstmConfig(d_model=8, n_layers=1, fading=10.0),
+        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        window=6,
         horizon=6,
         stride=3,
     ),

@@ -57,26 +57,26 @@ class GaanConfig(Sampled):
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = True
 
-    hidden: int = 64
+    d_model: int = 64
     """Channels of a location's state."""
 
-    layers: int = 2
-    heads: int = 4
-    d: int = 16
+    n_layers: int = 2
+    n_heads: int = 4
+    d_qk: int = 16
     """Channels of a head's queries, keys and values."""
 
-    gate: int = 32
+    d_gate: int = 32
     """Channels of what the gates are told of the neighbours."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "hidden", "layers", "heads", "d", "gate")
+        refuse_below_one(self, "d_model", "n_layers", "n_heads", "d_qk", "d_gate")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""
         return SequenceToSequence(
-            lambda inputs: GraphCell(self.aggregator, inputs, self.hidden, self.layers),
-            nn.Linear(self.hidden, sizes.measurements),
+            lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),
+            nn.Linear(self.d_model, sizes.measurements),
             neighbours_around,
             sizes.measurements,
             clocks,
@@ -104,11 +104,11 @@ class GatedAttention(nn.Module):
 
     def __init__(self, config: GaanConfig, inputs: int, out: int) -> None:
         super().__init__()
-        self.heads = config.heads
-        wide = config.heads * config.d
-        self.sizes = [wide, wide, wide, config.gate, config.heads, config.heads, out]
+        self.heads = config.n_heads
+        wide = config.n_heads * config.d_qk
+        self.sizes = [wide, wide, wide, config.d_gate, config.n_heads, config.n_heads, out]
         self.project = nn.Linear(inputs, sum(self.sizes))
-        self.most = nn.Linear(config.gate, config.heads, bias=False)
+        self.most = nn.Linear(config.d_gate, config.n_heads, bias=False)
         self.out = nn.Linear(wide, out, bias=False)
 
     def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ def most_of(x: Tensor, neighbours: Tensor) -> Tensor:
 
 def training() -> TrainConfig:
     """How it is trained; the batch is chosen by the number of stations."""
-    return TrainConfig(minutes=5, batch=0, rate=3e-3)
+    return TrainConfig(minutes=5, batch_size=0, lr=3e-3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Gaan(OnGraph):
 
     model: GaanConfig = GaanConfig()
     train: TrainConfig = field(default_factory=training)
-    steps: int = PAST
+    window: int = PAST
     horizon: int = PAST
     stride: int | None = 1
 
@@ -168,17 +168,17 @@ class Gaan(OnGraph):
 
     def settled(self, stations: int) -> Self:
         """The same with a batch for so many stations, unless one was set."""
-        if self.train.batch:
+        if self.train.batch_size:
             return self
         batch = max(1, min(MOST_WINDOWS, PAIRS_OF_A_STEP // max(1, stations**2)))
-        return replace(self, train=replace(self.train, batch=batch))
+        return replace(self, train=replace(self.train, batch_size=batch))
 
 
 Gaan.PRESETS = {
     "small": Gaan(
-        model=GaanConfig(hidden=8, layers=1, heads=2, d=4, gate=4, fading=10.0),
-        train=replace(training(), minutes=None, epochs=1, batch=8, validate_every=5),
-        steps=6,
+        model=GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, fading=10.0),
+        train=replace(training(), minutes=None, epochs=1, batch_size=8, validate_every=5),
+        window=6,
         horizon=6,
         stride=6,
     ),

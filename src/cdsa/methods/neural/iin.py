@@ -41,15 +41,15 @@ class IinConfig:
     situated: ClassVar[bool] = True
     fits_any: ClassVar[bool] = False
 
-    hidden: int = 64
+    d_model: int = 64
     """Channels of the state, in each direction."""
 
-    layers: int = 1
-    rounds: int = 3
+    n_layers: int = 1
+    n_rounds: int = 3
     """How often it guesses."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "hidden", "layers", "rounds")
+        refuse_below_one(self, "d_model", "n_layers", "n_rounds")
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
@@ -61,16 +61,16 @@ class IterativeNetwork(nn.Module):
 
     def __init__(self, config: IinConfig, sizes: Sizes, clocks: int) -> None:
         super().__init__()
-        self.rounds = config.rounds
+        self.rounds = config.n_rounds
         series = sizes.locations * sizes.measurements
         self.read = nn.LSTM(
             4 * series + clocks,
-            config.hidden,
-            config.layers,
+            config.d_model,
+            config.n_layers,
             batch_first=True,
             bidirectional=True,
         )
-        self.tell = nn.Linear(2 * config.hidden, series)
+        self.tell = nn.Linear(2 * config.d_model, series)
         self.others = nn.Parameter(torch.zeros(series, series))
         """What each series says of another, beside the places near it."""
         self.shares = nn.Parameter(torch.full((2, series), 0.5))
@@ -112,11 +112,11 @@ def training() -> TrainConfig:
     """How it is trained."""
     return TrainConfig(
         minutes=5,
-        batch=16,
-        rate=2e-3,
-        learn_from="hidden",
-        hide="natural",
-        average=0.99,
+        batch_size=16,
+        lr=2e-3,
+        loss_on="hidden",
+        masking="like_data",
+        ema_decay=0.99,
         patience=0,
     )
 
@@ -133,9 +133,9 @@ class Iin(Neural):
 
 Iin.PRESETS = {
     "small": Iin(
-        model=IinConfig(hidden=8, layers=1, rounds=2),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=12,
+        model=IinConfig(d_model=8, n_layers=1, n_rounds=2),
+        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        window=12,
         stride=6,
     ),
 }

@@ -51,36 +51,38 @@ class MtsiConfig:
     situated: ClassVar[bool] = False
     fits_any: ClassVar[bool] = False
 
-    hidden: int = 96
+    d_model: int = 96
     """Channels of the state."""
 
-    noise: int = 128
+    d_noise: int = 128
     """Numbers that a window is made from."""
 
-    alone: int = 400
+    pretrain_steps: int = 400
     """Lessons of the generator before it has a critic."""
 
-    critics: int = 1
+    critic_steps: int = 1
     """Lessons of the critic for each of the generator."""
 
-    cut: float = 0.1
+    weight_clip: float = 0.1
     """The critic's largest weight."""
 
-    reach: float = 100.0
+    first_step: float = 100.0
     """Length of the first step of the search for the noise of a window, beside its slope."""
 
-    search: int = 60
+    search_steps: int = 60
     """Steps of the search after the first."""
 
-    search_rate: float = 0.1
+    search_lr: float = 0.1
     """Length of these steps, as Adam takes them."""
 
-    trust: float = 0.002
+    critic_weight: float = 0.002
     """Weight of the critic's opinion, for the generator and in the search."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "hidden", "noise", "critics", "search")
-        refuse_negative(self, "alone", "cut", "reach", "search_rate", "trust")
+        refuse_below_one(self, "d_model", "d_noise", "critic_steps", "search_steps")
+        refuse_negative(
+            self, "pretrain_steps", "weight_clip", "first_step", "search_lr", "critic_weight"
+        )
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network for windows of these sizes."""
@@ -110,10 +112,10 @@ class Generator(nn.Module):
 
     def __init__(self, config: MtsiConfig, series: int) -> None:
         super().__init__()
-        self.first = nn.Linear(config.noise, series)
-        self.state = nn.Linear(config.noise, config.hidden)
-        self.unit = DecayingUnit(series, config.hidden, more=config.noise)
-        self.tell = nn.Linear(config.hidden, series)
+        self.first = nn.Linear(config.d_noise, series)
+        self.state = nn.Linear(config.d_noise, config.d_model)
+        self.unit = DecayingUnit(series, config.d_model, more=config.d_noise)
+        self.tell = nn.Linear(config.d_model, series)
 
     def forward(self, noise: Tensor, steps: int) -> Tensor:
         x, h, told = self.first(noise), self.state(noise).tanh(), []
@@ -150,7 +152,7 @@ class AdversarialNetwork(nn.Module):
         series = sizes.locations * sizes.measurements
         self.config = config
         self.generator = Generator(config, series)
-        self.critic = Critic(series, config.hidden)
+        self.critic = Critic(series, config.d_model)
         self.bound()
         self.dice = int(torch.randint(2**31, ()))
         """By the seed that the first weights are from; so a run that goes on casts the same."""
@@ -162,11 +164,11 @@ class AdversarialNetwork(nn.Module):
         steps = x.shape[1]
         with torch.enable_grad():
             noise = self.found(x, seen).detach().requires_grad_()
-            optimiser = torch.optim.Adam([noise], lr=self.config.search_rate)
-            for _ in range(self.config.search):
+            optimiser = torch.optim.Adam([noise], lr=self.config.search_lr)
+            for _ in range(self.config.search_steps):
                 made = self.generator(noise, steps)
                 opinion = self.critic(made, seen).sum()
-                loss = _off(made, x, seen).sum() - self.config.trust * opinion
+                loss = _off(made, x, seen).sum() - self.config.critic_weight * opinion
                 optimiser.zero_grad()
                 loss.backward(inputs=[noise])
                 optimiser.step()
@@ -176,10 +178,10 @@ class AdversarialNetwork(nn.Module):
     def found(self, x: Tensor, seen: Tensor) -> Tensor:
         """Where the first step of the search comes to, (b, z): from nothing, along the slope of the
         error on what is seen. The generator can learn from it."""
-        noise = x.new_zeros(len(x), self.config.noise).requires_grad_()
+        noise = x.new_zeros(len(x), self.config.d_noise).requires_grad_()
         off = _off(self.generator(noise, x.shape[1]), x, seen)
         (slope,) = torch.autograd.grad(off.sum(), [noise], create_graph=self.training)
-        return noise - self.config.reach * slope
+        return noise - self.config.first_step * slope
 
     def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
@@ -187,10 +189,10 @@ class AdversarialNetwork(nn.Module):
         x, steps = values.flatten(2), values.shape[1]
         seen, there = (part.flatten(2).to(values.dtype) for part in (observed, shown))
         dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
-        chance = torch.randn(len(x), self.config.noise, generator=dice).to(values)
-        judged = int(self.lessons) - self.config.alone
+        chance = torch.randn(len(x), self.config.d_noise, generator=dice).to(values)
+        judged = int(self.lessons) - self.config.pretrain_steps
         self.lessons += 1
-        if judged >= 0 and judged % (self.config.critics + 1) < self.config.critics:
+        if judged >= 0 and judged % (self.config.critic_steps + 1) < self.config.critic_steps:
             with torch.no_grad():
                 made = self.generator(chance, steps)
             false, true = self.critic(torch.cat([made, x]), torch.cat([there, there])).chunk(2)
@@ -200,20 +202,20 @@ class AdversarialNetwork(nn.Module):
         if judged >= 0:
             self.critic.requires_grad_(False)
             opinion = self.critic(self.generator(chance, steps), there).mean()
-            loss = loss - self.config.trust * opinion
+            loss = loss - self.config.critic_weight * opinion
             self.critic.requires_grad_(True)
         return loss
 
     @property
     def judged(self) -> bool:
         """Whether the critic has begun: see `Adversarial`."""
-        return int(self.lessons) > self.config.alone
+        return int(self.lessons) > self.config.pretrain_steps
 
     @torch.no_grad()
     def bound(self) -> None:
         """Cut off the critic's weights."""
         for part in self.critic.parameters():
-            part.clamp_(-self.config.cut, self.config.cut)
+            part.clamp_(-self.config.weight_clip, self.config.weight_clip)
 
 
 def _off(made: Tensor, x: Tensor, seen: Tensor) -> Tensor:
@@ -226,12 +228,12 @@ def training() -> TrainConfig:
     """How it is trained; looks at the validation cells search noise, which takes long."""
     return TrainConfig(
         minutes=5,
-        batch=32,
-        rate=2e-3,
-        first_moment=0.5,
+        batch_size=32,
+        lr=2e-3,
+        beta1=0.5,
         schedule="constant",
-        learn_from="hidden",
-        most=0.4,
+        loss_on="hidden",
+        max_mask_ratio=0.4,
         validate_every=300,
     )
 
@@ -248,9 +250,9 @@ class Mtsi(Neural):
 
 Mtsi.PRESETS = {
     "small": Mtsi(
-        model=MtsiConfig(hidden=8, noise=8, alone=5, critics=2, search=5),
-        train=replace(training(), minutes=None, epochs=2, batch=4, validate_every=5),
-        steps=12,
+        model=MtsiConfig(d_model=8, d_noise=8, pretrain_steps=5, critic_steps=2, search_steps=5),
+        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        window=12,
         stride=6,
     ),
 }

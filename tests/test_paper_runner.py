@@ -230,11 +230,11 @@ def test_force_measures_again_and_the_last_record_is_used(data, tmp_path):
     (right, *_) = run_experiments("kdd2015", plan("mean"), first)
     wrong = [record | {"mae": -1.0} for record in right]
     append_results(first.results, wrong)
-    (kept, *_) = run_experiments("kdd2015", plan("mean"), first)
-    assert kept[0]["mae"] == -1.0
+    (recorded, *_) = run_experiments("kdd2015", plan("mean"), first)
+    assert recorded[0]["mae"] == -1.0
     list(run_experiments("kdd2015", plan("mean"), settings_for(tmp_path, data, force=True)))
-    (anew, *_) = run_experiments("kdd2015", plan("mean"), first)
-    assert anew[0]["mae"] == right[0]["mae"]
+    (measured, *_) = run_experiments("kdd2015", plan("mean"), first)
+    assert measured[0]["mae"] == right[0]["mae"]
 
 
 def test_an_experiment_on_other_data_is_run_again(data, tmp_path):

@@ -132,7 +132,7 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
 def test_nothing_of_the_test_time_is_trained_or_validated_on(name):
     trial: ForecastTrial = FORECASTS[name](network(400, 2, 1))
     known = [trial.train] + ([trial.validation] if trial.validation is not None else [])
-    assert max(part["time"].to_numpy()[-1] for part in known) < trial.test["time"].to_numpy()[0]
+    assert max(cube["time"].to_numpy()[-1] for cube in known) < trial.test["time"].to_numpy()[0]
 
 
 # ------------------------------------------------------------------ what the notes on the paper say

@@ -29,16 +29,8 @@ VALUES: dict[tuple[str, Value], Value] = {
     ("execution", "parts"): "data parallel",
 }
 """(new key, old value) -> new value."""
-
-
 SETTINGS = {"steps": "window", "train.batch": "train.batch_size", "train.rate": "train.lr"}
-"""Settings that were renamed, as they stand in `settings`."""
-
-
-def rename_settings(text: str) -> str:
-    """'steps=48 train.batch=2' under the new names."""
-    pairs = (setting.partition("=") for setting in text.split(" ") if setting)
-    return " ".join(f"{SETTINGS.get(name, name)}={value}" for name, _, value in pairs)
+"""Old names in the `settings` of a record."""
 
 
 def migrate(record: Record) -> dict[str, Value]:
@@ -48,6 +40,12 @@ def migrate(record: Record) -> dict[str, Value]:
     if isinstance(settings := renamed.get("settings"), str):
         renamed["settings"] = rename_settings(settings)
     return {key: VALUES.get((key, value), value) for key, value in renamed.items()}
+
+
+def rename_settings(text: str) -> str:
+    """'steps=48 train.batch=2' under the new names."""
+    pairs = (setting.partition("=") for setting in text.split())
+    return " ".join(f"{SETTINGS.get(name, name)}={value}" for name, _, value in pairs)
 
 
 def migrate_file(path: Path) -> bool:

@@ -44,6 +44,7 @@ def test_names_change_and_numbers_commands_and_commits_do_not(script, tmp_path):
     assert numbers(new) == numbers(OLD) and len(new) == len(OLD)
     for name in ("command", "commit", "method"):
         assert [record.get(name) for record in new] == [record.get(name) for record in OLD]
+    assert new[0]["settings"] == "window=48 stride=1 train.batch_size=2"
     assert new[0]["parameters"] == 40001 and "variables" not in new[0]
     assert (new[1]["expected"], new[1]["actual"]) == (3.25, 3.5)
     assert (new[2]["what"], new[2]["execution"]) == ("parallel", "data parallel")

@@ -34,13 +34,12 @@ from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.core.records import provenance
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.calibration import (
-    NEVER,
-    SHARES,
-    BoundedFiller,
+    BOUND_QUANTILES,
+    UNOBSERVED,
     Calibration,
-    Told,
-    ends_from_others,
-    ends_of,
+    CalibrationSet,
+    ConformalFiller,
+    cross_fitted_bounds,
 )
 from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.report.content import ReportContent
@@ -219,24 +218,25 @@ def calibrated() -> Calibration:
     rng = np.random.default_rng(5)
     cells = 3000
     measurement = rng.choice(3, cells, p=[0.5, 0.3, 0.2])
-    gap = rng.choice(NEVER + 1, cells, p=[0.5, 0.3, 0.1, *[0.1 / (NEVER - 2)] * (NEVER - 2)])
+    rare = UNOBSERVED - 2
+    gap = rng.choice(UNOBSERVED + 1, cells, p=[0.5, 0.3, 0.1, *[0.1 / rare] * rare])
     point = rng.uniform(5, 350, cells)
     truth = point + rng.normal(size=cells) * (1 + gap) * (1 + measurement)
-    wide = np.array([2 * end - 1 for level in SHARES for end in ends_of(level)])
+    wide = 2 * np.array(BOUND_QUANTILES) - 1
     turning = np.array(ANGLES)[measurement]
-    answers = Told(
+    answers = CalibrationSet(
         point=point,
         truth=np.where(turning, truth % 360, truth),
-        ends=point + 2 * wide[:, None] * np.ones(cells),
+        bounds=point + 2 * wide[:, None] * np.ones(cells),
         measurement=measurement,
-        gap=gap,
+        gap_class=gap,
     )
-    return Calibration.learn(answers, MEASUREMENTS, ANGLES, windows=7)
+    return Calibration.fit(answers, MEASUREMENTS, ANGLES, n_windows=7)
 
 
 def _factors() -> Numbers:
     found = calibrated()
-    asked = [found.at_new_times(level) for level in ASKED]
+    asked = [found.level_out_of_sample(level) for level in ASKED]
     return {"factors": told(found.factors), "levels at new times": asked}
 
 
@@ -254,9 +254,9 @@ def _ends_of_linear(others: bool) -> Numbers:
     filler = make_method("linear")[1].fit(visible)
     filled = filler.fill(visible)
     if others:
-        ends = ends_from_others(filler, filled, truth, visible, ASKED)
+        ends = cross_fitted_bounds(filled, truth, visible, ASKED)
     else:
-        bounded = BoundedFiller.learn(filler, filled, truth, visible)
+        bounded = ConformalFiller.fit(filler, filled, truth, visible)
         ends = dict(zip(ASKED, bounded.fill_between(visible, ASKED)[1], strict=True))
     cells = (truth.notnull() & visible.isnull()).to_numpy()
     found: Numbers = {} if others else {"factors": told(bounded.calibration.factors)}

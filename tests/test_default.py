@@ -138,11 +138,11 @@ def test_intervals_are_wider_at_times_that_were_not_learnt_from(filler):
     cube = many(36)
     later = cube.assign_coords(time=cube["time"] + np.timedelta64(400, "D"))
     now, then = (fill_with(filler, c) for c in (cube, later))
-    assert filler.network.calibration.windows >= 2
+    assert filler.network.calibration.n_windows >= 2
     widths = [(r["upper"] - r["lower"]).to_numpy()[cube.isnull()].mean() for r in (now, then)]
     assert widths[1] > 1.01 * widths[0]
     forecaster = replace(small(), horizon=4).fit(cube).network
-    assert forecaster.calibration.at_new_times(0.9) == 0.9
+    assert forecaster.calibration.level_out_of_sample(0.9) == 0.9
 
 
 def test_the_interval_of_a_direction_runs_clockwise(windy):

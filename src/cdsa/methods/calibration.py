@@ -1,5 +1,9 @@
-"""Intervals made honest: a network's own are widened or narrowed until they hold what they promise
-on cells that were hidden from it, by measurement and gap length."""
+"""Prediction intervals calibrated on held-out cells (split conformal prediction).
+
+The half-widths of a model's own intervals are scaled until each level covers its share of the
+held-out cells of the same measurement and gap class. `ConformalFiller` gives intervals to a filler
+that has none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,243 +16,226 @@ from cdsa.core.circular import EAST, angle_difference, to_components, wrap_degre
 from cdsa.core.cube import is_direction, round_significant, valid_range
 from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
 from cdsa.core.metrics import standard_deviations
-from cdsa.core.splits import time_mask
 from cdsa.methods.base import Filler
 from cdsa.methods.wrapper import DIGITS
 
-Ends = tuple[xr.DataArray, xr.DataArray]
-"""Lower and upper ends."""
-
-
 Floats = NDArray[np.float64]
 
+Bounds = tuple[xr.DataArray, xr.DataArray]
+"""Lower and upper bound."""
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Shares that intervals are calibrated to hold; between two of them the factor is in between."""
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Levels that are calibrated; factors of other levels are interpolated."""
 
+MAX_MODEL_LEVEL = 0.9
+"""The widest interval that a model predicts itself; wider ones are scaled up from it."""
 
-WIDEST = 0.9
-"""The widest interval that a network tells itself; wider ones are this one, widened more."""
+UNOBSERVED = len(GAP_CLASSES)
+"""The class, after those of gap lengths, of stations without any observation."""
 
+MIN_CELLS = 100
+"""Cells from which a group is calibrated on its own."""
 
-NEVER = len(GAP_CLASSES)
-"""The class, behind those of gap lengths, of stations of which nothing was ever measured."""
-
-
-ENOUGH = 100
-"""Cells in a class of gap lengths from which it is calibrated on its own."""
-
-
-PARTS, FOLDS = 20, 5
-"""Of the time; each fifth of them learns from the others."""
-
+N_BLOCKS, N_FOLDS = 20, 5
+"""Blocks of time, and the folds of cross-fitting that they are dealt to in turn."""
 
 TINY = 1e-9
 
 
-def ends_of(level: float) -> tuple[float, float]:
-    """The quantiles that an interval of this level lies between, as far as a network tells them."""
-    told = min(level, WIDEST)
-    return (1 - told) / 2, (1 + told) / 2
+def quantile_pair(level: float) -> tuple[float, float]:
+    """The quantiles that a model predicts for the bounds of an interval."""
+    level = min(level, MAX_MODEL_LEVEL)
+    return (1 - level) / 2, (1 + level) / 2
+
+
+BOUND_QUANTILES = tuple(quantile for level in LEVELS for quantile in quantile_pair(level))
+"""Lower and upper quantile of each of `LEVELS`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """A network's answers for some cells, and what is true of them, in the user's units."""
+class CalibrationSet:
+    """Predictions and true values of held-out cells, in the user's units."""
 
     point: Floats
     truth: Floats
-    ends: Floats
-    """Lower and upper end of each of `SHARES`, one after the other: (2 levels, cells)."""
+    bounds: Floats
+    """Predictions of `BOUND_QUANTILES`, (2 levels, cells)."""
 
     measurement: NDArray[np.int64]
-    gap: NDArray[np.int64]
-    """The class of the gap each cell lies in."""
+    gap_class: NDArray[np.int64]
 
-    def only(self, chosen: NDArray[np.bool_]) -> "Told":
-        """Some of the cells."""
-        return Told(
-            self.point[chosen],
-            self.truth[chosen],
-            self.ends[:, chosen],
-            self.measurement[chosen],
-            self.gap[chosen],
+    def select(self, mask: NDArray[np.bool_]) -> "CalibrationSet":
+        """The cells of a mask."""
+        return CalibrationSet(
+            self.point[mask],
+            self.truth[mask],
+            self.bounds[:, mask],
+            self.measurement[mask],
+            self.gap_class[mask],
         )
 
     @classmethod
-    def joined(cls, parts: "Sequence[Told]") -> "Told":
-        """All cells of several answers."""
+    def concatenate(cls, sets: "Sequence[CalibrationSet]") -> "CalibrationSet":
+        """The cells of several sets."""
         return cls(
-            np.concatenate([part.point for part in parts]),
-            np.concatenate([part.truth for part in parts]),
-            np.concatenate([part.ends for part in parts], axis=1),
-            np.concatenate([part.measurement for part in parts]),
-            np.concatenate([part.gap for part in parts]),
+            np.concatenate([cells.point for cells in sets]),
+            np.concatenate([cells.truth for cells in sets]),
+            np.concatenate([cells.bounds for cells in sets], axis=1),
+            np.concatenate([cells.measurement for cells in sets]),
+            np.concatenate([cells.gap_class for cells in sets]),
         )
 
-    def errors(self, gap: int, angles: Sequence[bool]) -> dict[int, float]:
-        """The mean absolute error in a class of gaps, of the measurements with enough cells."""
-        found = {}
-        for m, angle in enumerate(angles):
-            mine = (self.measurement == m) & (self.gap == gap) & ~np.isnan(self.point)
-            off = self.truth[mine] - self.point[mine]
-            off = angle_difference(self.truth[mine], self.point[mine]) if angle else off
-            if mine.sum() >= ENOUGH:
-                found[m] = float(np.abs(off).mean())
-        return found
+    def mean_absolute_errors(self, gap: int, directions: Sequence[bool]) -> dict[int, float]:
+        """Errors in one gap class, by index of the measurements with enough cells."""
+        errors = {}
+        for m, direction in enumerate(directions):
+            cells = (self.measurement == m) & (self.gap_class == gap) & ~np.isnan(self.point)
+            if cells.sum() >= MIN_CELLS:
+                difference = angle_difference if direction else np.subtract
+                off = difference(self.truth[cells], self.point[cells])
+                errors[m] = float(np.abs(off).mean())
+        return errors
 
-    def scores(self, level: int, angles: NDArray[np.bool_]) -> Floats:
-        """How many half-widths of the interval of `SHARES[level]` the truth is away from the point;
-        of directions, how many degrees."""
+    def scores(self, turning: NDArray[np.bool_]) -> Floats:
+        """Nonconformity scores, (level, cell): the error in half-widths of the interval on its
+        side; where `turning` (a direction), the error in degrees."""
         error = self.truth - self.point
-        lower, upper = self.ends[2 * level], self.ends[2 * level + 1]
-        half = np.where(error >= 0, upper - self.point, self.point - lower)
-        widths = np.abs(error) / np.maximum(half, TINY)
-        turned = np.abs(angle_difference(self.truth, self.point))
-        away: Floats = np.where(angles, turned, widths)
-        return away
+        below, above = self.point - self.bounds[::2], self.bounds[1::2] - self.point
+        half_widths = np.abs(error) / np.maximum(np.where(error >= 0, above, below), TINY)
+        degrees = np.abs(angle_difference(self.truth, self.point))
+        scores: Floats = np.where(turning, degrees, half_widths)
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Factors on the half-widths of intervals, (level, measurement, gap class); of directions the
+    """Factors on the half-widths of intervals, (level, measurement, gap class); for directions the
     half-widths themselves, in degrees."""
 
     factors: Floats
     measurements: tuple[str, ...]
-    angles: tuple[bool, ...]
-    windows: int = 0
-    """Windows of the time that was learnt from in which cells were hidden for it; 0 if they lay in
-    a time of their own."""
+    is_direction: tuple[bool, ...]
+    n_windows: int = 0
+    """Windows of the training period that held calibration cells; 0 if those lay outside of it."""
 
-    def at_new_times(self, level: float) -> float:
-        """The level to ask for at times that were not learnt from, to hold this one.
+    def level_out_of_sample(self, level: float) -> float:
+        """The level to request outside of the training period to reach this coverage.
 
-        What happens in a window happens to all its cells, so at a new time it is windows, not
-        cells, that are one more of the same kind: among n of them the quantile is taken a share of
-        1 / n further out, as conformal prediction does, but at most half of the way to all.
+        Cells of one window share what happens in it, so at a new time the exchangeable unit is the
+        window: of n windows, the conformal quantile is that of level (1 + 1 / n), at most half-way
+        from the level to 1.
         """
-        return min(level * (1 + 1 / self.windows), (1 + level) / 2) if self.windows else level
+        if not self.n_windows:
+            return level
+        return min(level * (1 + 1 / self.n_windows), (1 + level) / 2)
 
     @classmethod
-    def learn(
+    def fit(
         cls,
-        told: Told,
+        cells: CalibrationSet,
         measurements: tuple[str, ...],
-        angles: tuple[bool, ...],
-        windows: int = 0,
+        is_direction: tuple[bool, ...],
+        n_windows: int = 0,
     ) -> "Calibration":
-        """Factors with which the intervals of each level hold their share of what is true.
+        """Factors with which the intervals of each level cover their share of the cells.
 
-        A class with few cells is taken together with those next to it, shorter and longer; places
-        that were never measured and have few take the factor of their measurement, a measurement
-        with few cells that of all. Without enough anywhere intervals stay as the network tells
-        them.
+        A gap class with few cells is pooled with its neighbours; stations without observations,
+        where few, take the factor of their measurement, and a measurement with few cells that of
+        all. Without enough cells overall, the model's own intervals are kept.
         """
-        factors = np.ones((len(SHARES), len(measurements), NEVER + 1))
-        turning = np.array(angles)[told.measurement]
-        for row, level in enumerate(SHARES):
-            scores = told.scores(row, turning)
-            common = _share_of(scores[~turning], level, fallback=1.0)
-            for m, angle in enumerate(angles):
-                mine = told.measurement == m
-                own = _share_of(scores[mine], level, fallback=180 * level if angle else common)
-                for gap in range(NEVER + 1):
-                    cells = mine & _classes_around(told.gap, gap, mine & ~np.isnan(scores))
-                    factors[row, m, gap] = _share_of(scores[cells], level, fallback=own)
-        return cls(factors, measurements, angles, windows)
+        factors = np.ones((len(LEVELS), len(measurements), UNOBSERVED + 1))
+        turning = np.array(is_direction)[cells.measurement]
+        scores = cells.scores(turning)
+        known = ~np.isnan(scores).any(axis=0)
+        overall = _conformal_quantiles(scores[:, known & ~turning], fallback=np.ones(len(LEVELS)))
+        for m, direction in enumerate(is_direction):
+            mine = known & (cells.measurement == m)
+            fallback = 180 * np.array(LEVELS) if direction else overall
+            fallback = _conformal_quantiles(scores[:, mine], fallback=fallback)
+            n_cells = np.bincount(cells.gap_class[mine], minlength=UNOBSERVED + 1)
+            for gap in range(UNOBSERVED + 1):
+                first, last = _pooled_classes(n_cells, gap)
+                group = mine & (cells.gap_class >= first) & (cells.gap_class <= last)
+                factors[:, m, gap] = _conformal_quantiles(scores[:, group], fallback=fallback)
+        return cls(factors, measurements, is_direction, n_windows)
 
-    def interval(
+    def bounds(
         self,
         level: float,
         filled: xr.DataArray,
-        told: tuple[xr.DataArray, xr.DataArray, xr.DataArray],
-        gaps: NDArray[np.int64],
-    ) -> Ends:
-        """The ends of an interval around what was filled, from a network's guess and its lower and
-        upper quantiles in components; NaN where it guessed nothing. The interval of a direction
-        runs clockwise from its lower to its upper end."""
-        ends = np.full((2, *filled.shape), np.nan)
-        factors, low, high = self._at(level), *valid_range(filled)
+        prediction: tuple[xr.DataArray, xr.DataArray, xr.DataArray],
+        gap_classes: NDArray[np.int64],
+    ) -> Bounds:
+        """The bounds of an interval around the filled values.
+
+        `prediction` is the model's point, lower and upper quantile, in components; bounds are NaN
+        where it has none. The interval of a direction runs clockwise from lower to upper.
+        """
+        bounds = np.full((2, *filled.shape), np.nan)
+        factors, minimum, maximum = self._factors_at(level), *valid_range(filled)
         for k, name in enumerate(filled["measurement"].to_numpy()):
             if str(name) not in self.measurements:
                 continue
-            number = self.measurements.index(str(name))
-            factor, middle = factors[number][gaps[:, :, k]], filled.to_numpy()[:, :, k]
-            if self.angles[number]:
-                known = told[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
-                around = wrap_degrees(
-                    round_significant(np.stack([middle - factor, middle + factor]), DIGITS)
-                )
-                whole = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
-                ends[..., k] = np.where(known, np.where(factor < 180, around, whole), np.nan)
+            m = self.measurements.index(str(name))
+            factor, middle = factors[m][gap_classes[:, :, k]], filled.to_numpy()[:, :, k]
+            if self.is_direction[m]:
+                known = prediction[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
+                arc = np.stack([middle - factor, middle + factor])
+                arc = wrap_degrees(round_significant(arc, DIGITS))
+                circle = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
+                bounds[..., k] = np.where(known, np.where(factor < 180, arc, circle), np.nan)
                 continue
-            guess, lower, upper = (part.sel(measurement=name).to_numpy() for part in told)
-            below, above = (factor * np.maximum(w, 0.0) for w in (guess - lower, upper - guess))
-            ends[..., k] = np.clip([middle - below, middle + above], low[k], high[k])
-        low_end, high_end = (round_significant(end, DIGITS) for end in ends)
-        return filled.copy(data=low_end), filled.copy(data=high_end)
+            point, lower, upper = (part.sel(measurement=name).to_numpy() for part in prediction)
+            below, above = (factor * np.maximum(w, 0.0) for w in (point - lower, upper - point))
+            bounds[..., k] = np.clip([middle - below, middle + above], minimum[k], maximum[k])
+        lower_bound, upper_bound = (round_significant(bound, DIGITS) for bound in bounds)
+        return filled.copy(data=lower_bound), filled.copy(data=upper_bound)
 
-    def _at(self, level: float) -> Floats:
-        """Factors between those of the calibrated levels: (measurement, gap class)."""
-        upper = int(np.clip(np.searchsorted(SHARES, level), 1, len(SHARES) - 1))
-        low, high = SHARES[upper - 1], SHARES[upper]
+    def _factors_at(self, level: float) -> Floats:
+        """Factors of any level, (measurement, gap class)."""
+        above = int(np.clip(np.searchsorted(LEVELS, level), 1, len(LEVELS) - 1))
+        low, high = LEVELS[above - 1], LEVELS[above]
         share = float(np.clip((level - low) / (high - low), 0.0, 1.0))
-        between: Floats = (1 - share) * self.factors[upper - 1] + share * self.factors[upper]
-        return between
+        factors: Floats = (1 - share) * self.factors[above - 1] + share * self.factors[above]
+        return factors
 
 
-def _classes_around(
-    gaps: NDArray[np.int64], gap: int, known: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """The cells of a class of gap lengths, with as many classes next to it as it takes to have
-    enough that are known."""
-    near: NDArray[np.bool_] = gaps == gap
-    for reach in range(1, len(GAP_CLASSES)):
-        if gap == NEVER or (near & known).sum() >= ENOUGH:
+def _pooled_classes(n_cells: NDArray[np.int64], gap: int) -> tuple[int, int]:
+    """The first and last gap class to pool with this one, until they have enough cells."""
+    first = last = gap
+    while gap != UNOBSERVED and last - first < UNOBSERVED - 1:
+        if n_cells[first : last + 1].sum() >= MIN_CELLS:
             break
-        near = (np.abs(gaps - gap) <= reach) & (gaps != NEVER)
-    return near
+        first, last = max(0, first - 1), min(UNOBSERVED - 1, last + 1)
+    return first, last
 
 
-def _share_of(scores: Floats, level: float, *, fallback: float) -> float:
-    """What this share of the scores does not exceed, a little more for few of them."""
-    known = scores[~np.isnan(scores)]
-    if len(known) < ENOUGH:
+def _conformal_quantiles(scores: Floats, *, fallback: Floats) -> Floats:
+    """The quantile of the scores (level, cell) at each level, corrected for their number."""
+    n_cells = scores.shape[1]
+    if n_cells < MIN_CELLS:
         return fallback
-    return float(np.quantile(known, min(1.0, level * (1 + 1 / len(known)))))
+    shares = np.minimum(1.0, np.array(LEVELS) * (1 + 1 / n_cells))
+    return np.array([np.quantile(row, share) for row, share in zip(scores, shares, strict=True)])
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedFiller:
-    """A filler that knows nothing of intervals, with those that it needs: of one width for each
-    measurement and class of gap lengths, calibrated on cells that were hidden from it."""
+class ConformalFiller:
+    """A filler with intervals of one width for each measurement and gap class, calibrated on cells
+    that were hidden from it."""
 
     filler: Filler
     calibration: Calibration
-    spread: dict[str, float]
-    """What a width is told in, by measurement."""
+    scale: dict[str, float]
+    """The unit of the widths, by measurement."""
 
     @classmethod
-    def learn(
+    def fit(
         cls, filler: Filler, filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray
-    ) -> "BoundedFiller":
-        """Intervals for a filler from what it, or its like, made of `visible`."""
-        names = [str(name) for name in truth["measurement"].to_numpy()]
-        spread = standard_deviations(visible)
-        at = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
-        point = filled.to_numpy()[at].astype(np.float64)
-        side = np.where(np.arange(2 * len(SHARES)) % 2, 1.0, -1.0)[:, None]
-        told = Told(
-            point=point,
-            truth=truth.to_numpy()[at].astype(np.float64),
-            ends=point + side * spread[at[2]],
-            measurement=at[2],
-            gap=gap_class(effective_gap_lengths(visible.isnull().to_numpy())[at]),
-        )
-        angles = tuple(bool(angle) for angle in is_direction(truth))
-        calibration = Calibration.learn(told, tuple(names), angles)
-        return cls(filler, calibration, dict(zip(names, spread.tolist(), strict=True)))
+    ) -> "ConformalFiller":
+        """Calibrate a filler on how `visible` was filled by it, or by one of the same method."""
+        cells, _ = _hidden_cells(filled, truth, visible)
+        return cls(filler, _calibrate(cells, truth), _scale(visible))
 
     def fill(self, cube: xr.DataArray) -> xr.DataArray:
         """The cube with every fillable gap filled and every measured value as it was."""
@@ -256,46 +243,79 @@ class BoundedFiller:
 
     def fill_between(
         self, cube: xr.DataArray, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[Ends]]:
-        """The cube filled, and lower and upper ends for every level."""
+    ) -> tuple[xr.DataArray, list[Bounds]]:
+        """The filled cube, and the bounds of every level."""
         filled = self.fill(cube)
-        return filled, self.around(filled, cube, levels)
-
-    def around(
-        self, filled: xr.DataArray, cube: xr.DataArray, levels: Sequence[float]
-    ) -> list[Ends]:
-        """Lower and upper ends for every level, of a cube that was filled already."""
-        guess = to_components(filled)
-        names = guess["measurement"].to_numpy()
-        width = xr.DataArray([self.spread.get(str(n), np.nan) for n in names], dims="measurement")
-        gaps = gap_class(effective_gap_lengths(cube.isnull().to_numpy()))
-        told = guess, guess - width, guess + width
-        return [self.calibration.interval(level, filled, told, gaps) for level in levels]
+        bounds = _scaled_bounds(self.calibration, self.scale, filled, _gap_classes(cube), levels)
+        return filled, bounds
 
 
-def ends_from_others(
-    filler: Filler,
-    filled: xr.DataArray,
-    truth: xr.DataArray,
-    visible: xr.DataArray,
-    levels: Sequence[float],
-) -> dict[float, Ends]:
-    """Intervals such as `BoundedFiller` would give, by level, to be scored on the very cells they
-    are learnt from: time is cut into parts, of which each fifth is learnt from the others. NaN if
-    those have too few cells to learn from."""
-    fold = np.arange(truth.sizes["time"]) * PARTS // truth.sizes["time"] % FOLDS
-    asked = (truth.notnull() & visible.isnull()).transpose(*truth.dims)
-    found: dict[float, Ends] = {}
-    for number in range(FOLDS):
-        mine = time_mask(fold == number, truth)
-        rest = truth.where(~mine).transpose(*truth.dims)
-        ends = [(xr.full_like(truth, np.nan), xr.full_like(truth, np.nan)) for _ in levels]
-        if int((asked & ~mine).sum()) >= ENOUGH:
-            ends = BoundedFiller.learn(filler, filled, rest, visible).around(
-                filled, visible, levels
+def cross_fitted_bounds(
+    filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray, levels: Sequence[float]
+) -> dict[float, Bounds]:
+    """Bounds such as a `ConformalFiller` gives, by level, for scoring on the calibration cells.
+
+    Each fold of time is calibrated on the others; NaN where those have too few cells.
+    """
+    n_steps = truth.sizes["time"]
+    fold = np.arange(n_steps) * N_BLOCKS // n_steps % N_FOLDS
+    (cells, steps), scale = _hidden_cells(filled, truth, visible), _scale(visible)
+    gap_classes, bounds = _gap_classes(visible), np.full((len(levels), 2, *truth.shape), np.nan)
+    for number in np.unique(fold):
+        inside, others = fold == number, fold[steps] != number
+        if others.sum() >= MIN_CELLS:
+            calibration, part = _calibrate(cells.select(others), truth), filled.isel(time=inside)
+            bounds[:, :, inside] = _scaled_bounds(
+                calibration, scale, part, gap_classes[inside], levels
             )
-        for level, pair in zip(levels, ends, strict=True):
-            old = found.get(level, pair)
-            low, high = (new.where(mine, end) for new, end in zip(pair, old, strict=True))
-            found[level] = low.transpose(*truth.dims), high.transpose(*truth.dims)
-    return found
+    return {
+        level: (filled.copy(data=lower), filled.copy(data=upper))
+        for level, (lower, upper) in zip(levels, bounds, strict=True)
+    }
+
+
+def _hidden_cells(
+    filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray
+) -> tuple[CalibrationSet, NDArray[np.int64]]:
+    """The cells of `truth` that are not visible, with bounds of one scale around them, and their
+    steps in time."""
+    hidden = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
+    point = filled.to_numpy()[hidden].astype(np.float64)
+    side = np.where(np.arange(len(BOUND_QUANTILES)) % 2, 1.0, -1.0)[:, None]
+    cells = CalibrationSet(
+        point=point,
+        truth=truth.to_numpy()[hidden].astype(np.float64),
+        bounds=point + side * standard_deviations(visible)[hidden[2]],
+        measurement=hidden[2],
+        gap_class=_gap_classes(visible)[hidden],
+    )
+    return cells, hidden[0]
+
+
+def _calibrate(cells: CalibrationSet, cube: xr.DataArray) -> Calibration:
+    names = tuple(str(name) for name in cube["measurement"].to_numpy())
+    return Calibration.fit(cells, names, tuple(bool(direction) for direction in is_direction(cube)))
+
+
+def _scale(cube: xr.DataArray) -> dict[str, float]:
+    names = (str(name) for name in cube["measurement"].to_numpy())
+    return dict(zip(names, standard_deviations(cube).tolist(), strict=True))
+
+
+def _gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
+    return gap_class(effective_gap_lengths(cube.isnull().to_numpy()))
+
+
+def _scaled_bounds(
+    calibration: Calibration,
+    scale: dict[str, float],
+    filled: xr.DataArray,
+    gap_classes: NDArray[np.int64],
+    levels: Sequence[float],
+) -> list[Bounds]:
+    """Bounds around the filled values, calibrated from one scale to either side."""
+    point = to_components(filled)
+    names = point["measurement"].to_numpy()
+    width = xr.DataArray([scale.get(str(name), np.nan) for name in names], dims="measurement")
+    prediction = point, point - width, point + width
+    return [calibration.bounds(level, filled, prediction, gap_classes) for level in levels]

@@ -18,7 +18,7 @@ from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
 from cdsa.methods.base import PLACES, Filler, IntervalFiller, Method
-from cdsa.methods.calibration import BoundedFiller, ends_from_others
+from cdsa.methods.calibration import ConformalFiller, cross_fitted_bounds
 from cdsa.methods.compose import ByMeasurement, ByPlace
 from cdsa.methods.registry import info_of, make_method
 from cdsa.workflows.score import (
@@ -133,11 +133,11 @@ def _again(method: Method, trial: Trial, cube: xr.DataArray) -> tuple[Filler, Er
     again = method.fit(cube)
     if isinstance(again, IntervalFiller):
         return again, trial.score.errors
-    seen = again, trial.filled, cube, trial.visible
+    seen = trial.filled, cube, trial.visible
     asked = cube.notnull() & trial.visible.isnull()
-    ends = ends_from_others(*seen, LEVELS)
+    ends = cross_fitted_bounds(*seen, LEVELS)
     errors = _errors(trial.filled, cube, asked, trial.visible, ends, alike=trial.alike)
-    return BoundedFiller.learn(*seen), errors
+    return ConformalFiller.fit(again, *seen), errors
 
 
 def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from cdsa.core.gaps import LONG_GAP
 from cdsa.core.records import Value
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.calibration import Ends, ends_of
+from cdsa.methods.calibration import Bounds, quantile_pair
 from cdsa.methods.engine.explain import Reasoning, Reasons, explain, find_cell
 from cdsa.methods.engine.fit import learn
 from cdsa.methods.engine.predictor import Network, refuse_too_many
@@ -180,7 +180,7 @@ class NeuralFiller(Guard):
 
     def fill_between(
         self, cube: xr.DataArray, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[Ends]]:
+    ) -> tuple[xr.DataArray, list[Bounds]]:
         """The cube filled, and lower and upper ends that hold a hidden value with the probability
         of each level; NaN where the network does not know.
 
@@ -208,7 +208,7 @@ class NeuralFiller(Guard):
 
     def _in_groups(
         self, cube: xr.DataArray, levels: Sequence[float], silent: NDArray[np.bool_]
-    ) -> tuple[xr.DataArray, list[Ends]]:
+    ) -> tuple[xr.DataArray, list[Bounds]]:
         """The same, some of the places without a sensor at a time: what is said of a place does not
         depend on which others are asked for."""
         stations, places = np.flatnonzero(~silent), np.flatnonzero(silent)
@@ -236,14 +236,14 @@ class NeuralFiller(Guard):
         if calibration is None or not levels:
             filled = self.kept(cube, network.answer(to_components(cube))[0])
             return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
-        shares = [*levels, *map(calibration.at_new_times, levels if fresh.any() else ())]
-        wanted = [end for share in shares for end in ends_of(share)]
+        shares = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
+        wanted = [end for share in shares for end in quantile_pair(share)]
         guess, *told = network.answer(to_components(cube), wanted)
         filled, gaps = self.kept(cube, guess), gap_classes(cube, network.ahead, silent)
         ends = [
             end
             for share, lower, upper in zip(shares, told[::2], told[1::2], strict=True)
-            for end in calibration.interval(share, filled, (guess, lower, upper), gaps)
+            for end in calibration.bounds(share, filled, (guess, lower, upper), gaps)
         ]
         if fresh.any():
             usual, wider = ends[: 2 * len(levels)], ends[2 * len(levels) :]

@@ -95,8 +95,8 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             if calibration is None
             else {
                 "measurements": list(calibration.measurements),
-                "angles": list(calibration.angles),
-                "windows": calibration.windows,
+                "angles": list(calibration.is_direction),
+                "windows": calibration.n_windows,
             },
             "training": dataclasses.asdict(network.place),
             "errors": list(network.errors),

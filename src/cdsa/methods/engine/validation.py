@@ -17,7 +17,7 @@ from cdsa.core.masks import AtRandom, Bursts, LikeData, natural_gap_mask
 from cdsa.core.metrics import importance_weights, measure
 from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import segments, time_mask
-from cdsa.methods.calibration import NEVER, SHARES, Calibration, Told, ends_of
+from cdsa.methods.calibration import BOUND_QUANTILES, UNOBSERVED, Calibration, CalibrationSet
 from cdsa.methods.engine.predictor import Network
 from cdsa.methods.wrapper import within_bounds
 from cdsa.training.loop import TrainConfig
@@ -86,7 +86,7 @@ def gap_classes(cube: xr.DataArray, ahead: int, silent: NDArray[np.bool_]) -> ND
     if ahead:
         number = np.arange(cube.sizes["time"]) - (cube.sizes["time"] - ahead) + 1
         lengths = np.broadcast_to(np.maximum(number, 1)[:, None, None], cube.shape)
-    return np.where(silent[None, :, None], NEVER, gap_class(lengths))
+    return np.where(silent[None, :, None], UNOBSERVED, gap_class(lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +104,14 @@ class Exam:
 
     def result(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
         """Errors on the cells of the exam, and what makes intervals hold their share of them."""
-        sheets = self._sheets([end for level in SHARES for end in ends_of(level)])
+        sheets = self._sheets(BOUND_QUANTILES)
         told = self._told(sheets, seed)
         if told is None:
             return self._errors(sheets), None
         names = tuple(str(name) for name in self.own["measurement"].to_numpy())
         angles = tuple(bool(angle) for angle in is_direction(self.own))
-        calibration = Calibration.learn(told, names, angles, self._windows())
-        return self._errors(sheets, told.errors(NEVER, angles)), calibration
+        calibration = Calibration.fit(told, names, angles, self._windows())
+        return self._errors(sheets, told.mean_absolute_errors(UNOBSERVED, angles)), calibration
 
     def _windows(self) -> int:
         """Windows with cells that are asked for, in the time that was learnt from."""
@@ -150,30 +150,29 @@ class Exam:
             for name, row in figures.iterrows()
         )
 
-    def _told(self, sheets: "Sequence[_Sheet]", seed: int) -> Told | None:
+    def _told(self, sheets: "Sequence[_Sheet]", seed: int) -> CalibrationSet | None:
         """All that was answered, for calibration.
 
         Gaps of all lengths are wanted, but few cells are kept for the exam. Where it has too few of
         a kind, they are asked for again with more of what is around them hidden.
         """
-        ends = [end for level in SHARES for end in ends_of(level)]
         cells = [sheet.cells() for sheet in sheets]
         if not any(len(part.truth) for part in cells):
             return None
-        plenty = np.zeros((self.own.sizes["measurement"], NEVER + 1), dtype=np.int64)
+        plenty = np.zeros((self.own.sizes["measurement"], UNOBSERVED + 1), dtype=np.int64)
         for part in cells:
-            np.add.at(plenty, (part.measurement, part.gap), 1)
+            np.add.at(plenty, (part.measurement, part.gap_class), 1)
         for number in range(0 if self.network.ahead else CONTEXTS):
             lacking = plenty < PLENTY
-            lacking[:, NEVER] &= self.network.fits_any  # others know no such places
+            lacking[:, UNOBSERVED] &= self.network.fits_any  # others know no such places
             if not lacking.any():
                 break
-            for sheet in self._sheets(ends, np.random.default_rng([seed, 2, number])):
+            for sheet in self._sheets(BOUND_QUANTILES, np.random.default_rng([seed, 2, number])):
                 part = sheet.cells()
-                part = part.only(lacking[part.measurement, part.gap])
-                np.add.at(plenty, (part.measurement, part.gap), 1)
+                part = part.select(lacking[part.measurement, part.gap_class])
+                np.add.at(plenty, (part.measurement, part.gap_class), 1)
                 cells.append(part)
-        return Told.joined(cells)
+        return CalibrationSet.concatenate(cells)
 
     def _sheets(
         self, levels: Sequence[float], rng: np.random.Generator | None = None
@@ -202,7 +201,7 @@ class Exam:
             told = network_then.answers(to_components(shown), levels)
             missing = shown.isnull().to_numpy()
             gaps = gap_class(effective_gap_lengths(missing))
-            gaps[:, lost] = NEVER if self.network.fits_any else gaps[:, lost]
+            gaps[:, lost] = UNOBSERVED if self.network.fits_any else gaps[:, lost]
             guess = within_bounds(from_components(told.isel(quantile=0), piece))
             sheets.append(_Sheet(guess, _ends(told, piece), piece, asked, shown, gaps))
         return sheets
@@ -269,13 +268,13 @@ class _Sheet:
     gaps: NDArray[np.int64]
     """Classes of gap lengths; a series without a value in its window lies in the longest."""
 
-    def cells(self) -> Told:
+    def cells(self) -> CalibrationSet:
         """The asked cells, for calibration."""
         at = np.nonzero((self.asked & self.truth.notnull()).transpose(*self.truth.dims).to_numpy())
-        return Told(
+        return CalibrationSet(
             point=self.guess.to_numpy()[at],
             truth=self.truth.to_numpy()[at].astype(np.float64),
-            ends=self.quantiles[at].T,
+            bounds=self.quantiles[at].T,
             measurement=at[2],
-            gap=self.gaps[at],
+            gap_class=self.gaps[at],
         )

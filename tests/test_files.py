@@ -277,7 +277,7 @@ def test_compressed_output_is_the_same_each_time(tmp_path):
 def test_the_result_of_another_cube_is_refused(tmp_path):
     source = open_source(panel(network(missing=0.2)))
     for other in (source.cube[1:], source.cube[:, ::-1]):
-        with pytest.raises(TableError, match="the result must be of this source's own cube"):
+        with pytest.raises(TableError, match="the result must be of this source's cube"):
             source.save(cdsa.fill(other, "mean"), tmp_path / "out.csv")
     longer = source.with_horizon(3)
     result = cdsa.forecast(source.cube, 3, "last")
@@ -287,4 +287,4 @@ def test_the_result_of_another_cube_is_refused(tmp_path):
         source.filled(result)
     longer.save(result, tmp_path / "ahead.nc")
     told = xr.open_dataset(tmp_path / "ahead.nc").attrs
-    assert "carried forward" in told["history"] and "filled" not in told["title"]
+    assert "forecast by cdsa" in told["history"] and "filled" not in told["title"]

@@ -54,7 +54,7 @@ def test_a_forecaster_hears_of_those_that_a_given_graph_joins_it_to(name):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\nA,B\n", "the columns from and to"),
+        ("a,b\nA,B\n", "the columns from, to"),
         ("from,to,weight\nA,B,0\n", "greater than 0, but found 0 in row 1"),
         ("from,to\n", "0 rows"),
     ],

@@ -131,7 +131,7 @@ def test_cells_filled_before_are_remarked_on_and_can_be_filled_anew(tmp_path):
     source = open_source(dataset(pm=GAPPY))
     source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.nc")
     again = open_source(tmp_path / "out.nc")
-    assert again.cube.notnull().all() and "filled before, 1 in all" in again.warnings[0]
+    assert again.cube.notnull().all() and "1 cell filled by an earlier run" in again.warnings[0]
     assert int(cdsa.open_cube(tmp_path / "out.nc", refill=True).isnull().sum()) == 1
 
 

@@ -160,15 +160,15 @@ def test_a_skipped_hour_is_named_by_its_line(tmp_path):
 
 def test_a_repeated_night_hour_points_to_the_time_zone(tmp_path):
     path = write_csv(tmp_path, *(f"2020-10-25 0{h}:00" for h in (1, 2, 2, 3)))
-    with pytest.raises(TableError, match="If clocks went back that night, give --tz"):
+    with pytest.raises(TableError, match="If the clocks went back that night, give --tz"):
         cdsa.open_cube(path)
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"time_format": "%Q"}, "no way to write a time"),
-        ({"time_format": "%Y%Y"}, "'%Y%Y' is no way to write a time"),
+        ({"time_format": "%Q"}, "is not a time format"),
+        ({"time_format": "%Y%Y"}, "'%Y%Y' is not a time format"),
         ({"time_format": 1}, "time_format is given as text, but found 1"),
         ({"step": "0.5month"}, "whole number of months"),
         ({"step": "0.0000000001s"}, "longer than zero"),
@@ -178,11 +178,11 @@ def test_a_repeated_night_hour_points_to_the_time_zone(tmp_path):
         ({"encoding": "undefined"}, "'undefined' is not a character encoding; try utf-8"),
         ({"encoding": "a\0b"}, "is not a character encoding"),
         ({"encoding": "base64"}, "is not a character encoding"),
-        ({"encoding": "punycode"}, "must be punycode text, but line 1 is none"),
+        ({"encoding": "punycode"}, "must be punycode text, but line 1 is not"),
         ({"separator": "\n"}, "one ASCII character"),
         ({"bounds": {"x": ("a", None)}}, "a lowest and a highest"),
         ({"units": "K"}, "by measurement"),
-        ({"location": "time"}, "two parts"),
+        ({"location": "time"}, "one role, but .time. was given for two"),
         ({"directions": "y"}, "no measurement 'y'"),
     ],
 )

@@ -105,7 +105,7 @@ def test_absent_rows_are_added_in_the_tables_own_order(cube):
 def test_absent_stamps_are_counted(cube):
     frame = panel(cube)
     source = open_source(frame[frame["time"] != frame["time"].iloc[30]])
-    assert any("1 of 60 time stamps were absent" in note for note in source.notes)
+    assert any("1 of 60 time steps had no timestamp" in note for note in source.notes)
 
 
 def test_unsorted_rows_stay_as_they_are_and_new_ones_come_last(cube):
@@ -171,7 +171,7 @@ def test_duplicates_are_refused_and_named(cube):
     frame = panel(cube)
     with pytest.raises(
         TableError,
-        match=r"2020-01-01 01:00:00 of 'S0' stands in row 3 and again in row 180.*--duplicates",
+        match=r"2020-01-01 01:00:00 of 'S0' is in row 3 and again in row 180.*--duplicates",
     ):
         cdsa.open_cube(pd.concat([frame, frame.iloc[[3]]], ignore_index=True))
 
@@ -285,5 +285,5 @@ def test_a_table_with_hardly_anything_in_a_huge_cube_is_refused():
     )
     with pytest.raises(TableError, match="values for most of its cells"):
         open_source(frame)
-    with pytest.raises(TableError, match="a table may have 10 cells here"):
+    with pytest.raises(TableError, match="a table may have at most 10 cells here"):
         open_source(frame[:20], max_cells=10)

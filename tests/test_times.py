@@ -76,7 +76,7 @@ def test_the_second_of_a_doubled_hour_is_winter_time():
 
 
 def test_a_skipped_hour_is_refused():
-    with pytest.raises(TableError, match="skipped when clocks went forward"):
+    with pytest.raises(TableError, match="skipped when the clocks went forward"):
         read(["2020-03-29 02:30"], tz="Europe/Berlin")
 
 

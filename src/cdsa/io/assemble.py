@@ -18,24 +18,22 @@ def combine_duplicates(
     cells: tuple[NDArray[np.int64], ...],
     numbers: NDArray[np.float64],
     how: str,
-    angle: NDArray[np.bool_],
+    is_direction: NDArray[np.bool_],
 ) -> None:
-    """Put numbers into their cells of `values`, those of one cell joined to their first or mean;
-    the mean of directions is taken on the circle."""
+    """Put numbers into their cells of `values`: the first or the mean of those of one cell. The
+    mean of directions is the circular one."""
     keys = np.ravel_multi_index(cells, values.shape)
-    turned = np.deg2rad(numbers)
-    parts = pd.DataFrame(
-        {"n": numbers, "sin": np.sin(turned), "cos": np.cos(turned), "angle": angle}
-    )
-    groups = parts.groupby(keys)
+    radians = np.deg2rad(numbers)
+    columns = {"value": numbers, "sin": np.sin(radians), "cos": np.cos(radians)}
+    groups = pd.DataFrame(columns | {"is_direction": is_direction}).groupby(keys)
     if how == "first":
-        joined = groups["n"].first()
+        combined = groups["value"].first()
     else:
         means = groups.mean()
-        circle = wrap_degrees(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
-        plain = (means["angle"] == 0) | (groups.size() == 1)
-        joined = means["n"].where(plain, circle)
-    values.ravel()[joined.index.to_numpy()] = joined.to_numpy()
+        circular = wrap_degrees(np.rad2deg(np.arctan2(means["sin"], means["cos"])).to_numpy())
+        linear = (means["is_direction"] == 0) | (groups.size() == 1)
+        combined = means["value"].where(linear, circular)
+    values.ravel()[combined.index.to_numpy()] = combined.to_numpy()
 
 
 def annotate(

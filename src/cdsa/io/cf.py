@@ -1,4 +1,4 @@
-"""Labelled arrays as the CF conventions want them: attributes, flags, names that do not clash."""
+"""Datasets that follow the CF conventions: attributes, status flags, unique names."""
 
 import re
 from collections.abc import Sequence
@@ -11,127 +11,135 @@ from cdsa.core.cube import SOURCES, is_direction, units_of
 from cdsa.io.columns import LAT, LON, find_name
 
 CONVENTIONS = "CF-1.8"
-
-
 FLAG_MEANINGS = " ".join(SOURCES)
+
+AncillaryNames = dict[tuple[str, str], str]
+"""(variable, kind) -> name in the dataset; kind is value, source, lower or upper."""
+
+
+def to_cf_dataset(result: xr.Dataset) -> xr.Dataset:
+    """A cube, filled or not, as a CF dataset with one variable (location, time) per measurement."""
+    cube = result["value"]
+    coords = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
+    data = xr.Dataset({name: (cube[name].dims, cube[name].to_numpy()) for name in coords})
+    data = data.set_coords(coords)
+    data["time"].encoding = {"dtype": "float64", "units": "seconds since 1970-01-01"}
+    used = {"time", "location", "lat", "lon"}  # which readers take for coordinates
+    allowed = {n: re.sub(r"/|^\.+$", "_", str(n)) for n in cube["measurement"].to_numpy()}
+    variables = {name: unique_name(plain, used) for name, plain in allowed.items()}
+    names = ancillary_names(list(variables.values()), coords, result)
+    units, directions = units_of(cube), dict(zip(variables, is_direction(cube), strict=True))
+    for name, variable in variables.items():
+        for kind, values in output_variables(result, variable).items():
+            series = values.sel(measurement=name).transpose("location", "time")
+            data[names[variable, kind]] = (series.dims, series.to_numpy(), values.attrs)
+        attrs = {"long_name": str(name)}
+        if directions[name]:
+            attrs |= {"units": "degree", "angle": "direction"}
+        elif units[name]:
+            attrs["units"] = units[name]
+        data[variable].attrs = attrs
+        link_ancillary(data, variable, names)
+    action = describe_result(result)
+    suffix = f", {action}" if "source" in result else ""
+    data.attrs["title"] = f"{cube.sizes['location']} stations{suffix}"
+    return add_cf_attributes(data, {"time": "time", "location": "location"}, action)
 
 
 def output_variables(result: xr.Dataset, variable: str) -> dict[str, xr.DataArray]:
-    """A filled variable and what stands beside it in a file: source flags, lower and upper ends."""
+    """The values of a filled variable, and its source flags and lower and upper bounds."""
     if "source" not in result:
         return {"value": result["value"]}
     flags = xr.zeros_like(result["source"], dtype=np.int8)
-    for flag, word in enumerate(SOURCES):
-        flags = flags.where(result["source"] != word, np.int8(flag))
+    for flag, source in enumerate(SOURCES):
+        flags = flags.where(result["source"] != source, np.int8(flag))
     flags.attrs = {
-        "long_name": f"where each {variable} comes from",
+        "long_name": f"source of each value of {variable}",
         "standard_name": "status_flag",
         "flag_values": np.arange(len(SOURCES), dtype=np.int8),
         "flag_meanings": FLAG_MEANINGS,
     }
-    share = result.attrs.get("interval")
-    which = f"the {share:.0%} interval of " if share else ""
-    ends = {
-        end: result[end].assign_attrs(long_name=f"{end} end of {which}{variable}")
-        for end in ("lower", "upper")
-        if end in result
+    level = result.attrs.get("interval")
+    interval = f"the {level:.0%} prediction interval of " if level else ""
+    bounds = {
+        bound: result[bound].assign_attrs(long_name=f"{bound} bound of {interval}{variable}")
+        for bound in ("lower", "upper")
+        if bound in result
     }
-    return {"value": result["value"], "source": flags, **ends}
+    return {"value": result["value"], "source": flags, **bounds}
 
 
 def ancillary_names(
     variables: Sequence[str], taken: Sequence[str], result: xr.Dataset
-) -> dict[tuple[str, str], str]:
-    """A free name for everything that stands beside a variable, by (variable, kind)."""
-    names: dict[tuple[str, str], str] = {}
+) -> AncillaryNames:
+    """Unique names of the ancillary variables of each variable."""
+    names: AncillaryNames = {}
     used = {*variables, *taken}
     for variable in variables:
         names[variable, "value"] = variable
         for kind in [k for k in ("source", "lower", "upper") if k in result]:
-            plain = kind if variable == "value" else f"{variable}_{kind}"
-            names[variable, kind] = unique_name(plain, used)
+            name = kind if variable == "value" else f"{variable}_{kind}"
+            names[variable, kind] = unique_name(name, used)
     return names
 
 
 def unique_name(name: str, used: set[str]) -> str:
-    """The name, or the first of its kin that nobody has; it is used from now on."""
-    chosen, number = name, 1
-    while chosen in used:
+    """The name, with a number if it is in `used`, to which it is added."""
+    unique, number = name, 1
+    while unique in used:
         number += 1
-        chosen = f"{name}_{number}"
-    used.add(chosen)
-    return chosen
+        unique = f"{name}_{number}"
+    used.add(unique)
+    return unique
 
 
-def link_ancillary(data: xr.Dataset, variable: str, names: dict[tuple[str, str], str]) -> None:
-    """Name what stands beside a variable in its attributes, as CF wants."""
-    beside = str(data[variable].attrs.get("ancillary_variables", "")).split()
-    beside += [n for (v, kind), n in names.items() if v == variable and kind != "value"]
-    if beside:
-        data[variable].attrs["ancillary_variables"] = " ".join(dict.fromkeys(beside))
+def link_ancillary(data: xr.Dataset, variable: str, names: AncillaryNames) -> None:
+    """List the ancillary variables of a variable in its attributes."""
+    linked = str(data[variable].attrs.get("ancillary_variables", "")).split()
+    linked += [n for (v, kind), n in names.items() if v == variable and kind != "value"]
+    if linked:
+        data[variable].attrs["ancillary_variables"] = " ".join(dict.fromkeys(linked))
 
 
-def to_cf_dataset(result: xr.Dataset) -> xr.Dataset:
-    """A cube, filled or as it is, as a CF data set with one variable per measurement, stations
-    before times."""
-    cube = result["value"]
-    keep = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
-    data = xr.Dataset({name: (cube[name].dims, cube[name].to_numpy()) for name in keep})
-    data = data.set_coords(keep)
-    data["time"].encoding = {"dtype": "float64", "units": "seconds since 1970-01-01"}
-    used = {"time", "location", "lat", "lon"}  # what every reader takes for coordinates
-    allowed = {n: re.sub(r"/|^\.+$", "_", str(n)) for n in cube["measurement"].to_numpy()}
-    variables = {name: unique_name(plain, used) for name, plain in allowed.items()}
-    names = ancillary_names(list(variables.values()), keep, result)
-    angles = dict(zip(variables, is_direction(cube), strict=True))
-    for name, variable in variables.items():
-        for kind, part in output_variables(result, variable).items():
-            own = part.sel(measurement=name).transpose("location", "time")
-            data[names[variable, kind]] = (own.dims, own.to_numpy(), part.attrs)
-        unit = units_of(cube)[name]
-        told = {"units": "degree", "angle": "direction"} if angles[name] else {"units": unit}
-        data[variable].attrs = {"long_name": str(name)} | (told if angles[name] or unit else {})
-        link_ancillary(data, variable, names)
-    done = describe_result(result)
-    also = f", {done}" if "source" in result else ""
-    data.attrs["title"] = f"{cube.sizes['location']} stations{also}"
-    return add_cf_attributes(data, {"time": "time", "location": "location"}, done)
+def find_fill_flags(data: xr.Dataset, variable: str) -> list[str]:
+    """Names of the flags that an earlier fill wrote for a variable."""
+    linked = str(data[variable].attrs.get("ancillary_variables", "")).split()
+    return [
+        name
+        for name in linked
+        if name in data
+        and data[name].attrs.get("flag_meanings") == FLAG_MEANINGS
+        and set(data[name].dims) == set(data[variable].dims)
+    ]
 
 
 def describe_result(result: xr.Dataset) -> str:
-    """What became of a cube, in words."""
+    """What was done to a cube, for the history of a file."""
     if "source" not in result:
         return "written"
-    return "carried forward" if (result["source"] == "forecast").any() else "gaps filled"
+    return "forecast" if (result["source"] == "forecast").any() else "gaps filled"
 
 
-def add_cf_attributes(data: xr.Dataset, axes: dict[str, str], done: str) -> xr.Dataset:
-    """The data set with the CF attributes it lacks, and a word on what was done; the rest stays."""
-    known: dict[str, dict[str, str]] = {axes["time"]: {"standard_name": "time", "axis": "T"}}
+def add_cf_attributes(data: xr.Dataset, axes: dict[str, str], action: str) -> xr.Dataset:
+    """The dataset with the CF attributes it lacks and a line of history."""
+    attributes: dict[str, dict[str, str]] = {axes["time"]: {"standard_name": "time", "axis": "T"}}
     if "location" in axes and not any("cf_role" in v.attrs for v in data.variables.values()):
-        known[axes["location"]] = {"cf_role": "timeseries_id", "long_name": "station"}
-    for names, word, units in (
+        attributes[axes["location"]] = {"cf_role": "timeseries_id", "long_name": "station"}
+    for names, standard_name, units in (
         (LAT, "latitude", "degrees_north"),
         (LON, "longitude", "degrees_east"),
     ):
-        place = find_name([str(name) for name in data.variables], names)
-        if place is not None:
-            known[place] = {"standard_name": word, "units": units}
-            data = data.set_coords(place)
-    for name, attrs in known.items():
+        coordinate = find_name([str(name) for name in data.variables], names)
+        if coordinate is not None:
+            attributes[coordinate] = {"standard_name": standard_name, "units": units}
+            data = data.set_coords(coordinate)
+    for name, attrs in attributes.items():
         if name in data.variables:
             data[name].attrs = attrs | data[name].attrs
     conventions = str(data.attrs.get("Conventions", ""))
     if "CF-" not in conventions:
-        conventions = ", ".join(word for word in (CONVENTIONS, conventions) if word)
-    history = [str(data.attrs.get("history", "")), f"{done} by cdsa {version('cdsa')}"]
+        conventions = ", ".join(filter(None, (CONVENTIONS, conventions)))
+    history = [str(data.attrs.get("history", "")), f"{action} by cdsa {version('cdsa')}"]
     data.attrs = {"featureType": "timeSeries"} | data.attrs
     data.attrs |= {"Conventions": conventions, "history": "\n".join(filter(None, history))}
     return data
-
-
-def find_fill_flags(data: xr.Dataset, variable: str) -> list[str]:
-    """Names of the flags that an earlier fill put beside a variable."""
-    beside = str(data[variable].attrs.get("ancillary_variables", "")).split()
-    ours = [n for n in beside if n in data and data[n].attrs.get("flag_meanings") == FLAG_MEANINGS]
-    return [n for n in ours if set(data[n].dims) == set(data[variable].dims)]

@@ -1,4 +1,4 @@
-"""Columns of a table: which one is what, and their entries as numbers or labels."""
+"""Columns of a table: the role of each, and their entries as numbers or labels."""
 
 import math
 import re
@@ -13,58 +13,43 @@ from cdsa.core.times import Where
 from cdsa.errors import TableError, unknown
 from cdsa.io.options import Layout, ReadOptions
 
+# Usual column names, the most specific first, in lower case and without punctuation.
 TIME = (
     *("time", "timestamp", "datetime", "timehour", "timeutc", "utctime", "datetimeutc", "dateutc"),
     *("validtime", "stamp", "ts", "date", "period"),
 )
-
-
 LOCATION = (
     *("location", "locationid", "station", "stationid", "stationcode", "site", "siteid", "sensor"),
     *("sensorid", "detector", "detectorid", "camera", "cameraid", "device", "deviceid", "node"),
     *("origin", "place", "stid", "loc", "id", "stationname", "sitename", "name"),
 )
-
-
 MEASUREMENT = (
-    *(
-        "measurement",
-        "variable",
-        "parameter",
-        "pollutant",
-        "quantity",
-        "species",
-        "metric",
-        "measure",
-    ),
+    *("measurement", "variable", "parameter", "pollutant", "quantity", "species", "metric"),
+    "measure",
 )
-
-
 VALUE = ("value", "values", "reading", "concentration", "result", "measuredvalue")
-
-
 LAT = ("lat", "latitude")
-
-
 LON = ("lon", "lng", "long", "longitude")
-
-
 UNIT = ("unit", "units")
 
-
-DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
-
-
 ROW_NUMBER = re.compile(r"$|Unnamed: \d+$|__index_level_\d+__$|\(column \d+\)$")
-"""Names of row numbers that another program wrote beside the data, or of no name at all."""
-
+"""Names of columns that hold the row numbers of another program, or have no name."""
 
 EMPTY_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "--"})
+DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+DATE = re.compile(r"\s*(\d{4}[-/]\d{1,2}([-/]\d{1,2}|$)|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b")
+
+SAMPLE_ROWS = 100
+MAX_SAMPLE = 10_000
+"""Distinct entries that are looked at to decide whether a column holds numbers."""
+
+MAX_NAMES = 12
+"""Columns that a message lists."""
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Which column of a table is what."""
+    """The role of each column of a table."""
 
     layout: Layout
     time: str
@@ -75,11 +60,11 @@ class ColumnRoles:
     lon: str | None
     unit: str | None
     passthrough: tuple[str, ...]
-    """Columns that are none of these and come back as they are."""
+    """Columns without a role, which are returned as they are."""
 
 
 def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> ColumnRoles:
-    """Recognise the layout of a table and the role of each column."""
+    """Detect the layout of a table and the role of each column."""
     columns = [str(name) for name in frame.columns]
     time = options.time or find_name(columns, TIME) or _find_date_column(frame)
     if time is None:
@@ -88,14 +73,7 @@ def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Col
             f"{_join_names(columns)}. Name it with --time COLUMN; if the date and the hour are in "
             "separate columns, join them into one first"
         )
-    given = {"time": time, "location": options.location, "lat": options.lat, "lon": options.lon}
-    given |= {"measurement": options.measurement, "value": options.value}
-    for option, name in given.items():
-        if name is not None and name not in columns:
-            raise TableError(f"--{option}: {unknown('column', name, columns)}")
-    twice = [name for name in given.values() if name and list(given.values()).count(name) > 1]
-    if twice:
-        raise TableError(f"one column cannot play two parts, but '{twice[0]}' was given for two")
+    _check_names(options, time, columns)
     free = [name for name in columns if name != time]
     location = options.location or (None if options.layout == "wide" else find_name(free, LOCATION))
     free = [name for name in free if name != location]
@@ -104,15 +82,15 @@ def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Col
     layout = options.layout or _detect_layout(location, measurement, value)
     if layout == "long" and (measurement is None or value is None):
         raise TableError(
-            "the long layout has a column that names the measurement and a column of values, but "
-            f"found {_join_names(columns)}. Name them with --measurement COLUMN and --value COLUMN"
+            "the long layout has a column of measurement names and a column of values, but found "
+            f"{_join_names(columns)}. Name them with --measurement COLUMN and --value COLUMN"
         )
     lat, lon = options.lat or find_name(free, LAT), options.lon or find_name(free, LON)
     unit = find_name(free, UNIT) if layout == "long" else None
     if layout == "wide":
         lat = lon = None
-    taken = {location, lat, lon, unit, measurement if layout == "long" else None}
-    rest = [name for name in free if name not in taken]
+    measurement = measurement if layout == "long" else None
+    rest = [name for name in free if name not in {location, lat, lon, unit, measurement}]
     if layout == "long":
         values = [value] if value is not None else []
     else:
@@ -121,13 +99,29 @@ def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Col
         layout=layout,
         time=time,
         location=location,
-        measurement=measurement if layout == "long" else None,
+        measurement=measurement,
         values=tuple(values),
         lat=lat,
         lon=lon,
         unit=unit,
         passthrough=tuple(name for name in rest if name not in values),
     )
+
+
+def _check_names(options: ReadOptions, time: str, columns: list[str]) -> None:
+    """Refuse column names that the table lacks, and one column in two roles."""
+    names = {"time": time} | {
+        option: getattr(options, option)
+        for option in ("location", "lat", "lon", "measurement", "value")
+        if getattr(options, option) is not None
+    }
+    for option, name in names.items():
+        if name not in columns:
+            raise TableError(f"--{option}: {unknown('column', name, columns)}")
+    given = list(names.values())
+    for name in given:
+        if given.count(name) > 1:
+            raise TableError(f"a column has one role, but '{name}' was given for two")
 
 
 def _detect_layout(location: str | None, measurement: str | None, value: str | None) -> Layout:
@@ -144,37 +138,36 @@ def _find_value_columns(
             if name not in names:
                 raise TableError(f"--measurements: {unknown('column', name, names)}")
         return list(options.measurements)
-    found = [n for n in names if not ROW_NUMBER.match(n) and _is_numeric(frame[n], options)]
-    if not found:
+    columns = [n for n in names if not ROW_NUMBER.match(n) and _is_numeric(frame[n], options)]
+    if not columns:
         texts = {name: str(frame[name].iloc[0]) for name in names}
         comma = next((n for n, text in texts.items() if DECIMAL_COMMA.fullmatch(text)), None)
         if comma is not None:
             raise TableError(_not_a_number(texts[comma], comma, where(0)))
-        seen = ", ".join(f"'{text}' in '{name}'" for name, text in list(texts.items())[:3])
+        examples = ", ".join(f"'{text}' in '{name}'" for name, text in list(texts.items())[:3])
         raise TableError(
             "a table needs at least one column of numbers, but found only "
             + _join_names(frame.columns)
-            + (f" (such as {seen} in {where(0)})" if seen else "")
+            + (f" (such as {examples} in {where(0)})" if examples else "")
             + ". If the separator or the decimal mark is unusual, give --separator or --decimal"
         )
-    return found
+    return columns
 
 
 def _is_numeric(column: pd.Series, options: ReadOptions) -> bool:
-    """True if anything in the column is a number, or everything is empty; text is carried along."""
-    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(
-        column.dtype
-    ):
+    """True if any entry is a number or all are empty."""
+    dtype = column.dtype
+    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_datetime64_any_dtype(dtype):
         return False
-    if pd.api.types.is_numeric_dtype(column.dtype):
+    if pd.api.types.is_numeric_dtype(dtype):
         return True
     empty = True
-    for part in (column.iloc[:100], column):
+    for sample in (column.iloc[:SAMPLE_ROWS], column):
         try:
-            labels = pd.unique(part.dropna().astype(object))
-        except TypeError:  # lists and the like
+            labels = pd.unique(sample.dropna().astype(object))
+        except TypeError:  # unhashable entries, such as lists
             return False
-        for label in labels[:10_000]:
+        for label in labels[:MAX_SAMPLE]:
             number = parse_number(str(label), options)
             if number is not None and not math.isnan(number):
                 return True
@@ -183,37 +176,35 @@ def _is_numeric(column: pd.Series, options: ReadOptions) -> bool:
 
 
 def find_name(columns: Iterable[str], names: tuple[str, ...]) -> str | None:
-    """The column with the first of these names, whatever its case and punctuation."""
+    """The column with the first of these names, regardless of case and punctuation."""
     plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in reversed(list(columns))}
     return next((plain[name] for name in names if name in plain), None)
 
 
 def _find_date_column(frame: pd.DataFrame) -> str | None:
-    """The first column that holds dates."""
     for name in frame.columns:
         column = frame[name]
         if pd.api.types.is_datetime64_any_dtype(column.dtype):
             return str(name)
-        texts = not pd.api.types.is_numeric_dtype(column.dtype)
-        if texts and len(column) and looks_like_date(str(column.iloc[0])):
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        if not numeric and len(column) and looks_like_date(str(column.iloc[0])):
             return str(name)
     return None
 
 
 def looks_like_date(text: str) -> bool:
     """Whether this is a date rather than a name or a number."""
-    return bool(
-        re.match(r"\s*(\d{4}[-/]\d{1,2}([-/]\d{1,2}|$)|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b", text)
-    )
+    return bool(DATE.match(text))
 
 
 def _join_names(columns: Iterable[object]) -> str:
     names = [f"'{name}'" for name in columns]
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + rest
 
 
 def factorize(column: pd.Series) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
-    """For each row the number of its entry, and the different entries in order of appearance."""
+    """A code for each row, and the distinct entries in order of appearance, None for missing."""
     codes, labels = pd.factorize(column.to_numpy(dtype=object))
     missing = codes < 0
     if missing.any():
@@ -223,41 +214,41 @@ def factorize(column: pd.Series) -> tuple[NDArray[np.int64], NDArray[np.object_]
 
 
 def parse_number(text: str, options: ReadOptions) -> float | None:
-    """The number a text stands for, NaN for an empty one, None if it is neither."""
-    bare = text.strip()
-    if bare.lower() in EMPTY_WORDS or bare in options.missing:
+    """The number in a text, NaN if it means missing, None if it is not a number."""
+    text = text.strip()
+    if text.lower() in EMPTY_WORDS or text in options.missing:
         return float("nan")
     if options.decimal_mark == ",":
-        bare = bare.replace(".", "x").replace(",", ".")
-    if "_" in bare:  # Python would read 1_000 as a number
+        text = text.replace(".", "x").replace(",", ".")
+    if "_" in text:  # float() reads 1_000
         return None
     try:
-        return float(bare)
+        return float(text)
     except ValueError:
         return None
 
 
 def parse_numbers(column: pd.Series, options: ReadOptions, where: Where) -> NDArray[np.float64]:
-    """A column as numbers, NaN where missing; text that is not a number is refused."""
+    """A column as numbers, NaN where missing; other text is refused."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     else:
         codes, labels = factorize(column)
-        read = _parse_plain_numbers(labels) if options.decimal_mark == "." else None
-        if read is None:
-            found = [math.nan if pd.isna(x) else parse_number(str(x), options) for x in labels]
-            for code, number in enumerate(found):
-                if number is None:
-                    row = int(np.argmax(codes == code))
-                    raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
-            read = np.array(found, dtype=np.float64)
-        numbers = read[codes]
+        distinct = _parse_plain_numbers(labels) if options.decimal_mark == "." else None
+        if distinct is None:
+            parsed = [math.nan if pd.isna(x) else parse_number(str(x), options) for x in labels]
+            if None in parsed:
+                code = parsed.index(None)
+                row = int(np.argmax(codes == code))
+                raise TableError(_not_a_number(str(labels[code]), str(column.name), where(row)))
+            distinct = np.array(parsed, dtype=np.float64)
+        numbers = distinct[codes]
     numbers[np.isin(numbers, missing_codes(options))] = np.nan
     return np.asarray(numbers)
 
 
 def _parse_plain_numbers(labels: NDArray[np.object_]) -> NDArray[np.float64] | None:
-    """Labels that are nothing but numbers and blanks, read in one go; None if they are not."""
+    """Labels that are all numbers or empty, parsed at once; else None."""
     texts = np.where(labels == "", "nan", labels)
     try:
         return None if "_" in "".join(texts) else texts.astype(np.float64)
@@ -266,22 +257,24 @@ def _parse_plain_numbers(labels: NDArray[np.object_]) -> NDArray[np.float64] | N
 
 
 def _not_a_number(text: str, column: str, place: str) -> str:
-    comma = bool(DECIMAL_COMMA.fullmatch(text))
-    mend = "give --decimal ," if comma else f"say so with --missing '{text}'"
-    meaning = "the comma is the decimal mark" if comma else "it stands for a missing value"
+    remedy = (
+        "If the comma is the decimal mark, give --decimal ,"
+        if DECIMAL_COMMA.fullmatch(text)
+        else f"If it means missing, give --missing '{text}'"
+    )
     return (
-        f"column '{column}' must hold numbers, but found '{text}' in {place}. If {meaning}, "
-        f"{mend}; if the column is no measurement, list those that are with --measurements; else "
+        f"column '{column}' must hold numbers, but found '{text}' in {place}. {remedy}; if the "
+        "column is not a measurement, list the measurements with --measurements; otherwise "
         "correct it"
     )
 
 
 def missing_codes(options: ReadOptions) -> list[float]:
-    """Those of the user's marks for missing that are numbers."""
+    """The numbers among the user's codes for missing."""
     codes = []
-    for mark in options.missing:
+    for code in options.missing:
         try:
-            codes.append(float(mark))
+            codes.append(float(code))
         except ValueError:
             continue
     return codes
@@ -290,8 +283,8 @@ def missing_codes(options: ReadOptions) -> list[float]:
 def parse_labels(
     column: pd.Series, where: Where
 ) -> tuple[NDArray[np.int64], list[str], list[object]]:
-    """For each row the number of its label; the labels as text, and as they were, in order of
-    appearance."""
+    """A code for each row, and the distinct labels in order of appearance, as text and as they
+    are; missing ones are refused."""
     codes, labels = factorize(column)
     for code, label in enumerate(labels):
         if pd.isna(label) or str(label).strip() == "":
@@ -302,9 +295,9 @@ def parse_labels(
             )
     texts = [str(label).strip() for label in labels]
     if len(set(texts)) < len(texts):
-        first = next(text for number, text in enumerate(texts) if text in texts[:number])
+        repeated = next(text for number, text in enumerate(texts) if text in texts[:number])
         raise TableError(
-            f"column '{column.name}' writes '{first}' in two ways that differ only in blanks or "
+            f"column '{column.name}' writes '{repeated}' in two ways that differ only in blanks or "
             "type. Write it one way"
         )
     return codes, texts, list(labels)

@@ -1,4 +1,4 @@
-"""Hints about what a cube may contain that its file does not say."""
+"""Hints about what a source may contain without saying so."""
 
 import re
 from collections.abc import Iterator
@@ -8,81 +8,81 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import has_coordinates
+from cdsa.core.text import format_count
 from cdsa.core.times import infer_step, step_option
 
 MISSING_CODES = (-9999.0, -999.0, -999.9, -99.0, 9999.0, 99999.0, 999999.0, -32767.0, -2147483647.0)
-"""Numbers that loggers write for a missing value; reported when met, never dropped unasked."""
-
-
-MAX_DEGREES = 180
-"""Of a coordinate."""
-
-
-def missing_timestamps(steps: int, position: NDArray[np.int64]) -> Iterator[str]:
-    """A remark on steps that no stamp stands for."""
-    absent = int((np.bincount(position, minlength=steps) == 0).sum())
-    if absent:
-        yield f"{absent:,} of {steps:,} time stamps were absent and became gaps"
-
-
-def likely_missing_codes(cube: xr.DataArray) -> Iterator[str]:
-    """Remarks on numbers that probably stand for a missing value."""
-    for number, name in enumerate(cube["measurement"].to_numpy()):
-        values = cube.to_numpy()[:, :, number]
-        for code in MISSING_CODES:
-            count = int((values == code).sum())
-            if count:
-                yield (
-                    f"{name} is {code:g} in {count:,} cells; if that means missing, give "
-                    f"--missing {code:g}"
-                )
-
-
-def staggered_stations(cube: xr.DataArray) -> Iterator[str]:
-    """A remark on stations that report at different times, each less often than there are steps."""
-    there = cube.notnull().any("measurement").to_numpy()
-    apart = [np.diff(np.flatnonzero(own)) for own in there.T if own.sum() > 2]
-    if len(apart) < 2 or there.any(axis=1).mean() < there.mean(axis=0).max() * 1.5:
-        return
-    usual = int(min(np.median(own) for own in apart))
-    if usual > 1:
-        step = infer_step(cube["time"].to_numpy())
-        own = step_option(step * usual)
-        yield (
-            f"no station reports more often than every {own}, but they do at different times, so "
-            f"most steps are gaps; to bring them together, give --step {own}"
-        )
-
-
-def likely_coordinates(cube: xr.DataArray) -> Iterator[str]:
-    """Remarks on measurements that never change at a station, as only coordinates do not."""
-    if has_coordinates(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
-        return
-    for number, name in enumerate(cube["measurement"].to_numpy()):
-        values = cube.to_numpy()[:, :, number]
-        known = np.isfinite(values).any(axis=0)
-        if known.sum() < 2:
-            continue
-        low, high = (f(values[:, known], axis=0) for f in (np.nanmin, np.nanmax))
-        if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MAX_DEGREES:
-            yield (
-                f"{name} never changes at a station; if it is a coordinate, give --lat {name} or "
-                f"--lon {name}, and if it is no measurement, name the others with --measurements"
-            )
-
+"""Numbers that loggers write for a missing value; reported, but never dropped unasked."""
 
 DIRECTION_NAMES = re.compile(
     r"(^|[^a-z])dir|direction|bearing|heading|richtung|wind_?dir|^w_?d(ir)?([^a-z]|$)|^dd$"
 )
-"""Names of what is likely to be a direction, in small letters."""
+"""Lower-case names of likely directions."""
+
+MAX_COORDINATE = 180  # degrees
+
+
+def missing_timestamps(n_steps: int, step_index: NDArray[np.int64]) -> Iterator[str]:
+    """A note on steps without a timestamp."""
+    n_missing = int((np.bincount(step_index, minlength=n_steps) == 0).sum())
+    if n_missing:
+        yield f"{n_missing:,} of {n_steps:,} time steps had no timestamp and became gaps"
+
+
+def likely_missing_codes(cube: xr.DataArray) -> Iterator[str]:
+    """Warnings about numbers that probably mean missing."""
+    for name, values in _series(cube):
+        for code in MISSING_CODES:
+            n_cells = int((values == code).sum())
+            if n_cells:
+                yield (
+                    f"{name} is {code:g} in {format_count(n_cells, 'cell')}; if that means "
+                    f"missing, give --missing {code:g}"
+                )
 
 
 def likely_directions(cube: xr.DataArray) -> Iterator[str]:
-    """Remarks on measurements that look like directions and are not marked as such."""
-    for number, name in enumerate(cube["measurement"].to_numpy()):
-        values = cube.to_numpy()[:, :, number]
+    """Warnings about measurements that look like directions and are not marked as such."""
+    for (name, values), marked in zip(_series(cube), cube["is_direction"].to_numpy(), strict=True):
         known = values[np.isfinite(values) & ~np.isin(values, MISSING_CODES)]
-        named = DIRECTION_NAMES.search(str(name).lower())
-        likely = named and len(known) and known.min() >= 0 and 180 < known.max() <= 360
-        if likely and not cube["is_direction"].to_numpy()[number]:
+        in_range = len(known) and known.min() >= 0 and 180 < known.max() <= 360
+        if in_range and not marked and DIRECTION_NAMES.search(name.lower()):
             yield f"{name} looks like a direction in degrees; if it is one, give --direction {name}"
+
+
+def likely_coordinates(cube: xr.DataArray) -> Iterator[str]:
+    """Warnings about measurements that are constant at each station, as coordinates are."""
+    if has_coordinates(cube) or cube.sizes["location"] < 2 or cube.sizes["time"] < 3:
+        return
+    for name, values in _series(cube):
+        known = np.isfinite(values).any(axis=0)
+        if known.sum() < 2:
+            continue
+        low, high = (f(values[:, known], axis=0) for f in (np.nanmin, np.nanmax))
+        if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MAX_COORDINATE:
+            yield (
+                f"{name} never changes at a station; if it is a coordinate, give --lat {name} or "
+                f"--lon {name}, and if it is not a measurement, name the others with "
+                "--measurements"
+            )
+
+
+def staggered_stations(cube: xr.DataArray) -> Iterator[str]:
+    """A warning about stations that report at different times, each less often than every step."""
+    observed = cube.notnull().any("measurement").to_numpy()  # (time, location)
+    distances = [np.diff(np.flatnonzero(steps)) for steps in observed.T if steps.sum() > 2]
+    if len(distances) < 2 or observed.any(axis=1).mean() < observed.mean(axis=0).max() * 1.5:
+        return
+    n_steps = int(min(np.median(steps) for steps in distances))
+    if n_steps > 1:
+        step = step_option(infer_step(cube["time"].to_numpy()) * n_steps)
+        yield (
+            f"no station reports more often than every {step}, but they do so at different times, "
+            f"so most steps are gaps; to align the stations, give --step {step}"
+        )
+
+
+def _series(cube: xr.DataArray) -> Iterator[tuple[str, NDArray[np.floating]]]:
+    """Each measurement with its values, (time, location)."""
+    for number, name in enumerate(cube["measurement"].to_numpy()):
+        yield str(name), cube.to_numpy()[:, :, number]

@@ -1,4 +1,4 @@
-"""Understanding a frame: which rows speak of which cells, and the cube made of them."""
+"""From a frame to a cube: the cells of each row, the values, the metadata."""
 
 import math
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import DEFAULT_STATION, check_cube, make_cube
+from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
 from cdsa.io.assemble import annotate, combine_duplicates
@@ -25,47 +26,50 @@ from cdsa.io.options import ReadOptions
 from cdsa.io.table import FloatArray, IntArray, RowIndex, Table
 from cdsa.io.timestamps import parse_timestamps
 
-LARGE_TABLE = 10_000_000
-"""Cells from which on a table is refused that has hardly any values."""
-
-
+LARGE_TABLE = 10_000_000  # cells
 MAX_CELLS_PER_VALUE = 100
-"""Cells for each value that is given."""
+"""A large table with fewer values is refused: its columns were probably mistaken."""
 
 
 def parse_table(
-    frame: pd.DataFrame, options: ReadOptions, where: Where, *, blank: str | None = None
+    frame: pd.DataFrame, options: ReadOptions, where: Where, *, empty_text: str | None = None
 ) -> Table:
-    """Understand a frame as a cube."""
+    """Read a frame as a cube."""
     if len(frame) == 0:
-        found = ", ".join(str(name) for name in frame.columns)
-        raise TableError(f"a table needs at least one row, but found only the columns {found}")
+        names = ", ".join(str(name) for name in frame.columns)
+        raise TableError(f"a table needs at least one row, but found only the columns {names}")
     roles = detect_roles(frame, options, where)
-    chosen, row_measurement, kinds, measured = _parse_measurements(frame, roles, options, where)
-    used = frame.iloc[chosen] if len(chosen) < len(frame) else frame
+    frame_row, row_measurement, measurement_labels, measurements = _parse_measurements(
+        frame, roles, options, where
+    )
+    used = frame.iloc[frame_row] if len(frame_row) < len(frame) else frame
 
-    def at(row: int) -> str:
-        return where(int(chosen[row]))
+    def where_used(row: int) -> str:
+        return where(int(frame_row[row]))
 
-    row_location, labels, names = _parse_stations(used, roles, at)
-    again = None
+    row_location, location_labels, locations = _parse_stations(used, roles, where_used)
+    is_repeat = None
     if options.tz is not None:
-        same = [name for name in (roles.time, roles.location, roles.measurement) if name]
-        again = frame[same].astype(object).duplicated().to_numpy()
+        keys = [name for name in (roles.time, roles.location, roles.measurement) if name]
+        is_repeat = frame[keys].astype(object).duplicated().to_numpy()
     times, clock = parse_timestamps(
-        frame[roles.time], where, tz=options.tz, time_format=options.time_format, is_repeat=again
+        frame[roles.time],
+        where,
+        tz=options.tz,
+        time_format=options.time_format,
+        is_repeat=is_repeat,
     )
     times, clock = clock.to_internal(times, options.step)
-    grid, row_time = regular_grid(times[chosen], at, options.step)
-    shape = (len(grid), len(names), len(measured))
+    grid, row_time = regular_grid(times[frame_row], where_used, options.step)
+    shape = (len(grid), len(locations), len(measurements))
     _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
-    rows = RowIndex(roles.layout, shape, chosen, row_time, row_location, row_measurement)
+    rows = RowIndex(roles.layout, shape, frame_row, row_time, row_location, row_measurement)
     if options.duplicates is None:
-        _refuse_duplicates(rows, times, clock, names, measured, at)
-    numbers = {name: _parse_finite(used[name], options, at) for name in roles.values}
-    lat, lon = _parse_coordinates(used, roles, options, row_location, names, at)
-    cube = make_cube(np.full(shape, np.nan), grid, names, measured, lat=lat, lon=lon)
-    cube = annotate(cube, options, _parse_units(used, roles, measured, row_measurement))
+        _refuse_duplicates(rows, times, clock, locations, measurements, where_used)
+    numbers = {name: _parse_finite(used[name], options, where_used) for name in roles.values}
+    lat, lon = _parse_coordinates(used, roles, options, row_location, locations, where_used)
+    cube = make_cube(np.full(shape, np.nan), grid, locations, measurements, lat=lat, lon=lon)
+    cube = annotate(cube, options, _parse_units(used, roles, measurements, row_measurement))
     cube = cube.copy(data=_to_array(rows, numbers, options, cube["is_direction"].to_numpy()))
     check_cube(cube)
     return Table(
@@ -77,8 +81,8 @@ def parse_table(
         times=times,
         rows=rows,
         numbers=numbers,
-        labels={"location": labels, "measurement": kinds},
-        empty_text=blank,
+        labels={"location": location_labels, "measurement": measurement_labels},
+        empty_text=empty_text,
         notes=tuple(_notes(rows, times, cube, roles, options)),
         warnings=tuple(_warnings(cube, roles, options)),
     )
@@ -87,11 +91,11 @@ def parse_table(
 def _parse_measurements(
     frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions, where: Where
 ) -> tuple[IntArray, IntArray, list[object], list[str]]:
-    """The rows to read, the measurement of each, and the measurements as written and as named."""
+    """The rows to read, the measurement of each, and the measurements as labels and names."""
     rows = np.arange(len(frame))
-    nothing = np.zeros(len(frame), dtype=np.int64)
+    zeros = np.zeros(len(frame), dtype=np.int64)
     if roles.layout == "panel":
-        return rows, nothing, [], list(roles.values)
+        return rows, zeros, [], list(roles.values)
     if roles.measurement is None:
         if len(options.measurements) > 1:
             raise TableError(
@@ -99,52 +103,86 @@ def _parse_measurements(
                 f"{len(options.measurements)}. If the columns are measurements of one station, "
                 "give --layout panel"
             )
-        return rows, nothing, [], list(options.measurements) or ["value"]
-    codes, texts, labels = parse_labels(frame[roles.measurement], where)
+        return rows, zeros, [], list(options.measurements) or ["value"]
+    codes, names, labels = parse_labels(frame[roles.measurement], where)
     if not options.measurements:
-        return rows, codes, labels, texts
+        return rows, codes, labels, names
     for name in options.measurements:
-        if name not in texts:
+        if name not in names:
             raise TableError(
                 f"--measurements: there is no '{name}' in column '{roles.measurement}'; it has: "
-                f"{', '.join(texts)}"
+                f"{', '.join(names)}"
             )
-    chosen = [number for number, text in enumerate(texts) if text in options.measurements]
-    rows = np.flatnonzero(np.isin(codes, chosen))
+    selected = [code for code, name in enumerate(names) if name in options.measurements]
+    rows = np.flatnonzero(np.isin(codes, selected))
     return (
         rows,
-        np.searchsorted(chosen, codes[rows]),
-        [labels[number] for number in chosen],
-        [texts[number] for number in chosen],
+        np.searchsorted(selected, codes[rows]),
+        [labels[code] for code in selected],
+        [names[code] for code in selected],
     )
 
 
 def _parse_stations(
     frame: pd.DataFrame, roles: ColumnRoles, where: Where
 ) -> tuple[IntArray, list[object], list[str]]:
+    """The station of each row, and the stations as labels and names."""
+    zeros = np.zeros(len(frame), dtype=np.int64)
     if roles.layout == "wide":
-        return np.zeros(len(frame), dtype=np.int64), [], list(roles.values)
+        return zeros, [], list(roles.values)
     if roles.location is None:
-        return np.zeros(len(frame), dtype=np.int64), [DEFAULT_STATION], [DEFAULT_STATION]
-    codes, texts, labels = parse_labels(frame[roles.location], where)
-    return codes, labels, texts
+        return zeros, [DEFAULT_STATION], [DEFAULT_STATION]
+    codes, names, labels = parse_labels(frame[roles.location], where)
+    return codes, labels, names
 
 
-def _refuse_too_large(shape: tuple[int, int, int], given: int, options: ReadOptions) -> None:
-    """Refuse a cube that is larger than wanted, or hardly has anything in it."""
-    cells = math.prod(shape)
-    words = f"{shape[0]:,} time steps x {shape[1]:,} stations x {shape[2]:,} measurements"
-    if options.max_cells is not None and cells > options.max_cells:
+def _refuse_too_large(shape: tuple[int, int, int], n_values: int, options: ReadOptions) -> None:
+    """Refuse a cube above the limit of the caller, or one that is almost empty."""
+    n_cells = math.prod(shape)
+    size = f"{shape[0]:,} time steps x {shape[1]:,} stations x {shape[2]:,} measurements"
+    if options.max_cells is not None and n_cells > options.max_cells:
         raise TableError(
-            f"a table may have {options.max_cells:,} cells here, but this one has {words}, "
-            f"{cells:,} in all. Are the columns of time and station right?"
+            f"a table may have at most {options.max_cells:,} cells here, but this one has {size}, "
+            f"{n_cells:,} cells. Check the columns of time and station"
         )
-    if cells > LARGE_TABLE and cells > MAX_CELLS_PER_VALUE * given:
+    if n_cells > LARGE_TABLE and n_cells > MAX_CELLS_PER_VALUE * n_values:
         raise TableError(
-            f"a table should have values for most of its cells, but this one has {words}, "
-            f"{cells:,} in all, and gives {given:,} of them. Are the columns of time and station "
-            "right?"
+            f"a table should have values for most of its cells, but this one has {size}, "
+            f"{n_cells:,} cells, and only {n_values:,} values. Check the columns of time and "
+            "station"
         )
+
+
+def _refuse_duplicates(
+    rows: RowIndex,
+    times: Times,
+    clock: Clock,
+    locations: list[str],
+    measurements: list[str],
+    where: Where,
+) -> None:
+    keys = pd.Series(rows.keys)
+    duplicated = keys.duplicated()
+    if not duplicated.any():
+        return
+    row = int(np.argmax(duplicated))
+    first = int(np.argmax(keys == keys[row]))
+    moment = pd.Timestamp(times[rows.frame_row[row]])
+    zone = "" if clock.zone is None or clock.wall_time else " UTC"
+    dates_only = bool((times.astype("datetime64[D]") == times).all())
+    station = f" of '{locations[rows.location[row]]}'"
+    measurement = f", '{measurements[rows.measurement[row]]}'"
+    cell = {"wide": "", "panel": station, "long": station + measurement}[rows.layout]
+    # without a zone, it may be the repeated hour of a night when the clocks went back
+    night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
+    raise TableError(
+        f"each cell may be given once, but {moment}{zone}{cell} is in {where(first)} and again in "
+        f"{where(row)}. "
+        + ("" if cell else "Name the station column with --location. ")
+        + ("If the hour is in another column, join it with the date. " if dates_only else "")
+        + ("If the clocks went back that night, give --tz. " if night and not dates_only else "")
+        + "If both are the same cell, combine them with --duplicates mean or --duplicates first"
+    )
 
 
 def _parse_finite(column: pd.Series, options: ReadOptions, where: Where) -> FloatArray:
@@ -154,50 +192,9 @@ def _parse_finite(column: pd.Series, options: ReadOptions, where: Where) -> Floa
         row = int(np.argmax(infinite))
         raise TableError(
             f"values must be finite, but column '{column.name}' has {numbers[row]:g} in "
-            f"{where(row)}. If it stands for a missing value, say so with --missing "
-            f"{numbers[row]:g}"
+            f"{where(row)}. If it means missing, give --missing {numbers[row]:g}"
         )
     return numbers
-
-
-def _refuse_duplicates(
-    rows: RowIndex, times: Times, clock: Clock, names: list[str], measured: list[str], where: Where
-) -> None:
-    keys = pd.Series(rows.keys)
-    twice = keys.duplicated()
-    if not twice.any():
-        return
-    row = int(np.argmax(twice))
-    first = int(np.argmax(keys == keys[row]))
-    moment = pd.Timestamp(times[rows.frame_row[row]])
-    zone = "" if clock.zone is None or clock.wall_time else " UTC"
-    days = bool((times.astype("datetime64[D]") == times).all())
-    station, kind = f" of '{names[rows.location[row]]}'", f", '{measured[rows.measurement[row]]}'"
-    cell = {"wide": "", "panel": station, "long": station + kind}[rows.layout]
-    # a stamp without a zone may be the second one of a night when clocks went back
-    night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
-    raise TableError(
-        f"a cell may be given once, but {moment}{zone}{cell} stands in {where(first)} and again in "
-        f"{where(row)}. "
-        + ("Name the column of the stations with --location. " if not cell else "")
-        + ("If the hour has a column of its own, join it and the date into one. " if days else "")
-        + ("If clocks went back that night, give --tz. " if night and not days else "")
-        + "If both are the same cell, say what to take: --duplicates mean or --duplicates first"
-    )
-
-
-def _to_array(
-    rows: RowIndex, numbers: dict[str, FloatArray], options: ReadOptions, angles: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    values = np.full(rows.shape, np.nan)
-    for number, column in enumerate(numbers.values()):
-        known = ~np.isnan(column)
-        cells = tuple(part[known] for part in rows.column_cells(number))
-        if options.duplicates is None:
-            values[cells] = column[known]
-        else:
-            combine_duplicates(values, cells, column[known], options.duplicates, angles[cells[2]])
-    return values
 
 
 def _parse_coordinates(
@@ -205,14 +202,14 @@ def _parse_coordinates(
     roles: ColumnRoles,
     options: ReadOptions,
     row_location: IntArray,
-    names: list[str],
+    locations: list[str],
     where: Where,
 ) -> tuple[list[float] | None, list[float] | None]:
-    """Latitude and longitude of each station, as the frame itself tells them."""
-    wanted = options.coordinates and options.locations is None
-    if not wanted or roles.lat is None or roles.lon is None:
+    """Latitude and longitude of each station, from the columns of the frame."""
+    use_columns = options.coordinates and options.locations is None
+    if not use_columns or roles.lat is None or roles.lon is None:
         return None, None
-    found = []
+    degrees = []
     for column in (roles.lat, roles.lon):
         numbers = pd.Series(parse_numbers(frame[column], replace(options, missing=()), where))
         groups = numbers.groupby(row_location)
@@ -223,55 +220,75 @@ def _parse_coordinates(
             rows = np.flatnonzero((row_location == station) & numbers.notna())
             other = rows[np.argmax(numbers[rows].to_numpy() != numbers[rows[0]])]
             raise TableError(
-                f"a station stays where it is, but '{names[station]}' has {column} "
+                f"a station has one position, but '{locations[station]}' has {column} "
                 f"{numbers[rows[0]]:g} in {where(int(rows[0]))} and {numbers[other]:g} in "
                 f"{where(int(other))}. Correct it, give coordinates with --locations FILE, or "
-                "leave them out with --no-coordinates"
+                "ignore all coordinates with --no-coordinates"
             )
-        found.append(low.to_list())
-    if np.isnan(found).all():
+        degrees.append(low.to_list())
+    if np.isnan(degrees).all():
         return None, None
-    return found[0], found[1]
+    return degrees[0], degrees[1]
 
 
 def _parse_units(
-    frame: pd.DataFrame, roles: ColumnRoles, measured: list[str], row_measurement: IntArray
+    frame: pd.DataFrame, roles: ColumnRoles, measurements: list[str], row_measurement: IntArray
 ) -> dict[str, str]:
     if roles.unit is None:
         return {}
     first = frame[roles.unit].astype(object).groupby(row_measurement).first()
-    return {measured[int(code)]: str(unit) for code, unit in first.items() if pd.notna(unit)}
+    return {measurements[int(code)]: str(unit) for code, unit in first.items() if pd.notna(unit)}
+
+
+def _to_array(
+    rows: RowIndex,
+    numbers: dict[str, FloatArray],
+    options: ReadOptions,
+    is_direction: NDArray[np.bool_],
+) -> FloatArray:
+    """Values of the cube, duplicate rows combined."""
+    values = np.full(rows.shape, np.nan)
+    for number, column in enumerate(numbers.values()):
+        known = ~np.isnan(column)
+        cells = tuple(index[known] for index in rows.column_cells(number))
+        if options.duplicates is None:
+            values[cells] = column[known]
+        else:
+            combine_duplicates(
+                values, cells, column[known], options.duplicates, is_direction[cells[2]]
+            )
+    return values
 
 
 def _notes(
     rows: RowIndex, times: Times, cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions
 ) -> Iterator[str]:
-    """What the user should know about how the table was read."""
+    """How the table was read."""
     grid = cube["time"].to_numpy()
     yield from missing_timestamps(len(grid), rows.time)
-    moved = int((grid[rows.time] != times[rows.frame_row]).sum())
-    if moved:
+    n_moved = int((grid[rows.time] != times[rows.frame_row]).sum())
+    if n_moved:
         yield (
-            f"rows with stamps between steps, {moved:,} in all, were read as the nearest; their "
-            "stamps come back as they were"
+            f"{format_count(n_moved, 'row')} with timestamps between steps read as the nearest "
+            "step; the output keeps the original timestamps"
         )
     if options.duplicates:
-        joined = len(rows.frame_row) - len(np.unique(rows.keys))
+        n_combined = len(rows.frame_row) - len(np.unique(rows.keys))
         yield (
-            f"duplicate rows were combined ({options.duplicates}), {joined:,} in all; entries with "
-            "a value come back as they were, empty ones get the combined value"
+            f"{format_count(n_combined, 'duplicate row')} combined ({options.duplicates}); the "
+            "output keeps entries with a value, empty ones get the combined value"
         )
     if roles.passthrough:
-        yield f"carried along unread: {', '.join(roles.passthrough)}"
+        yield f"not read, returned unchanged: {', '.join(roles.passthrough)}"
 
 
 def _warnings(cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions) -> Iterator[str]:
-    """What the user should look at, because it may mean something else."""
-    told = options.layout or options.measurements or options.locations is not None
-    if roles.layout == "wide" and not told:
+    """What may have been read wrongly."""
+    given = options.layout or options.measurements or options.locations is not None
+    if roles.layout == "wide" and not given:
         yield (
-            "every column was taken as a station; if they are measurements of one station, give "
-            "--layout panel"
+            "every column was read as a station; if the columns are measurements of one station, "
+            "give --layout panel"
         )
     yield from likely_missing_codes(cube)
     yield from likely_directions(cube)

@@ -1,4 +1,4 @@
-"""Tables beside the data: station coordinates and graphs."""
+"""Tables beside the data: station coordinates, unmonitored sites and graphs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +10,26 @@ from numpy.typing import NDArray
 
 from cdsa.core.cube import COORDINATE_RANGE, check_cube
 from cdsa.errors import TableError
-from cdsa.io.columns import (
-    LAT,
-    LOCATION,
-    LON,
-    find_name,
-    parse_labels,
-    parse_numbers,
-)
+from cdsa.io.columns import LAT, LOCATION, LON, find_name, parse_labels, parse_numbers
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
 
-SITES_TABLE = "the table of places"
-"""What messages call one without a name."""
+SITES_TABLE = "the table of sites"
+"""The name of a table without one, in messages."""
+
+FROM, TO, WEIGHT = ("from", "source"), ("to", "target"), ("weight",)
+
+Edges = tuple[tuple[str, str, float], ...]
+"""(from, to, weight) of each edge."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Names and coordinates, in the order of their table."""
+
+    names: list[str]
+    lat: NDArray[np.float64]
+    lon: NDArray[np.float64]
 
 
 def open_sidecar(
@@ -37,99 +44,82 @@ def open_sidecar(
     return table
 
 
-@dataclass(frozen=True, eq=False)
-class Sites:
-    """Names and coordinates of places, in the order of their table."""
-
-    names: list[str]
-    lat: NDArray[np.float64]
-    lon: NDArray[np.float64]
-
-
-def parse_sites(table: pd.DataFrame, what: str = "the locations table") -> Sites:
-    """The places of a table with a column of names and the columns lat and lon."""
+def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") -> Sites:
+    """The sites of a table with a column of names and the columns lat and lon."""
     columns = [str(column) for column in table.columns]
     key = find_name(columns, LOCATION) or columns[0]
     lat, lon = find_name(columns, LAT), find_name(columns, LON)
     if lat is None or lon is None:
         raise TableError(
-            f"{what} must have a column of names and the columns lat and lon, but has "
+            f"{table_name} must have a column of names and the columns lat and lon, but has "
             f"{', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}"
         )
 
     def where(row: int) -> str:
-        return f"row {row + 1} of {what}"
+        return f"row {row + 1} of {table_name}"
 
-    codes, texts, _ = parse_labels(table[key], where)
-    if len(texts) < len(codes):
-        twice = texts[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
-        raise TableError(f"each place stands once in {what}, but '{twice}' does twice")
-    comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
-    plain = ReadOptions(decimal="," if comma else ".")
-    found = [parse_numbers(table[column], plain, where) for column in (lat, lon)]
-    names = [texts[code] for code in codes]
-    for (name, (low, high)), degrees in zip(COORDINATE_RANGE.items(), found, strict=True):
-        for place, value in zip(names, degrees, strict=True):
+    codes, labels, _ = parse_labels(table[key], where)
+    if len(labels) < len(codes):
+        repeated = labels[int(codes[pd.Series(codes).duplicated().to_numpy()][0])]
+        raise TableError(f"each site may be in {table_name} once, but '{repeated}' is there twice")
+    has_comma = any(table[column].astype(str).str.contains(",").any() for column in (lat, lon))
+    options = ReadOptions(decimal="," if has_comma else ".")
+    degrees = [parse_numbers(table[column], options, where) for column in (lat, lon)]
+    names = [labels[code] for code in codes]
+    for (axis, (low, high)), values in zip(COORDINATE_RANGE.items(), degrees, strict=True):
+        for name, value in zip(names, values, strict=True):
             if not (np.isnan(value) or low <= value <= high):
                 raise TableError(
-                    f"{name} must be degrees from {low} to {high}, but {what} has {value:g} for "
-                    f"'{place}'. Correct it there"
+                    f"{axis} must be from {low} to {high} degrees, but {table_name} has {value:g} "
+                    f"for '{name}'. Correct it there"
                 )
-    return Sites(names, *found)
+    return Sites(names, *degrees)
 
 
 def add_coordinates(cube: xr.DataArray, table: pd.DataFrame) -> xr.DataArray:
-    """The cube with the coordinates of its stations as a table of stations gives them."""
-    places = parse_sites(table)
-    at = {name: number for number, name in enumerate(places.names)}
-    names = [str(name) for name in cube["location"].to_numpy()]
-    for name in names:
-        if name not in at:
-            some = ", ".join(places.names[:6]) + (", ..." if len(at) > 6 else "")
+    """The cube with the coordinates of its stations from a table of stations."""
+    sites = parse_sites(table)
+    row_of = {name: row for row, name in enumerate(sites.names)}
+    rows = []
+    for name in cube["location"].to_numpy():
+        if name not in row_of:
+            examples = ", ".join(sites.names[:6]) + (", ..." if len(sites.names) > 6 else "")
             raise TableError(
                 f"every station needs coordinates, but '{name}' is not in the locations table, "
-                f"which has {some}. Add it, or leave all coordinates out with --no-coordinates"
+                f"which has {examples}. Add it, or ignore all coordinates with --no-coordinates"
             )
-    rows = [at[name] for name in names]
-    placed = cube.assign_coords(
-        lat=("location", places.lat[rows]), lon=("location", places.lon[rows])
+        rows.append(row_of[name])
+    located = cube.assign_coords(
+        lat=("location", sites.lat[rows]), lon=("location", sites.lon[rows])
     )
-    check_cube(placed)
-    return placed
+    check_cube(located)
+    return located
 
 
-FROM, TO, WEIGHT = ("from", "source"), ("to", "target"), ("weight",)
-
-
-def read_graph(path: str | Path) -> tuple[tuple[str, str, float], ...]:
-    """The edges of a table with the columns from, to and weight; without weights, all count as
-    one."""
-    return parse_edges(open_sidecar(path, "edges"), Path(path).name)
-
-
-def parse_edges(table: pd.DataFrame, name: str = "the graph") -> tuple[tuple[str, str, float], ...]:
-    """The edges of a table."""
+def read_graph(path: str | Path) -> Edges:
+    """The edges of a table with the columns from, to and, optionally, weight (1 by default)."""
+    table, table_name = open_sidecar(path, "edges"), Path(path).name
     columns = [str(column) for column in table.columns]
-    ends = [find_name(columns, names) for names in (FROM, TO)]
-    if None in ends or table.empty:
+    node_columns = [find_name(columns, names) for names in (FROM, TO)]
+    if None in node_columns or table.empty:
         raise TableError(
-            f"a graph is a table with the columns from and to, and perhaps weight, with a row for "
-            f"each edge, but {name} has {', '.join(columns)} and {len(table)} rows"
+            "a graph is a table with one row per edge and the columns from, to and, optionally, "
+            f"weight, but {table_name} has {', '.join(columns)} and {len(table)} rows"
         )
 
     def where(row: int) -> str:
-        return f"row {row + 1} of {name}"
+        return f"row {row + 1} of {table_name}"
 
-    labels = []
-    for end in ends:
-        codes, texts, _ = parse_labels(table[end], where)
-        labels.append([texts[code] for code in codes])
+    nodes = []
+    for column in node_columns:
+        codes, labels, _ = parse_labels(table[column], where)
+        nodes.append([labels[code] for code in codes])
     weights = np.ones(len(table))
-    if (column := find_name(columns, WEIGHT)) is not None:
-        weights = parse_numbers(table[column], ReadOptions(missing=()), where)
+    if (weight_column := find_name(columns, WEIGHT)) is not None:
+        weights = parse_numbers(table[weight_column], ReadOptions(), where)
     for row in np.flatnonzero(~(weights > 0)):
         raise TableError(
             f"the weights of a graph are greater than 0, but found {weights[row]:g} in "
-            f"{where(int(row))}. Leave out what is not joined"
+            f"{where(int(row))}. Omit edges without a weight"
         )
-    return tuple(zip(*labels, map(float, weights), strict=True))
+    return tuple(zip(*nodes, map(float, weights), strict=True))

@@ -1,4 +1,4 @@
-"""Sources: anything a user may hand us, opened as a cube and written back in its own form."""
+"""Sources: files, frames and xarray objects, opened as cubes and written in their own form."""
 
 import logging
 from dataclasses import dataclass, field, replace
@@ -31,50 +31,49 @@ from cdsa.io.write import staged_tables, to_panel, write_arrays, write_frame
 
 KEY_NAMES = (*TIME, *LOCATION, *MEASUREMENT)
 
-
 logger = logging.getLogger("cdsa")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """Something opened: its cube, and how to write a filled cube in its own form."""
+    """An opened source: its cube, and how to write a filled cube in the same form."""
 
     content: Table | Arrays
     cube: xr.DataArray
     name: str
     style: CsvStyle | None = None
-    """How its CSV file is written; None for other formats."""
+    """The style of its CSV file; None for other formats."""
 
     schema: Any = None
     """The Arrow schema of its Parquet file."""
 
     column_names: dict[str, object] = field(default_factory=dict)
-    """Names of a frame's columns as they were, where they were not text."""
+    """Original names of the columns of a frame that were not text."""
 
     index_names: tuple[tuple[str, object], ...] = ()
-    """Columns that were the index of a frame, and the names they had there."""
+    """Columns that were the index of a frame, and their names there."""
 
     row_index: pd.Index | None = None
-    """The index of a frame that says nothing about time or place."""
+    """The index of a frame, if it is neither time nor station."""
 
     @property
     def layout(self) -> str:
-        """The recognised layout in words."""
+        """The detected layout in words."""
         return self.content.layout
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know about how it was read."""
+        """How the source was read."""
         return self.content.notes
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may have been read wrongly, and the option that would put it right."""
+        """What may have been read wrongly, and the option that corrects it."""
         return self.content.warnings
 
     @property
     def passthrough(self) -> tuple[str, ...]:
-        """Columns that are no part of the cube; only a table has a place for them."""
+        """Columns that are not part of the cube; arrays have none."""
         return self.content.roles.passthrough if isinstance(self.content, Table) else ()
 
     def __repr__(self) -> str:
@@ -82,60 +81,59 @@ class Source:
         return f"<Source {self.name}: {self.layout}; {sizes}>"
 
     def with_horizon(self, n_steps: int, n_known: int = 0) -> "Source":
-        """The source to be written with a forecast of so many steps: empty ones behind its end,
-        less those `given` there already, with what is known in advance."""
-        first, more = self.cube.sizes["time"] - n_known, n_steps - n_known
-        own, cube = self.content.cube, self.cube
-        if more > 0:
-            own, cube = append_times(own, more), append_times(cube, more)
-        content = self.content.with_horizon(own, slice(first, first + n_steps))
+        """The source with room for a forecast of `n_steps`, the first `n_known` of which are its
+        last steps, with covariates known in advance."""
+        first, n_new = self.cube.sizes["time"] - n_known, n_steps - n_known
+        content_cube, cube = self.content.cube, self.cube
+        if n_new > 0:
+            content_cube, cube = append_times(content_cube, n_new), append_times(cube, n_new)
+        content = self.content.with_horizon(content_cube, slice(first, first + n_steps))
         return replace(self, content=content, cube=cube, row_index=None)
 
     def with_sites(self, sites: Sites | pd.DataFrame | str | Path) -> "Source":
-        """The source with an empty station at each of these places, a table of names, lat and lon:
-        virtual sensors, to be filled."""
+        """The source with an empty station at each unmonitored site of a table with the columns
+        name, lat and lon."""
         if not isinstance(sites, Sites):
-            what = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
-            sites = parse_sites(open_sidecar(sites), what)
+            name = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
+            sites = parse_sites(open_sidecar(sites, "sites"), name)
         cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
         content = self.content.with_sites(cube)
         return replace(self, content=content, cube=cube, row_index=None)
 
     def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
-        """The result in the source's own form: a frame for a table, a data set for arrays."""
+        """The result in the form of the source: a frame for a table, a dataset for arrays."""
         self._refuse_other_cube(result)
         if isinstance(self.content, Arrays):
             return self.content.filled(result)
         return self._restore_labels(self.content.filled(result["value"]))
 
     def _refuse_other_cube(self, result: xr.Dataset) -> None:
-        """Refuse what is no fill of this source's own cube."""
+        """Refuse the result of another cube."""
         for axis in DIMS:
-            own, other = self.cube[axis].to_numpy(), result[axis].to_numpy()
-            if len(own) != len(other) or (own != other).any():
+            expected, labels = self.cube[axis].to_numpy(), result[axis].to_numpy()
+            if len(expected) != len(labels) or (expected != labels).any():
                 raise TableError(
-                    f"the result must be of this source's own cube, which has {len(own)} "
-                    f"{axis}s, but it has {len(other)}"
-                    + (" others" if len(own) == len(other) else "")
+                    f"the result must be of this source's cube, which has {len(expected)} "
+                    f"{axis}s, but it has {len(labels)}"
+                    + (" others" if len(expected) == len(labels) else "")
                     + ". Fill source.cube. Save a forecast of N steps with "
                     "source.with_horizon(N), and added sites with the source that "
                     "source.with_sites(sites) returned"
                 )
 
     def _restore_labels(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with the index and the column names it came with."""
+        """The frame with its original index and column names."""
         if self.index_names:
             frame = frame.set_index([name for name, _ in self.index_names])
             frame.index.names = [name for _, name in self.index_names]
-        elif self.row_index is not None and len(frame) == len(self.row_index):  # nothing was added
+        elif self.row_index is not None and len(frame) == len(self.row_index):  # no rows were added
             frame = frame.set_axis(self.row_index, axis=0)
         return frame.rename(columns=self.column_names)
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
-        """One row per cell that was missing: where, what it was filled with, and its source. Of a
-        forecast, one row per cell ahead."""
-        kept = result["source"].isin(["observed", "missing"]).to_numpy()
-        t, l, m = np.nonzero(~kept)  # noqa: E741
+        """One row per filled or forecast cell: its labels, value, source and bounds."""
+        unchanged = result["source"].isin(["observed", "missing"]).to_numpy()
+        t, l, m = np.nonzero(~unchanged)  # noqa: E741
         columns: dict[str, object] = {
             "time": np.array(self.content.clock.format(result["time"].to_numpy()), dtype=object)[t],
             "location": result["location"].to_numpy()[l],
@@ -147,24 +145,22 @@ class Source:
         return pd.DataFrame(columns)
 
     def save(self, result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the filled source whole or not at all, in the format that `path` ends with."""
+        """Write the filled source atomically, in the format of the suffix of `path`."""
         save_all(self, result, path, overwrite=overwrite)
 
     def write(self, result: xr.Dataset, path: Path, form: Format) -> None:
-        """Write the filled source to `path` as it stands."""
+        """Write the filled source to `path` directly."""
         self._refuse_other_cube(result)
-        own = self.content
+        content = self.content
         if form in ("netcdf", "zarr"):
-            data = own.filled(result) if isinstance(own, Arrays) else to_cf_dataset(result)
+            data = content.filled(result) if isinstance(content, Arrays) else to_cf_dataset(result)
             write_arrays(data, path, form)
             return
-        if isinstance(own, Arrays):
+        if isinstance(content, Arrays):
             frame = to_panel(result)
         else:
-            text = self.style is not None
-            frame = self._restore_labels(
-                own.filled(result["value"], typed=text and form == "parquet")
-            )
+            typed = self.style is not None and form == "parquet"
+            frame = self._restore_labels(content.filled(result["value"], typed=typed))
         write_frame(frame, path, form, self.style, self.schema)
 
 
@@ -176,63 +172,71 @@ def save_all(
     detail: str | Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the filled source and, if wanted, its detail file: both whole, or neither."""
+    """Write the filled source and, if given, its detail file: both, or neither."""
     targets = [Path(output)] + ([Path(detail)] if detail else [])
-    with staged_tables(targets, overwrite=overwrite) as parts:
-        source.write(result, parts[0], detect_format(output))
+    with staged_tables(targets, overwrite=overwrite) as temp_files:
+        source.write(result, temp_files[0], detect_format(output))
         if detail is not None:
             style = source.style and replace(source.style, header=())
-            write_frame(source.detail(result), parts[1], detect_format(detail), style)
+            write_frame(source.detail(result), temp_files[1], detect_format(detail), style)
 
 
 def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a cube as it is, gaps and all, in the format that `path` ends with."""
+    """Write a cube with its gaps, in the format of the suffix of `path`."""
     form = detect_format(path)
-    only = xr.Dataset({"value": cube})
-    with staged_tables([Path(path)], overwrite=overwrite) as (part,):
+    data = xr.Dataset({"value": cube})
+    with staged_tables([Path(path)], overwrite=overwrite) as (temp_file,):
         if form in ("netcdf", "zarr"):
-            write_arrays(to_cf_dataset(only), part, form)
+            write_arrays(to_cf_dataset(data), temp_file, form)
         else:
-            write_frame(to_panel(only), part, form)
+            write_frame(to_panel(data), temp_file, form)
 
 
 def open_source(data: object, **options: object) -> Source:
     """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
-    settled = parse_options(options)
-    if settled.locations is not None:
-        settled = replace(settled, locations=open_sidecar(settled.locations))
+    read_options = parse_options(options)
+    if read_options.locations is not None:
+        read_options = replace(read_options, locations=open_sidecar(read_options.locations))
     name = type(data).__name__
-    columns: dict[str, object] = {}
-    index: tuple[tuple[str, object], ...] = ()
-    rows: pd.Index | None = None
+    column_names: dict[str, object] = {}
+    index_names: tuple[tuple[str, object], ...] = ()
     if isinstance(data, str | Path):
-        name, read = str(data), read_file(Path(data), settled)
+        name, raw = str(data), read_file(Path(data), read_options)
     elif isinstance(data, xr.DataArray):
-        read = RawFile(data.to_dataset(name=data.name or "value"))
+        raw = RawFile(data.to_dataset(name=data.name or "value"))
     elif isinstance(data, xr.Dataset):
-        read = RawFile(data)
+        raw = RawFile(data)
     elif isinstance(data, pd.DataFrame):
-        frame, columns, index = _normalise_frame(data)
-        read, rows = RawFile(frame), data.index
+        frame, column_names, index_names = _normalise_frame(data)
+        raw = RawFile(frame)
     else:
         raise TableError(
             f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
         )
-    if settled.decimal is None:
-        settled = replace(settled, decimal="." if read.style is None else read.style.decimal)
-    if isinstance(read.content, pd.DataFrame):
+    if read_options.decimal is None:
+        decimal = "." if raw.style is None else raw.style.decimal
+        read_options = replace(read_options, decimal=decimal)
+    if isinstance(raw.content, pd.DataFrame):
         content: Table | Arrays = parse_table(
-            read.content, settled, read.where, blank=None if read.style is None else ""
+            raw.content, read_options, raw.where, empty_text=None if raw.style is None else ""
         )
     else:
-        content = parse_arrays(read.content, settled)
+        content = parse_arrays(raw.content, read_options)
     cube = content.cube
-    if isinstance(settled.locations, pd.DataFrame) and settled.coordinates:
-        cube = add_coordinates(cube, settled.locations)
-    for doubt in content.warnings:
-        logger.warning("%s: %s", name, doubt)
-    rows = None if index else rows
-    return Source(content, cube, name, read.style, read.schema, columns, index, rows)
+    if isinstance(read_options.locations, pd.DataFrame) and read_options.coordinates:
+        cube = add_coordinates(cube, read_options.locations)
+    for warning in content.warnings:
+        logger.warning("%s: %s", name, warning)
+    return Source(
+        content=content,
+        cube=cube,
+        name=name,
+        style=raw.style,
+        schema=raw.schema,
+        column_names=column_names,
+        index_names=index_names,
+        row_index=data.index if isinstance(data, pd.DataFrame) and not index_names else None,
+    )
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
@@ -250,32 +254,31 @@ def open_cube(data: object, **options: object) -> xr.DataArray:
 def _normalise_frame(
     frame: pd.DataFrame,
 ) -> tuple[pd.DataFrame, dict[str, object], tuple[tuple[str, object], ...]]:
-    """The frame with text for column names and a meaningful index turned into columns; with the
-    names its columns and its index had."""
+    """The frame with text for column names and an index of times or stations as columns, and the
+    original names of its columns and its index."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise TableError(
-            "columns must have one name each, but this frame has several levels of them. Use "
-            "frame.stack(...) to bring it to one row per time and station"
+            "each column must have one name, but the columns of this frame have several levels. "
+            "Reshape it to one row per time and station with frame.stack(...)"
         )
     levels = [frame.index.get_level_values(n) for n in range(frame.index.nlevels)]
-    dated = [isinstance(level, pd.DatetimeIndex | pd.PeriodIndex) for level in levels]
-    known = [
-        level.name is not None and bool(find_name([str(level.name)], KEY_NAMES)) for level in levels
-    ]
-    stations = not find_name(map(str, frame.columns), LOCATION) and pd.api.types.is_string_dtype(
-        levels[0].dtype
+    is_date = [isinstance(level, pd.DatetimeIndex | pd.PeriodIndex) for level in levels]
+    has_key_name = any(
+        level.name is not None and find_name([str(level.name)], KEY_NAMES) for level in levels
     )
-    index: tuple[tuple[str, object], ...] = ()
+    has_text = pd.api.types.is_string_dtype(levels[0].dtype)
+    is_station = has_text and not find_name(map(str, frame.columns), LOCATION)
+    index_names: tuple[tuple[str, object], ...] = ()
     plain = frame.reset_index(drop=True)
-    if any(dated) or any(known) or len(levels) > 1 or stations:
-        guess = ["time" if is_date else "station" for is_date in dated]
-        names = [str(level.name or word) for level, word in zip(levels, guess, strict=True)]
-        index = tuple(zip(names, frame.index.names, strict=True))
+    if any(is_date) or has_key_name or len(levels) > 1 or is_station:
+        defaults = ["time" if date else "station" for date in is_date]
+        names = [str(level.name or name) for level, name in zip(levels, defaults, strict=True)]
+        index_names = tuple(zip(names, frame.index.names, strict=True))
         for number, (name, level) in enumerate(zip(names, levels, strict=True)):
             refuse_duplicate_names([name, *map(str, plain.columns)], "the frame and its index")
             plain.insert(number, name, level)
     refuse_duplicate_names([str(name) for name in plain.columns], "the frame")
     sparse = [name for name in plain.columns if isinstance(plain[name].dtype, pd.SparseDtype)]
     plain = plain.astype({name: plain[name].dtype.subtype for name in sparse})
-    columns: dict[str, object] = {str(n): n for n in plain.columns if not isinstance(n, str)}
-    return plain.rename(columns=str), columns, index
+    column_names: dict[str, object] = {str(n): n for n in plain.columns if not isinstance(n, str)}
+    return plain.rename(columns=str), column_names, index_names

@@ -16,16 +16,237 @@ from cdsa.io.columns import ROW_NUMBER, ColumnRoles, parse_numbers
 from cdsa.io.options import LAYOUTS, Layout, ReadOptions
 
 IntArray = NDArray[np.int64]
-
-
 FloatArray = NDArray[np.float64]
-
-
 ObjectArray = NDArray[np.object_]
+Cells = tuple[IntArray, IntArray, IntArray]
+"""Positions along time, location and measurement."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowIndex:
+    """The rows of a frame that were read, and their cells in the cube."""
+
+    layout: Layout
+    shape: tuple[int, int, int]
+    """Shape of the cube."""
+
+    frame_row: IntArray
+    """Positions in the frame: all, unless measurements of a long table were selected."""
+
+    time: IntArray
+    location: IntArray
+    """0 in the wide layout, where columns are stations."""
+
+    measurement: IntArray
+    """0 except in the long layout."""
+
+    @property
+    def key_shape(self) -> tuple[int, int, int]:
+        """Number of possible rows along each axis."""
+        n_steps, n_stations, _ = self.shape
+        match self.layout:
+            case "panel":
+                return n_steps, n_stations, 1
+            case "long":
+                return self.shape
+            case "wide":
+                return n_steps, 1, 1
+
+    @property
+    def keys(self) -> IntArray:
+        """A number for each row, unique in a table without duplicate rows."""
+        return np.ravel_multi_index((self.time, self.location, self.measurement), self.key_shape)
+
+    def cells(self, column: int, rows: Cells) -> Cells:
+        """The cells of a value column in these rows."""
+        time, location, measurement = rows
+        number = np.full(len(time), column)
+        match self.layout:
+            case "panel":
+                return time, location, number
+            case "long":
+                return time, location, measurement
+            case "wide":
+                return time, number, measurement
+
+    def column_cells(self, column: int) -> Cells:
+        """The cells of a value column in the rows that were read."""
+        return self.cells(column, (self.time, self.location, self.measurement))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The user's frame, the roles of its columns, and its cube."""
+
+    frame: pd.DataFrame
+    roles: ColumnRoles
+    options: ReadOptions
+    clock: Clock
+    cube: xr.DataArray
+    times: Times
+    """The timestamp of every row, as it was read."""
+
+    rows: RowIndex
+    numbers: dict[str, FloatArray]
+    """Value column -> its numbers in the rows that were read, NaN where missing."""
+
+    labels: dict[str, list[object]]
+    """Stations and measurements as the table writes them, in the order of the cube."""
+
+    empty_text: str | None
+    """An empty entry of a text column: "" in a CSV file, else null."""
+
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    horizon: slice | None = None
+    """Steps of a forecast; if given, rows are added for these steps only."""
+
+    @property
+    def layout(self) -> str:
+        """The layout in words."""
+        return f"{self.roles.layout}: {LAYOUTS[self.roles.layout]}"
+
+    def with_horizon(self, cube: xr.DataArray, horizon: slice) -> "Table":
+        """The table with room for the additional steps of `cube`; of the rows that it lacks, only
+        those of `horizon` are added."""
+        rows = replace(self.rows, shape=(cube.sizes["time"], *self.rows.shape[1:]))
+        return replace(self, cube=cube, rows=rows, horizon=horizon)
+
+    def with_sites(self, cube: xr.DataArray) -> "Table":
+        """The table with room for the additional stations of `cube`: rows or, in the wide layout,
+        columns."""
+        names = [str(name) for name in cube["location"].to_numpy()[self.cube.sizes["location"] :]]
+        n_steps, _, n_measurements = self.rows.shape
+        rows = replace(self.rows, shape=(n_steps, cube.sizes["location"], n_measurements))
+        labels = self.labels | {"location": [*self.labels["location"], *names]}
+        table = replace(self, cube=cube, rows=rows, labels=labels)
+        if self.roles.layout != "wide":
+            return table
+        for name in names:
+            if name in self.frame.columns:
+                raise TableError(
+                    f"a new site needs a new name, but there is already a column '{name}'. Rename "
+                    "it"
+                )
+        empty = np.full(len(self.rows.frame_row), np.nan)
+        return replace(
+            table,
+            frame=self.frame.assign(**dict.fromkeys(names, np.nan)),
+            roles=replace(self.roles, values=(*self.roles.values, *names)),
+            numbers=self.numbers | dict.fromkeys(names, empty),
+        )
+
+    def filled(self, values: xr.DataArray, *, typed: bool = False) -> pd.DataFrame:
+        """The user's frame with its missing cells taken from `values` and missing rows added.
+
+        With `typed`, numbers and dates that are text become numbers and dates.
+        """
+        grid = values.transpose(*self.cube.dims).to_numpy()
+        frame = self._parse_text_columns() if typed else self.frame.copy()
+        for number, column in enumerate(self.roles.values):
+            gaps = np.flatnonzero(np.isnan(self.numbers[column]))
+            filled = grid[tuple(index[gaps] for index in self.rows.column_cells(number))]
+            known = ~np.isnan(filled)
+            rows = self.rows.frame_row[gaps[known]]
+            assign_values(frame, column, rows, filled[known], self.options.decimal_mark)
+        keys, new_rows = self._missing_rows(frame, grid)
+        return frame if new_rows is None else self._sort_rows(frame, new_rows, keys)
+
+    def _parse_text_columns(self) -> pd.DataFrame:
+        """The frame with numbers and dates in place of their text."""
+        frame = self.frame.copy()
+        all_read = len(self.rows.frame_row) == len(frame)  # other rows may hold any text
+        coordinates = (self.roles.lat, self.roles.lon)
+        for name in (*(self.roles.values if all_read else ()), *coordinates):
+            if name is not None and is_text(frame[name]):
+                codes = () if name in coordinates else self.options.missing
+                frame[name] = parse_numbers(frame[name], replace(self.options, missing=codes), str)
+        if is_text(frame[self.roles.time]):
+            frame[self.roles.time] = self.clock.to_local(self.times)
+        return frame
+
+    def _missing_rows(
+        self, frame: pd.DataFrame, grid: FloatArray
+    ) -> tuple[IntArray, pd.DataFrame | None]:
+        """Keys of all rows, those of the table first, and the rows that it lacks."""
+        keys, shape = self.rows.keys, self.rows.key_shape
+        present = np.zeros(int(np.prod(shape)), dtype=bool)
+        present[keys] = True
+        if self.horizon is not None:
+            per_step = shape[1] * shape[2]
+            present[: self.horizon.start * per_step] = True
+            present[self.horizon.stop * per_step :] = True
+        missing = np.flatnonzero(~present)
+        if len(missing) == 0:
+            return keys, None
+        time, location, measurement = np.unravel_index(missing, shape)
+        roles = self.roles
+        entries: dict[str, ObjectArray | FloatArray] = {}
+        for name in self.frame.columns:
+            if name == roles.time:
+                times = self.cube["time"].to_numpy()[time]
+                entries[name] = format_timestamps(frame[name], self.clock, times)
+            elif name == roles.location:
+                entries[name] = np.array(self.labels["location"], dtype=object)[location]
+            elif name == roles.measurement:
+                entries[name] = np.array(self.labels["measurement"], dtype=object)[measurement]
+            elif name in roles.values:
+                cells = self.rows.cells(roles.values.index(name), (time, location, measurement))
+                values = grid[cells]
+                entries[name] = format_values(frame[name], values, self.options.decimal_mark)
+                if is_text(frame[name]):
+                    entries[name][np.isnan(values)] = self.empty_text
+            else:
+                axes = {"location": location, "measurement": measurement, "time": time}
+                entries[name] = self._passthrough_entries(frame[name], axes)
+        return np.concatenate([keys, missing]), pd.DataFrame(entries, dtype=object)
+
+    def _passthrough_entries(self, column: pd.Series, new: dict[str, IntArray]) -> ObjectArray:
+        """Entries of a further column in new rows: those that depend on the station, the
+        measurement or the time only, such as coordinates or a name; else empty ones."""
+        empty_text = self.empty_text if is_text(column) else None
+        empty = np.full(len(new["time"]), empty_text, dtype=object)
+        if ROW_NUMBER.match(str(column.name)):
+            return _continue_row_numbers(column, empty)
+        entries = column.iloc[self.rows.frame_row].astype(object)
+        known = {"location": self.rows.location, "measurement": self.rows.measurement}
+        if column.name in (self.roles.lat, self.roles.lon, self.roles.unit):
+            axis = "measurement" if column.name == self.roles.unit else "location"
+            present = (entries.notna() & (entries != "")).to_numpy()
+            first = entries[present].groupby(known[axis][present]).first().reindex(new[axis])
+            coordinate = "lat" if column.name == self.roles.lat else "lon"
+            if axis == "location" and coordinate in self.cube.coords:  # those of added sites
+                degrees = self.cube[coordinate].to_numpy()[new[axis]]
+                texts = format_values(column, degrees, self.options.decimal_mark)
+                first = first.where(first.notna(), pd.Series(texts, index=first.index))
+            return np.asarray(first.where(first.notna(), empty_text), dtype=object)
+        for axis, index in (known | {"time": self.rows.time}).items():
+            groups = entries.groupby(index)
+            try:
+                varies = entries.nunique(dropna=False) > 1
+                if varies and (groups.nunique(dropna=False) == 1).all():
+                    first = groups.first().reindex(new[axis])
+                    return np.asarray(first.where(first.notna(), empty_text), dtype=object)
+            except TypeError:  # unhashable entries, such as lists
+                return empty
+        return empty
+
+    def _sort_rows(
+        self, frame: pd.DataFrame, new_rows: pd.DataFrame, keys: IntArray
+    ) -> pd.DataFrame:
+        """Old and new rows, sorted as the old ones were; if those were not, the new ones last."""
+        rows = pd.concat([frame.astype(object), new_rows], ignore_index=True)
+        axes = np.unravel_index(keys, self.rows.key_shape)
+        n_old = len(frame)
+        for order in permutations(axes) if len(self.rows.frame_row) == n_old else ():
+            if (np.lexsort([axis[:n_old] for axis in order]) == np.arange(n_old)).all():
+                rows = rows.iloc[np.lexsort(order)].reset_index(drop=True)
+                break
+        return pd.DataFrame({name: restore_dtype(rows[name], frame[name].dtype) for name in rows})
 
 
 def is_text(column: pd.Series) -> bool:
-    """Whether the entries are strings: those of a text file, or any others."""
+    """Whether the entries are strings."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return is_text(column.dtype.categories.to_series())
     if column.dtype == object:
@@ -33,25 +254,19 @@ def is_text(column: pd.Series) -> bool:
     return bool(pd.api.types.is_string_dtype(column.dtype))
 
 
-def is_integer(dtype: object) -> bool:
-    """Whether a type holds whole numbers only."""
-    return bool(pd.api.types.is_integer_dtype(dtype))
-
-
 def round_to_integers(numbers: FloatArray, dtype: object) -> FloatArray:
-    """The nearest whole numbers that an integer type can hold."""
-    kind = np.dtype(str(getattr(dtype, "numpy_dtype", dtype)))
-    limits = np.iinfo(kind)
+    """The nearest integers within the range of an integer type."""
+    limits = np.iinfo(np.dtype(str(getattr(dtype, "numpy_dtype", dtype))))
     return np.clip(np.rint(numbers), limits.min, limits.max)
 
 
 def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> ObjectArray | FloatArray:
-    """Numbers as this column would hold them: text as text, whole numbers in integer columns."""
+    """Numbers as entries of this column: text in text columns, integers in integer columns."""
     if is_text(column):
-        # the shortest text that reads back to the same number
+        # the shortest text that parses to the same number
         texts = ["" if np.isnan(n) else repr(float(n)).removesuffix(".0") for n in numbers]
         return np.array([text.replace(".", decimal) for text in texts], dtype=object)
-    if is_integer(column.dtype):
+    if pd.api.types.is_integer_dtype(column.dtype):
         return round_to_integers(numbers, column.dtype)
     decimals = [x for x in column if isinstance(x, Decimal)] if column.dtype == object else []
     if decimals:
@@ -62,7 +277,7 @@ def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> Objec
 
 
 def format_timestamps(column: pd.Series, clock: Clock, times: Times) -> ObjectArray:
-    """Times as this column would hold them."""
+    """Times as entries of this column."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         local = clock.to_local(times)
         zone = getattr(column.dtype, "tz", None)
@@ -86,15 +301,17 @@ def format_timestamps(column: pd.Series, clock: Clock, times: Times) -> ObjectAr
 def assign_values(
     frame: pd.DataFrame, column: str, rows: IntArray, numbers: FloatArray, decimal: str
 ) -> None:
-    """Put numbers into these rows of a column, whose type stays what it was."""
+    """Assign numbers to these rows of a column, which keeps its type."""
     if len(rows) == 0:
         return
     old = frame[column]
     entries = format_values(old, numbers, decimal)
     if old.dtype == object or is_text(old) or isinstance(old.dtype, pd.CategoricalDtype):
-        whole = np.array(old.astype(object), dtype=object)
-        whole[rows] = entries
-        frame[column] = restore_dtype(pd.Series(whole, index=frame.index, dtype=object), old.dtype)
+        objects = np.array(old.astype(object), dtype=object)
+        objects[rows] = entries
+        frame[column] = restore_dtype(
+            pd.Series(objects, index=frame.index, dtype=object), old.dtype
+        )
     else:
         changed = old.copy()
         changed.iloc[rows] = pd.array(entries).astype(old.dtype)
@@ -102,7 +319,7 @@ def assign_values(
 
 
 def restore_dtype(column: pd.Series, dtype: object) -> pd.Series:
-    """The column in its former type, or the nearest kin that can hold what is new in it."""
+    """The column in its former type, or the nearest one that can hold the new entries."""
     if isinstance(dtype, pd.CategoricalDtype):
         new = [x for x in pd.unique(column.dropna()) if x not in set(dtype.categories)]
         return column.astype(pd.CategoricalDtype([*dtype.categories, *new], ordered=dtype.ordered))
@@ -114,237 +331,12 @@ def restore_dtype(column: pd.Series, dtype: object) -> pd.Series:
         return column.convert_dtypes()
 
 
-@dataclass(frozen=True, eq=False)
-class RowIndex:
-    """The rows of a frame that were read, and the cells of the cube they speak of."""
-
-    layout: Layout
-    shape: tuple[int, int, int]
-    """Steps, stations and measurements of the cube."""
-
-    frame_row: IntArray
-    """Where the rows stand in the frame: all, unless measurements of a long table were chosen."""
-
-    time: IntArray
-    location: IntArray
-    """0 in the wide layout, where columns are stations."""
-
-    measurement: IntArray
-    """0 in the other layouts than long."""
-
-    @property
-    def key_shape(self) -> tuple[int, int, int]:
-        """How many rows there could be along each axis."""
-        steps, stations, _ = self.shape
-        match self.layout:
-            case "panel":
-                return steps, stations, 1
-            case "long":
-                return self.shape
-            case "wide":
-                return steps, 1, 1
-
-    @property
-    def keys(self) -> IntArray:
-        """A number for what each row is the only one of."""
-        return np.ravel_multi_index((self.time, self.location, self.measurement), self.key_shape)
-
-    def cells(
-        self, column: int, key: tuple[IntArray, IntArray, IntArray]
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """The cells that a column of values speaks of in rows with these keys."""
-        time, location, measurement = key
-        here = np.full(len(time), column)
-        match self.layout:
-            case "panel":
-                return time, location, here
-            case "long":
-                return time, location, measurement
-            case "wide":
-                return time, here, measurement
-
-    def column_cells(self, column: int) -> tuple[IntArray, IntArray, IntArray]:
-        """The cells that a column of values speaks of in the rows that were read."""
-        return self.cells(column, (self.time, self.location, self.measurement))
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The user's rows, what they mean, and the cube made of them."""
-
-    frame: pd.DataFrame
-    roles: ColumnRoles
-    options: ReadOptions
-    clock: Clock
-    cube: xr.DataArray
-    times: Times
-    """The stamp of every row, as it was read."""
-
-    rows: RowIndex
-    numbers: dict[str, FloatArray]
-    """For each column of values its numbers in the rows that were read, NaN where missing."""
-
-    labels: dict[str, list[object]]
-    """Stations and measurements as the table writes them, in the order of the cube."""
-
-    empty_text: str | None
-    """What an empty entry of text is: nothing between separators in a text file, else null."""
-
-    notes: tuple[str, ...] = ()
-    """How it was read."""
-
-    warnings: tuple[str, ...] = ()
-    """What may have been read wrongly."""
-
-    horizon: slice | None = None
-    """Steps of a forecast, which alone get rows that the table lacks."""
-
-    def with_horizon(self, cube: xr.DataArray, horizon: slice) -> "Table":
-        """The table with room for the steps that `cube` has beyond it; of rows that it lacks, only
-        those of `horizon` are added."""
-        rows = replace(self.rows, shape=(cube.sizes["time"], *self.rows.shape[1:]))
-        return replace(self, cube=cube, rows=rows, horizon=horizon)
-
-    def with_sites(self, cube: xr.DataArray) -> "Table":
-        """The table with room for the stations that `cube` has beyond it: rows, or columns of a
-        wide one."""
-        new = [str(name) for name in cube["location"].to_numpy()[self.cube.sizes["location"] :]]
-        steps, _, measurements = self.rows.shape
-        rows = replace(self.rows, shape=(steps, cube.sizes["location"], measurements))
-        labels = self.labels | {"location": [*self.labels["location"], *new]}
-        table = replace(self, cube=cube, rows=rows, labels=labels)
-        if self.roles.layout != "wide":
-            return table
-        taken = [name for name in new if name in self.frame.columns]
-        if taken:
-            raise TableError(
-                f"a place to be added has a name of its own, but there is a column '{taken[0]}'"
-            )
-        nothing = np.full(len(self.rows.frame_row), np.nan)
-        return replace(
-            table,
-            frame=self.frame.assign(**dict.fromkeys(new, np.nan)),
-            roles=replace(self.roles, values=(*self.roles.values, *new)),
-            numbers=self.numbers | dict.fromkeys(new, nothing),
-        )
-
-    @property
-    def layout(self) -> str:
-        """The layout in words."""
-        return f"{self.roles.layout}: {LAYOUTS[self.roles.layout]}"
-
-    def filled(self, values: xr.DataArray, *, typed: bool = False) -> pd.DataFrame:
-        """The user's frame with its missing cells taken from `values` and its absent rows added.
-
-        With `typed`, text of numbers and dates becomes numbers and dates first.
-        """
-        grid = values.transpose(*self.cube.dims).to_numpy()
-        whole = self._parse_text_columns() if typed else self.frame.copy()
-        for number, column in enumerate(self.roles.values):
-            gaps = np.flatnonzero(np.isnan(self.numbers[column]))
-            new = grid[tuple(part[gaps] for part in self.rows.column_cells(number))]
-            known = ~np.isnan(new)
-            rows = self.rows.frame_row[gaps[known]]
-            assign_values(whole, column, rows, new[known], self.options.decimal_mark)
-        keys, extra = self._missing_rows(whole, grid)
-        return whole if extra is None else self._sort_rows(whole, extra, keys)
-
-    def _parse_text_columns(self) -> pd.DataFrame:
-        """The frame with numbers and dates where it has the text of numbers and dates."""
-        typed = self.frame.copy()
-        whole = len(self.rows.frame_row) == len(typed)  # what was not read may be anything
-        places = (self.roles.lat, self.roles.lon)
-        for name in (*(self.roles.values if whole else ()), *places):
-            if name is not None and is_text(typed[name]):
-                codes = () if name in places else self.options.missing
-                typed[name] = parse_numbers(typed[name], replace(self.options, missing=codes), str)
-        if is_text(typed[self.roles.time]):
-            typed[self.roles.time] = self.clock.to_local(self.times)
-        return typed
-
-    def _missing_rows(
-        self, whole: pd.DataFrame, grid: NDArray[np.float64]
-    ) -> tuple[IntArray, pd.DataFrame | None]:
-        """Keys of all rows, old ones first, and the rows that the table lacks."""
-        old, shape = self.rows.keys, self.rows.key_shape
-        there = np.zeros(int(np.prod(shape)), dtype=bool)
-        there[old] = True
-        if self.horizon is not None:
-            cells = shape[1] * shape[2]
-            there[: self.horizon.start * cells] = there[self.horizon.stop * cells :] = True
-        absent = np.flatnonzero(~there)
-        if len(absent) == 0:
-            return old, None
-        time, location, measurement = np.unravel_index(absent, shape)
-        roles = self.roles
-        extra: dict[str, ObjectArray | FloatArray] = {}
-        for name in self.frame.columns:
-            if name == roles.time:
-                stamps = self.cube["time"].to_numpy()[time]
-                extra[name] = format_timestamps(whole[name], self.clock, stamps)
-            elif name == roles.location:
-                extra[name] = np.array(self.labels["location"], dtype=object)[location]
-            elif name == roles.measurement:
-                extra[name] = np.array(self.labels["measurement"], dtype=object)[measurement]
-            elif name in roles.values:
-                new = grid[self.rows.cells(roles.values.index(name), (time, location, measurement))]
-                extra[name] = format_values(whole[name], new, self.options.decimal_mark)
-                if is_text(whole[name]):
-                    extra[name][np.isnan(new)] = self.empty_text
-            else:
-                axes = {"location": location, "measurement": measurement, "time": time}
-                extra[name] = self._passthrough_entries(whole[name], axes)
-        return np.concatenate([old, absent]), pd.DataFrame(extra, dtype=object)
-
-    def _passthrough_entries(self, column: pd.Series, new: dict[str, IntArray]) -> ObjectArray:
-        """Entries of a further column in new rows: what tells one station, measurement or time from
-        another, such as coordinates or a name; else nothing."""
-        empty = self.empty_text if is_text(column) else None
-        nothing = np.full(len(new["time"]), empty, dtype=object)
-        name, entries = column.name, column.iloc[self.rows.frame_row].astype(object)
-        if ROW_NUMBER.match(str(name)):
-            return _continue_row_numbers(column, nothing)
-        known = {"location": self.rows.location, "measurement": self.rows.measurement}
-        if name in (self.roles.lat, self.roles.lon, self.roles.unit):
-            axis = "measurement" if name == self.roles.unit else "location"
-            told = (entries.notna() & (entries != "")).to_numpy()
-            found = entries[told].groupby(known[axis][told]).first().reindex(new[axis])
-            if axis == "location":  # a place that was added has its coordinates in the cube alone
-                place = "lat" if name == self.roles.lat else "lon"
-                if place in self.cube.coords:
-                    own = self.cube[place].to_numpy()[new[axis]]
-                    text = format_values(column, own, self.options.decimal_mark)
-                    found = found.where(found.notna(), pd.Series(text, index=found.index))
-            return np.asarray(found.where(found.notna(), empty), dtype=object)
-        for axis, labels in (known | {"time": self.rows.time}).items():
-            groups = entries.groupby(labels)
-            try:
-                tells = entries.nunique(dropna=False) > 1
-                if tells and (groups.nunique(dropna=False) == 1).all():
-                    found = groups.first().reindex(new[axis])
-                    return np.asarray(found.where(found.notna(), empty), dtype=object)
-            except TypeError:  # lists and the like cannot be compared
-                return nothing
-        return nothing
-
-    def _sort_rows(self, whole: pd.DataFrame, extra: pd.DataFrame, keys: IntArray) -> pd.DataFrame:
-        """Old and new rows together, sorted as the old ones were; else the new ones last."""
-        both = pd.concat([whole.astype(object), extra], ignore_index=True)
-        parts = np.unravel_index(keys, self.rows.key_shape)
-        for order in permutations(parts) if len(self.rows.frame_row) == len(whole) else ():
-            ranked = [part[: len(whole)] for part in order]
-            if (np.lexsort(ranked) == np.arange(len(whole))).all():
-                both = both.iloc[np.lexsort(order)].reset_index(drop=True)
-                break
-        return pd.DataFrame({name: restore_dtype(both[name], whole[name].dtype) for name in both})
-
-
-def _continue_row_numbers(column: pd.Series, nothing: ObjectArray) -> ObjectArray:
-    """Row numbers of another program, going on where they ended; nothing if they are none."""
+def _continue_row_numbers(column: pd.Series, empty: ObjectArray) -> ObjectArray:
+    """Row numbers of another program, continued; empty entries if they are not integers."""
     if not (is_text(column) or pd.api.types.is_numeric_dtype(column.dtype)):
-        return nothing
+        return empty
     numbers = pd.to_numeric(column, errors="coerce")
     if numbers.isna().any() or (numbers % 1 != 0).any():
-        return nothing
-    more = int(numbers.max()) + 1 + np.arange(len(nothing))
-    return (more.astype(str) if is_text(column) else more).astype(object)
+        return empty
+    new = int(numbers.max()) + 1 + np.arange(len(empty))
+    return (new.astype(str) if is_text(column) else new).astype(object)

@@ -1,4 +1,4 @@
-"""Reading time stamps, in whatever form they come."""
+"""Parsing timestamps of any type and format."""
 
 import re
 from dataclasses import replace
@@ -20,23 +20,25 @@ from cdsa.errors import TableError
 from cdsa.io.columns import factorize
 
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
-
-
 ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")
-
-
 ZONE_AT_END = re.compile(rf"(Z|UTC|GMT|{OFFSET})$")
-
 
 FORMATS = (
     *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
     *("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y"),
 )
-
-
-AMBIGUOUS = tuple(
+AMBIGUOUS_FORMATS = tuple(
     (f"%d{s}%m{s}%Y{t}", f"%m{s}%d{s}%Y{t}") for s in "/-" for t in (" %H:%M", " %H:%M:%S", "")
 )
+ISO_PATTERNS = tuple(
+    day + time
+    for day in ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m", "%Y")
+    for time in (
+        *("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H", "T%H", "T%H%M%S", "T%H%M"),
+    )
+)
+MAX_MICROSECONDS = 9e15
+"""Since 1970, about the year 2255: `datetime64[ns]` ends in 2262."""
 
 
 def parse_timestamps(
@@ -47,10 +49,10 @@ def parse_timestamps(
     time_format: str | None = None,
     is_repeat: NDArray[np.bool_] | None = None,
 ) -> tuple[Times, Clock]:
-    """Stamps of any kind as `datetime64[ns]`, and how to write more of them.
+    """Timestamps of any kind as `datetime64[ns]`, and the clock that writes them the same way.
 
-    `again` marks rows whose stamp was seen before at the same station: in local time, the second
-    01:30 of the night when clocks go back.
+    `is_repeat` marks rows whose timestamp occurred before at the same station: in local time, the
+    second 01:30 of the night when the clocks go back.
     """
     tz = parse_zone(tz)
     if isinstance(column.dtype, pd.PeriodDtype):
@@ -67,7 +69,7 @@ def parse_timestamps(
 
 
 def parse_zone(tz: str | None) -> str | None:
-    """A time zone by its name or, as +01:00, by its offset; one that nobody knows is refused."""
+    """A time zone given by its name or by its offset, such as +01:00."""
     name = None if tz is None else str(tz)
     if name is None or name in available_timezones():
         return name
@@ -84,31 +86,31 @@ def _parse_epochs(column: pd.Series, where: Where, time_format: str | None) -> t
         raise TableError(
             f"time must be dates, but column '{column.name}' holds numbers ({column.iloc[0]} in "
             f"{where(0)}). If they are seconds since 1970, give --time-format unix; otherwise name "
-            "the column of the time with --time"
+            "the time column with --time"
         )
     ticks = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     _refuse_unparsed(~np.isfinite(ticks), column, where)
-    with np.errstate(over="ignore"):  # what is too large is refused below
-        micro = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
-    if np.abs(micro).max() > 9e15:
+    with np.errstate(over="ignore"):  # values that are too large are refused below
+        microseconds = np.rint(ticks * (1_000_000 / EPOCHS[time_format]))
+    row = int(np.abs(microseconds).argmax())
+    if np.abs(microseconds[row]) > MAX_MICROSECONDS:
         raise TableError(
-            f"seconds since 1970 end with the year 2255, but {where(int(np.abs(micro).argmax()))} "
-            f"has {ticks[np.abs(micro).argmax()]:g}. If they are milliseconds, give --time-format "
-            "unix-ms"
+            f"seconds since 1970 end with the year 2255, but {where(row)} has {ticks[row]:g}. If "
+            "they are milliseconds, give --time-format unix-ms"
         )
-    times = micro.astype(np.int64).astype("datetime64[us]").astype("datetime64[ns]")
+    times = microseconds.astype(np.int64).astype("datetime64[us]").astype("datetime64[ns]")
     return times, Clock(zone="UTC", pattern=time_format)
 
 
 def _parse_datetimes(
-    column: pd.Series, where: Where, tz: str | None, again: NDArray[np.bool_] | None
+    column: pd.Series, where: Where, tz: str | None, is_repeat: NDArray[np.bool_] | None
 ) -> tuple[Times, Clock]:
     _refuse_unparsed(column.isna().to_numpy(), column, where)
     index = pd.DatetimeIndex(column)
     if index.tz is not None:
         times, clock = to_nanoseconds(index.tz_convert("UTC")), Clock(zone=index.tz)
     elif tz is not None:
-        times, clock = _localize(index, tz, where, again), Clock(zone=tz)
+        times, clock = _localize(index, tz, where, is_repeat), Clock(zone=tz)
     else:
         times, clock = to_nanoseconds(index), Clock()
     return times, replace(clock, digits=subsecond_digits(times))
@@ -119,54 +121,57 @@ def _parse_text(
     where: Where,
     tz: str | None,
     time_format: str | None,
-    again: NDArray[np.bool_] | None,
+    is_repeat: NDArray[np.bool_] | None,
 ) -> tuple[Times, Clock]:
     codes, labels = factorize(column)
     texts = ["" if pd.isna(label) else str(label).strip() for label in labels]
 
-    def at(label: int) -> str:
-        return where(int(np.argmax(codes == label)))
+    def where_text(code: int) -> str:
+        return where(int(np.argmax(codes == code)))
 
-    if time_format is not None and time_format.endswith("%z"):  # the zone is read by us, below
+    if time_format is not None and time_format.endswith("%z"):  # the zone is parsed here, below
         time_format = time_format.removesuffix("%z").rstrip()
-        found = [ZONE_AT_END.search(text) for text in texts]
+        matches = [ZONE_AT_END.search(text) for text in texts]
     else:
-        whole = time_format is not None and "%z" in time_format
-        found = [None if whole else ZONE.search(text) for text in texts]
-    zones = [_normalise_zone(match.group(1)) if match else None for match in found]
-    for number, zone in enumerate(zones):
-        if zone != zones[0] and tz is None and texts[number]:
-            bare = zone is None or zones[0] is None
-            what = "the zone of those without one" if bare else "one zone to use for all"
+        has_zone = time_format is not None and "%z" in time_format
+        matches = [None if has_zone else ZONE.search(text) for text in texts]
+    zones = [_normalise_zone(match.group(1)) if match else None for match in matches]
+    for code, zone in enumerate(zones):
+        if zone != zones[0] and tz is None and texts[code]:
+            naive = zone is None or zones[0] is None
+            remedy = "the zone of those without one" if naive else "one zone to use for all"
             raise TableError(
-                f"all timestamps must be in one time zone, but '{texts[number]}' in {at(number)} "
-                f"is {_describe_zone(zone)} while '{texts[0]}' in {at(0)} is "
-                f"{_describe_zone(zones[0])}. Give {what} with --tz, for example --tz "
-                "UTC or --tz Europe/Berlin"
+                f"all timestamps must be in one time zone, but '{texts[code]}' in "
+                f"{where_text(code)} is {_describe_zone(zone)} while '{texts[0]}' in "
+                f"{where_text(0)} is {_describe_zone(zones[0])}. Give {remedy} with --tz, for "
+                "example --tz UTC or --tz Europe/Berlin"
             )
-    bodies = [
-        t if m is None else t[: m.start(1)].strip() for t, m in zip(texts, found, strict=True)
+    local_texts = [
+        text if match is None else text[: match.start(1)].strip()
+        for text, match in zip(texts, matches, strict=True)
     ]
-    times, used = _parse(bodies, column, at, time_format)
-    offset = [pd.Timedelta(0) if z is None else _offset(z) for z in zones]
-    if times.tz is not None:  # the format has read the zones itself
+    times, used_format = _parse_local(local_texts, column, where_text, time_format)
+    if times.tz is not None:  # the format has parsed the zones
         return to_nanoseconds(times.tz_convert("UTC")[codes]), Clock(zone=tz or "UTC")
-    rows = (pd.DatetimeIndex(to_nanoseconds(times)) - pd.TimedeltaIndex(offset))[codes]
-    zoned = np.array([zone is not None for zone in zones])[codes]
-    plain = to_nanoseconds(rows)
-    if tz is not None and not zoned.all():
-        local = np.flatnonzero(~zoned)
-        twice = None if again is None else again[local]
-        plain[local] = _localize(rows[local], tz, lambda row: where(int(local[row])), twice)
+    offsets = pd.TimedeltaIndex([pd.Timedelta(0) if z is None else _offset(z) for z in zones])
+    rows = (pd.DatetimeIndex(to_nanoseconds(times)) - offsets)[codes]
+    parsed = to_nanoseconds(rows)
+    naive_rows = np.flatnonzero(np.array([zone is None for zone in zones])[codes])
+    if tz is not None and len(naive_rows):
+        repeats = None if is_repeat is None else is_repeat[naive_rows]
+        parsed[naive_rows] = _localize(
+            rows[naive_rows], tz, lambda row: where(int(naive_rows[row])), repeats
+        )
     zone = zones[0] if len(set(zones)) == 1 and zones[0] is not None else tz
-    return plain, _infer_clock(texts, bodies, times, zone, used)
+    return parsed, _infer_clock(texts, local_texts, times, zone, used_format)
 
 
-def _normalise_zone(written: str) -> str:
-    if written in ("Z", "UTC", "GMT"):
+def _normalise_zone(text: str) -> str:
+    """A zone at the end of a timestamp as UTC or +HH:MM."""
+    if text in ("Z", "UTC", "GMT"):
         return "UTC"
-    digits = written[1:].replace(":", "").ljust(4, "0")
-    return "UTC" if digits == "0000" else f"{written[0]}{digits[:2]}:{digits[2:]}"
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    return "UTC" if digits == "0000" else f"{text[0]}{digits[:2]}:{digits[2:]}"
 
 
 def _describe_zone(zone: str | None) -> str:
@@ -180,106 +185,106 @@ def _offset(zone: str) -> pd.Timedelta:
     return -span if zone[0] == "-" else span
 
 
-def _parse(
+def _parse_local(
     texts: list[str], column: pd.Series, where: Where, time_format: str | None
 ) -> tuple[pd.DatetimeIndex, str]:
-    """Parsed stamps and the format they were in; of seconds, some stamps may have none."""
+    """Parsed times and their format; with %H:%M, some of them may have seconds."""
 
-    def parsed(used: str) -> pd.DatetimeIndex:
+    def parse(used: str) -> pd.DatetimeIndex:
         utc = "%z" in used
         try:
             times = pd.DatetimeIndex(pd.to_datetime(texts, format=used, errors="coerce", utc=utc))
-            longer = f"{used}:%S"
             if used.endswith("%H:%M") and times.isna().any() and not times.isna().all():
-                more = pd.to_datetime(texts, format=longer, errors="coerce", utc=utc)
-                times = pd.DatetimeIndex(times.where(times.notna(), more))
+                seconds = pd.to_datetime(texts, format=f"{used}:%S", errors="coerce", utc=utc)
+                times = pd.DatetimeIndex(times.where(times.notna(), seconds))
             return times
         except (ValueError, re.error) as bad:
-            raise TableError(f"--time-format '{used}' is no way to write a time: {bad}") from bad
+            raise TableError(f"--time-format '{used}' is not a time format: {bad}") from bad
 
     for used in (time_format,) if time_format else FORMATS:
-        times = parsed(used)
+        times = parse(used)
         if not times.isna().any():
             return times, used
-    for pair in () if time_format else AMBIGUOUS:
-        good = [used for used in pair if not parsed(used).isna().any()]
-        if len(good) == 2:
+    for pair in () if time_format else AMBIGUOUS_FORMATS:
+        fitting = [used for used in pair if not parse(used).isna().any()]
+        if len(fitting) == 2:
             raise TableError(
-                f"'{texts[0]}' in column '{column.name}' could be day first or month first. Say "
-                f"which with --time-format '{pair[0]}' or --time-format '{pair[1]}'"
+                f"'{texts[0]}' in column '{column.name}' could be day first or month first. Give "
+                f"--time-format '{pair[0]}' or --time-format '{pair[1]}'"
             )
-        if good:
-            return parsed(good[0]), good[0]
-    ways = (time_format,) if time_format else (*FORMATS, *(w for pair in AMBIGUOUS for w in pair))
-    # what is wrong is what the way does not read in which most of them are written
-    unread = min((np.asarray(parsed(way).isna()) for way in ways), key=np.count_nonzero)
-    _refuse_unparsed(unread, pd.Series(texts, name=column.name), where)
-    raise AssertionError("a stamp that no format reads was refused above")
+        if fitting:
+            return parse(fitting[0]), fitting[0]
+    ambiguous = (used for pair in AMBIGUOUS_FORMATS for used in pair)
+    formats = (time_format,) if time_format else (*FORMATS, *ambiguous)
+    # an error is an entry that does not fit the format that fits most of them
+    unparsed = min((np.asarray(parse(used).isna()) for used in formats), key=np.count_nonzero)
+    _refuse_unparsed(unparsed, pd.Series(texts, name=column.name), where)
+    raise AssertionError("a timestamp that fits no format was refused above")
 
 
-def _refuse_unparsed(unread: NDArray[np.bool_], column: pd.Series, where: Where) -> None:
-    if unread.any():
-        row = int(np.argmax(unread))
+def _refuse_unparsed(unparsed: NDArray[np.bool_], column: pd.Series, where: Where) -> None:
+    if unparsed.any():
+        row = int(np.argmax(unparsed))
         text = column.iloc[row]
-        found = "is empty" if pd.isna(text) or text == "" else f"is '{text}'"
+        entry = "is empty" if pd.isna(text) or text == "" else f"is '{text}'"
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", str(text)):
             raise TableError(
-                f"a time stamp has a date, but column '{column.name}' {found} in {where(row)}. If "
-                "the date stands in another column, join the two into one"
+                f"a timestamp has a date, but column '{column.name}' {entry} in {where(row)}. If "
+                "the date is in another column, join the two into one"
             )
         if re.search(r"(?<![+-])\b24:00", str(text)):
             raise TableError(
-                f"a day ends before 24:00, but column '{column.name}' {found} in {where(row)}. "
-                "Write such stamps as 00:00 of the day after"
+                f"a day ends before 24:00, but column '{column.name}' {entry} in {where(row)}. "
+                "Write such timestamps as 00:00 of the next day"
             )
         raise TableError(
-            f"every row needs a time stamp, but column '{column.name}' {found} in {where(row)}. "
-            "Correct it, say how stamps are written with --time-format, such as "
-            "'%d/%m/%Y %H:%M', or name another column with --time"
+            f"every row needs a timestamp, but column '{column.name}' {entry} in {where(row)}. "
+            "Correct it, give the format with --time-format, such as '%d/%m/%Y %H:%M', or name "
+            "another column with --time"
         )
 
 
 def _localize(
-    index: pd.DatetimeIndex, tz: str, where: Where, again: NDArray[np.bool_] | None
+    index: pd.DatetimeIndex, tz: str, where: Where, is_repeat: NDArray[np.bool_] | None
 ) -> Times:
-    """Local stamps of zone `tz` as UTC; of a doubled hour the first is summer time."""
-    summer = np.ones(len(index), dtype=bool) if again is None else ~again
+    """Local times of zone `tz` as UTC; the first of a repeated hour is summer time."""
+    summer = np.ones(len(index), dtype=bool) if is_repeat is None else ~is_repeat
     local = index.tz_localize(tz, ambiguous=summer, nonexistent="NaT")
     skipped = np.asarray(local.isna())
     if skipped.any():
         row = int(np.argmax(skipped))
         raise TableError(
-            f"every stamp must exist in {tz}, but {index[row]} in {where(row)} was skipped when "
-            "clocks went forward. Give the zone the stamps are really in with --tz"
+            f"every timestamp must exist in {tz}, but {index[row]} in {where(row)} was skipped "
+            "when the clocks went forward. Give the zone the timestamps are really in with --tz"
         )
     return to_nanoseconds(local.tz_convert("UTC"))
 
 
 def _infer_clock(
     texts: list[str],
-    bodies: list[str],
+    local_texts: list[str],
     times: pd.DatetimeIndex,
     zone: str | None,
-    used: str,
+    used_format: str,
 ) -> Clock:
-    """The clock that writes `texts` again; ISO stamps where none does so exactly."""
-    suffixes = {text[len(body) :] for text, body in zip(texts, bodies, strict=True)}
+    """The clock that writes `texts` again; one that writes ISO 8601 if none does so exactly."""
+    suffixes = {text[len(local) :] for text, local in zip(texts, local_texts, strict=True)}
     suffix = suffixes.pop() if len(suffixes) == 1 else None
     if suffix is None and zone == "UTC":
         suffix = "Z"
-    fraction = re.search(r"\.(\d{1,9})$", bodies[0]) if ":" in bodies[0] else None
+    fraction = re.search(r"\.(\d{1,9})$", local_texts[0]) if ":" in local_texts[0] else None
     digits = len(fraction.group(1)) if fraction else 0
-    clocks = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H", "T%H", "T%H%M%S", "T%H%M")
-    days = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m", "%Y")
-    iso = [day + clock for day in days for clock in clocks]
-    bare = re.sub(r"%([dmH])", r"%-\1", used)  # 1/13/2020 2:00
-    for pattern in iso if used == "ISO8601" else (used, bare):
+    unpadded = re.sub(r"%([dmH])", r"%-\1", used_format)  # 1/13/2020 2:00
+    iso = used_format == "ISO8601"
+    for pattern in ISO_PATTERNS if iso else (used_format, unpadded):
         clock = Clock(zone=zone, pattern=pattern, digits=digits, suffix=suffix)
-        written = replace(clock, zone=None, suffix="")
-        few = to_nanoseconds(times[:9])
-        if written.format(few) == bodies[:9] and written.format(to_nanoseconds(times)) == bodies:
+        local = replace(clock, zone=None, suffix="")
+        sample = to_nanoseconds(times[:9])  # quicker than all of them
+        if (
+            local.format(sample) == local_texts[:9]
+            and local.format(to_nanoseconds(times)) == local_texts
+        ):
             return clock
-    plainly = "%Y-%m-%dT%H:%M:%S" if used == "ISO8601" else used
-    return Clock(
-        zone=zone, pattern=plainly, digits=subsecond_digits(to_nanoseconds(times)), suffix=suffix
-    )
+    pattern = "%Y-%m-%dT%H:%M:%S" if iso else used_format
+    digits = subsecond_digits(to_nanoseconds(times))
+    return Clock(zone=zone, pattern=pattern, digits=digits, suffix=suffix)

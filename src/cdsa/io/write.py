@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all."""
+"""Writing tables and arrays to files."""
 
 import contextlib
 import gzip
@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.atomic import (
-    check_file,
-    check_target,
-    stage_files,
-)
+from cdsa.core.atomic import check_file, check_target, stage_files
 from cdsa.core.text import single_line
 from cdsa.errors import MissingExtraError, OutputError
 from cdsa.io.files import CsvStyle, Format, detect_format, xarray_engine
 
 TABLE_FORMATS: tuple[Format, ...] = ("csv", "csv.gz", "parquet")
+ENCODING_KEYS = (
+    *("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "units", "calendar"),
+)
 
 
 def to_panel(result: xr.Dataset) -> pd.DataFrame:
@@ -31,14 +30,14 @@ def to_panel(result: xr.Dataset) -> pd.DataFrame:
     for name in names:
         if name in keys:
             raise OutputError(
-                f"a table needs a column '{name}' of its own, but there is a measurement of that "
-                "name. Write NetCDF or Zarr, or rename it"
+                f"a table needs a column '{name}', but there is a measurement of that name. Write "
+                "NetCDF or Zarr, or rename it"
             )
-    steps, stations, count = cube.shape
-    frame = pd.DataFrame(cube.to_numpy().reshape(-1, count), columns=names)
-    frame.insert(0, "time", np.repeat(cube["time"].to_numpy(), stations))
-    for number, name in enumerate(keys[1:], start=1):
-        frame.insert(number, name, np.tile(cube[name].to_numpy(), steps))
+    n_steps, n_stations, n_measurements = cube.shape
+    frame = pd.DataFrame(cube.to_numpy().reshape(-1, n_measurements), columns=names)
+    frame.insert(0, "time", np.repeat(cube["time"].to_numpy(), n_stations))
+    for position, name in enumerate(keys[1:], start=1):
+        frame.insert(position, name, np.tile(cube[name].to_numpy(), n_steps))
     return frame
 
 
@@ -52,12 +51,12 @@ def write_frame(
     if form not in TABLE_FORMATS:
         raise OutputError(f"this table is written as CSV or Parquet, not as {form}")
     style = style or CsvStyle()
-    indexed = not isinstance(frame.index, pd.RangeIndex)
+    index = not isinstance(frame.index, pd.RangeIndex)
     header = list(style.header) if len(style.header) == len(frame.columns) else True
-    frame = frame.copy()  # columns lie together again: thousands of single ones are written slowly
+    frame = frame.copy()  # defragmented: thousands of single columns are written slowly
     with _open_for_text(path, form, style) as file:
         frame.to_csv(
-            file, sep=style.separator, index=indexed, header=header, decimal=style.decimal,
+            file, sep=style.separator, index=index, header=header, decimal=style.decimal,
             lineterminator=style.newline,
         )  # fmt: skip
 
@@ -68,11 +67,11 @@ def _open_for_text(path: Path, form: Format, style: CsvStyle) -> Iterator[IO[str
         with path.open("w", encoding=style.encoding, newline="") as file:
             yield file
         return
-    # neither a name nor a time goes into the file: the same table gives the same bytes
+    # without a name and a time, the same table gives the same bytes
     with (
         path.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding=style.encoding, newline="") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as compressed,
+        io.TextIOWrapper(compressed, encoding=style.encoding, newline="") as file,
     ):
         yield file
 
@@ -88,7 +87,7 @@ def _write_parquet(frame: pd.DataFrame, path: Path, schema: Any) -> None:
     else:
         try:
             table = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
-        except (pyarrow.ArrowException, ValueError):  # new rows may be empty where none was
+        except (pyarrow.ArrowException, ValueError):  # new rows may have nulls
             schema = pyarrow.schema([f.with_nullable(True) for f in schema], schema.metadata)
             table = _as_schema(frame, schema)
         table = table.replace_schema_metadata(schema.metadata)
@@ -107,42 +106,33 @@ def _as_schema(frame: pd.DataFrame, schema: Any) -> Any:
 
 
 def write_arrays(data: xr.Dataset, path: Path, form: Format) -> None:
-    """Write labelled arrays as NetCDF or Zarr, packed as they came."""
-    xarray_engine(form)  # says which extra is missing
+    """Write labelled arrays as NetCDF or Zarr, packed as they were."""
+    xarray_engine(form)  # refuses a missing extra
     data = data.copy()
     for name in data.variables:
         data[name].encoding = _encoding(data[name])
         if name in data.coords:
-            data[name].encoding["_FillValue"] = None  # a coordinate has no gaps, and CF no mark
+            data[name].encoding["_FillValue"] = None  # CF allows none for coordinates
     if form == "netcdf":
         data.to_netcdf(path, engine="netcdf4")
     else:
-        # version 2 of the format is the one that every reader knows, text and all
+        # every reader knows version 2 of the format, with text
         data.to_zarr(path, zarr_format=2, consolidated=True)
 
 
 def _encoding(variable: xr.DataArray) -> dict[str, Any]:
-    """How a variable was packed, completed so that its gaps stay gaps."""
-    kept = (
-        "dtype",
-        "_FillValue",
-        "missing_value",
-        "scale_factor",
-        "add_offset",
-        "units",
-        "calendar",
-    )
-    encoding = {key: value for key, value in variable.encoding.items() if key in kept}
-    kind = np.dtype(encoding.get("dtype", variable.dtype))
-    packed = kind.kind in "iu" and variable.dtype.kind == "f"
+    """How a variable was packed, with a fill value for its gaps."""
+    encoding = {key: value for key, value in variable.encoding.items() if key in ENCODING_KEYS}
+    dtype = np.dtype(encoding.get("dtype", variable.dtype))
+    packed = dtype.kind in "iu" and variable.dtype.kind == "f"
     if packed and not {"_FillValue", "missing_value"} & set(encoding):
         scale, offset = encoding.get("scale_factor", 1), encoding.get("add_offset", 0)
         used = np.rint((variable.to_numpy() - offset) / scale)
-        ends = np.iinfo(kind)
-        free = [end for end in (ends.max, ends.min) if not (used == end).any()]
-        if not free:  # every number means something: keep them as they are
+        limits = np.iinfo(dtype)
+        unused = [code for code in (limits.max, limits.min) if not (used == code).any()]
+        if not unused:  # no code is left for gaps: write it unpacked
             return {}
-        encoding["_FillValue"] = free[0]
+        encoding["_FillValue"] = unused[0]
     elif packed and "missing_value" in encoding:
         encoding.setdefault("_FillValue", encoding["missing_value"])
     return encoding
@@ -150,22 +140,22 @@ def _encoding(variable: xr.DataArray) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def staged_tables(targets: Sequence[Path], *, overwrite: bool = False) -> Iterator[list[Path]]:
-    """Places beside the targets to write to; they become the targets only if all went well."""
+    """Check the targets, then stage them."""
     check_outputs(targets, overwrite=overwrite)
-    with stage_files(targets) as parts:
-        yield parts
+    with stage_files(targets) as temp_files:
+        yield temp_files
 
 
 def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
-    """Refuse outputs that could not be written, before any work is done for them."""
+    """Refuse outputs that could not be written, before any work is done."""
     for number, target in enumerate(targets):
         form = detect_format(target)
         if number and form not in TABLE_FORMATS:
             raise OutputError(
-                f"{target} can be written as CSV or Parquet only. Choose another ending"
+                f"{target} can be written as CSV or Parquet only. Choose another suffix"
             )
         (check_target if form == "zarr" else check_file)(target, overwrite=overwrite)
         if form in ("netcdf", "zarr"):
-            xarray_engine(form)  # says which extra is missing
+            xarray_engine(form)  # refuses a missing extra
         if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")

@@ -31,9 +31,9 @@ from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.baselines.idw import Idw
 from cdsa.methods.neural.cdsa import Cdsa, training
 from cdsa.methods.registry import make_method
-from cdsa.nn.context import Surroundings
-from cdsa.nn.interpolation import easy_answer
-from cdsa.nn.kriging_layer import Kriging
+from cdsa.nn.context import WindowContext
+from cdsa.nn.interpolation import interpolate
+from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.paper.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
 from cdsa.workflows.score import score
 
@@ -65,17 +65,17 @@ def krige_best(test: xr.DataArray, truth: xr.DataArray, eval_mask: xr.DataArray)
     scored = eval_mask.any(("location", "measurement")).to_numpy()
     values = torch.as_tensor(test.to_numpy()[scored], dtype=torch.float64).unsqueeze(0)
     observed = values.isfinite()
-    values, easy = values.nan_to_num(), easy_answer(values.nan_to_num(), observed)
+    values, easy = values.nan_to_num(), interpolate(values.nan_to_num(), observed)
     apart = great_circle(test["lat"].to_numpy(), test["lon"].to_numpy())
-    around = Surroundings(
-        clock=values.new_zeros(1, values.shape[1], 0),
-        usual=values,
+    around = WindowContext(
+        calendar=values.new_zeros(1, values.shape[1], 0),
+        climatology=values,
         distance=torch.as_tensor(apart / median_distance(apart)),
-        likeness=values.new_zeros(len(apart), len(apart)),
-        roughness=values.new_zeros(1),
-        kinds=torch.arange(1),
+        station_similarity=values.new_zeros(len(apart), len(apart)),
+        step_variance=values.new_zeros(1),
+        variable_ids=torch.arange(1),
     )
-    model, candidates = Kriging(1, alike=False).double(), []
+    model, candidates = KrigingLayer(1, alike=False).double(), []
     for slope, nugget, own_share in product(SLOPES, NUGGETS, OWN_SHARES):
         model.slope.fill_(float(np.log(np.expm1(slope))))
         model.nugget.fill_(float(np.log(nugget)))

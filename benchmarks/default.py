@@ -37,11 +37,11 @@ from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, training
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
 from cdsa.paper.protocols import kdd2015_pm25
 from cdsa.training.loss import loss_of
-from cdsa.training.parallel import in_parts
+from cdsa.training.parallel import data_parallel
 from cdsa.workflows.fill import fill_with
 
 Records = list[dict[str, Value]]
@@ -71,18 +71,18 @@ def build_step(
     values = torch.randn(batch_size, *sizes)
     observed = torch.rand(values.shape) < 0.7
     coordinates = torch.rand(sizes.locations, 2)
-    around = Surroundings(
-        clock=torch.randn(batch_size, sizes.steps, 4),
-        usual=torch.randn(batch_size, *sizes),
+    around = WindowContext(
+        calendar=torch.randn(batch_size, sizes.steps, 4),
+        climatology=torch.randn(batch_size, *sizes),
         distance=torch.cdist(coordinates, coordinates),
-        likeness=torch.eye(sizes.locations),
-        roughness=torch.full((sizes.measurements,), 0.1),
-        kinds=torch.arange(sizes.measurements),
+        station_similarity=torch.eye(sizes.locations),
+        step_variance=torch.full((sizes.measurements,), 0.1),
+        variable_ids=torch.arange(sizes.measurements),
     )
     optimiser = torch.optim.Adam(model.parameters(), foreach=True)
     forward = torch.compile(model) if compiled else model
     if parallel and not compiled:
-        forward = partial(in_parts, model)
+        forward = partial(data_parallel, model)
 
     def step() -> None:
         prediction = forward(values, observed, around)

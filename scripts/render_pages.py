@@ -35,8 +35,8 @@ SECTIONS = (
         "3.2.3 Decomposed, equations 1-5",
         (
             ("nn/attention.py", "AxisMap"),
-            ("nn/attention.py", "mix_in_turn"),
-            ("nn/attention.py", "whole_map"),
+            ("nn/attention.py", "apply_sequential"),
+            ("nn/attention.py", "full_map"),
         ),
     ),
     ("3.2.3 Shared, at its end", (("nn/attention.py", "shared_map"),)),

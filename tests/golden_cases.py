@@ -44,7 +44,7 @@ from cdsa.methods.calibration import (
 from cdsa.methods.registry import REGISTRY, make_method
 from cdsa.report.content import ReportContent
 from cdsa.report.page import render
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.web.app import make_app
 from cdsa.workflows.fill import fill
 from cdsa.workflows.forecast import forecast_with
@@ -127,7 +127,7 @@ def told(values: NDArray[np.float64]) -> list[float | None]:
 def _fitted(name: str, ahead: int = 0) -> Filler:
     method = make_method(f"{name}@small" if name in NETWORKS else name, ahead=ahead)[1]
     if name in NETWORKS:
-        method = replace(method, run=Run(device="cpu"))
+        method = replace(method, run=RunContext(device="cpu"))
     return method.fit(short())
 
 
@@ -194,7 +194,7 @@ def training_numbers() -> Numbers:
         errors.append(report.validation)
 
     train = replace(method.train, epochs=2, validate_every=1)
-    run = Run(device="cpu", watch=watch)
+    run = RunContext(device="cpu", on_progress=watch)
     with one_thread():
         filler = replace(method, train=train, run=run).fit(cube)
         filled, ends = fill_and_ends(filler, cube, LEVELS)

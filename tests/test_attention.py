@@ -14,11 +14,11 @@ from cdsa.nn import attention
 from cdsa.nn.attention import (
     JOINT_MIX,
     CrossDimensionalAttention,
+    apply_sequential,
+    full_map,
     joint_map,
     joint_mix,
-    mix_in_turn,
     shared_map,
-    whole_map,
 )
 from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
 
@@ -42,7 +42,7 @@ def attend(manner, sight="all", at=None, looks=SIZES, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         config = replace(CONFIG, manner=manner, **changes)
-        return CrossDimensionalAttention(config, looks, at, sight=sight).double()
+        return CrossDimensionalAttention(config, looks, at, mask_mode=sight).double()
 
 
 def heads(layer, x):
@@ -64,7 +64,7 @@ def test_decomposed_is_joint_attention_with_a_kronecker_map(x, sight):
         ).reshape(2, 2, *SIZES, *SIZES)
     expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)
-    torch.testing.assert_close(whole_map(layer.maps(x)), whole)
+    torch.testing.assert_close(full_map(layer.maps(x)), whole)
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared"])
@@ -74,7 +74,7 @@ def test_all_six_orders_give_the_same_output_and_the_same_gradients(x, manner):
     for order in permutations(AXES):
         layer.zero_grad()
         seen = x.clone().requires_grad_()
-        y = layer.out(mix_in_turn(layer.maps(seen), heads(layer, seen), order).flatten(-2))
+        y = layer.out(apply_sequential(layer.maps(seen), heads(layer, seen), order).flatten(-2))
         y.pow(2).sum().backward()
         results.append([y.detach(), seen.grad, *(p.grad.clone() for p in layer.parameters())])
     assert len(results) == 6
@@ -86,7 +86,7 @@ def test_all_six_orders_give_the_same_output_and_the_same_gradients(x, manner):
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_every_row_of_every_map_sums_to_one(x, manner, sight):
     maps = attend(manner, sight).maps(x)
-    whole = whole_map(maps)
+    whole = full_map(maps)
     torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
     if manner != "joint":
         for axis in AXES:
@@ -204,7 +204,7 @@ def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_a_step_that_cannot_look_at_itself_does_not(x, manner):
     layer = attend(manner, "other steps")
-    whole = whole_map(layer.maps(x))
+    whole = full_map(layer.maps(x))
     own = einsum("bhtlmtkn -> bhtlmkn", whole)
     assert (own == 0).all() and (whole > 0).any()
 
@@ -228,7 +228,7 @@ def test_another_window_may_have_other_steps(x, manner):
     last = memory.clone()
     last[:, -1] += 1  # all of the other window is known from the first step on
     assert not torch.allclose(layer(x, last)[:, 0], layer(x, memory)[:, 0])
-    whole = whole_map(layer.maps(x, memory)).flatten(-3)
+    whole = full_map(layer.maps(x, memory)).flatten(-3)
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
 
 
@@ -238,7 +238,7 @@ def test_another_window_may_have_other_steps(x, manner):
 def test_an_axis_of_one_position_has_nothing_to_choose(manner, sight, sizes):
     x = torch.randn(2, *sizes, 2, dtype=torch.float64)
     layer = attend(manner, sight, looks=sizes)
-    whole = whole_map(layer.maps(x))
+    whole = full_map(layer.maps(x))
     torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
     expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)

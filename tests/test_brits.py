@@ -8,7 +8,7 @@ import torch
 from cdsa.methods.neural.brits import BritsConfig, Direction
 from cdsa.nn.interpolation import last_seen, steps_since
 from cdsa.nn.types import Sizes
-from cdsa.training.loop import TrainConfig, lesson_loss
+from cdsa.training.loop import TrainConfig, training_loss
 from cdsa.training.masking import Task, random_source
 from cdsa.training.windows import Window
 
@@ -43,7 +43,7 @@ def test_nothing_behind_a_gap_gets_in():
     other = torch.where(observed, values, 99.0)
     shown = [torch.where(observed, v, 0.0) for v in (values, other)]
     assert torch.equal(*(model(v, observed) for v in shown))
-    assert torch.equal(*(model.lesson(v, observed, observed) for v in shown))
+    assert torch.equal(*(model.loss(v, observed, observed) for v in shown))
 
 
 def test_the_two_directions_are_each_others_mirror():
@@ -64,12 +64,12 @@ def test_the_directions_need_not_agree_on_what_lies_ahead():
     shown[:, 4:] = False
     one, other = model._read(values, observed, shown)
     assert not torch.allclose(one.filled[:, 4:], other.filled[:, 4:])
-    torch.testing.assert_close(model.lesson(values, observed, shown), one.error + other.error)
+    torch.testing.assert_close(model.loss(values, observed, shown), one.error + other.error)
     shown[:, 1] = False  # in a gap of the past they should
     one, other = model._read(values, observed, shown)
     apart = (one.filled - other.filled)[:, 1].abs().mean() / 4  # one of the four steps of the past
     told = one.error + other.error + 0.1 * apart / 6
-    torch.testing.assert_close(model.lesson(values, observed, shown), told)
+    torch.testing.assert_close(model.loss(values, observed, shown), told)
 
 
 def test_to_foresee_it_learns_what_it_may_not_read():
@@ -80,9 +80,11 @@ def test_to_foresee_it_learns_what_it_may_not_read():
     changed = values.clone()
     changed[:, 4:] += 100  # a mean error of so much in a third of the cells, each told thrice
     losses = [
-        lesson_loss(model, replace(window, values=x), TrainConfig(), random_source(1), task).item()
+        training_loss(
+            model, replace(window, values=x), TrainConfig(), random_source(1), task
+        ).item()
         for x in (values, changed)
-        for task in (Task(ahead=2), Task())
+        for task in (Task(horizon=2), Task())
     ]
     assert losses[2] - losses[0] == pytest.approx(2 * 3 * 100 / 3, rel=0.05)
     assert losses[3] - losses[1] != pytest.approx(2 * 3 * 100 / 3, rel=0.05)

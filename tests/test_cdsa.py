@@ -7,7 +7,7 @@ import torch
 
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster, PaperImputer
-from cdsa.nn.attention import whole_map
+from cdsa.nn.attention import full_map
 from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
 
 SIZES = Sizes(6, 4, 3)
@@ -39,7 +39,11 @@ def build(kind, config, *size):
 def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, manner, config):
     config = replace(config, manner=manner)
     for model in (build(PaperImputer, config, SIZES), build(PaperForecaster, config, SIZES, 3)):
-        guess = model.teach(*window) if isinstance(model, PaperForecaster) else model(*window)
+        guess = (
+            model.forward_teacher_forced(*window)
+            if isinstance(model, PaperForecaster)
+            else model(*window)
+        )
         assert guess.shape == window[0].shape and guess.isfinite().all()
         guess[:, -3:].pow(2).sum().backward()
         for name, weight in model.named_parameters():
@@ -79,7 +83,7 @@ def test_every_layer_shows_its_maps(window, manner):
     found = build(PaperImputer, config, SIZES).maps(*window)
     assert len(found) == config.n_layers
     for maps in found:
-        whole = whole_map(maps).flatten(-3)
+        whole = full_map(maps).flatten(-3)
         torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
     both = build(PaperForecaster, config, SIZES, 3).maps(*window)
     assert len(both) == 3 * config.n_layers  # the encoder's; of the decoder two each
@@ -91,10 +95,10 @@ def test_the_decoder_sees_nothing_of_the_future(window, manner, config):
     values, observed = window
     observed = torch.ones_like(observed)
     model = build(PaperForecaster, replace(config, manner=manner), SIZES, 3)
-    before = model.teach(values, observed)
+    before = model.forward_teacher_forced(values, observed)
     changed = values.clone()
     changed[:, 4:] += 10  # the second and third step ahead
-    after = model.teach(changed, observed)
+    after = model.forward_teacher_forced(changed, observed)
     torch.testing.assert_close(after[:, 3:5], before[:, 3:5], rtol=0, atol=1e-12)
     assert not torch.allclose(after[:, 5], before[:, 5])  # it does build on the step before
 
@@ -108,7 +112,7 @@ def test_a_forecast_goes_on_from_its_own_guesses(window, manner):
     torch.testing.assert_close(guess[:, :3], values[:, :3])
     told = observed.clone()
     told[:, 3:] = True  # being told its own guesses, it says the same again
-    torch.testing.assert_close(model.teach(guess, told)[:, 3:], guess[:, 3:])
+    torch.testing.assert_close(model.forward_teacher_forced(guess, told)[:, 3:], guess[:, 3:])
 
 
 def test_a_forecast_uses_what_is_known_ahead(window):

@@ -291,8 +291,8 @@ def test_the_wish_to_stop_leaves_the_second_ctrl_c_alone():
 
 def test_the_seeds_of_a_score_are_those_of_its_networks():
     made = comparing._for_score(
-        "cdsa-paper:joint", {"minutes": 1.0}, comparing.Run(), "bursts:0.2", 3
+        "cdsa-paper:joint", {"minutes": 1.0}, comparing.RunContext(), "bursts:0.2", 3
     )
     assert (made.seed, made.model.manner, made.train.minutes) == (3, "joint", 1.0)
     with pytest.raises(ConfigError, match="no method 'cdsapaper'"):
-        comparing._for_score("cdsapaper", {}, comparing.Run(), "bursts:0.2", 0)
+        comparing._for_score("cdsapaper", {}, comparing.RunContext(), "bursts:0.2", 0)

@@ -15,7 +15,7 @@ from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.engine.validation import choose_exam
 from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, training
 from cdsa.methods.registry import make_method
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import score
 from conftest import network
@@ -161,8 +161,16 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
     hidden[20:30, 0] = True
 
     def spy(model, windows, exam, *rest, **more):
-        around = windows.take(torch.arange(len(windows))).around
-        seen.append([windows.values, windows.truth, around.usual, around.likeness, exam.truth])
+        context = windows.take(torch.arange(len(windows))).context
+        seen.append(
+            [
+                windows.values,
+                windows.truth,
+                context.climatology,
+                context.station_similarity,
+                exam.truth,
+            ]
+        )
         raise InterruptedError
 
     monkeypatch.setattr(fit, "train", spy)
@@ -188,7 +196,7 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
         with pytest.raises(InterruptedError):
             small(window=36, stride=1).fit(truth)
     inside = (seen[0].steps == 100).any(dim=1)
-    change = (seen[0].around.usual - seen[1].around.usual).abs()
+    change = (seen[0].context.climatology - seen[1].context.climatology).abs()
     changed = change.flatten(1).amax(dim=1) > 1e-3  # of a change by 50
     assert inside.any() and not changed[inside].any() and changed[~inside].any()
 
@@ -244,7 +252,12 @@ def test_it_chooses_by_the_data():
 def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
     cube, ended = network(steps=100), []
     for minutes, stop in ((1.0, True), (30.0, True), (0.0001, False)):
-        run = Run(folder=tmp_path, stop=lambda stop=stop: stop, watch=ended.append, device="cpu")
+        run = RunContext(
+            folder=tmp_path,
+            should_stop=lambda stop=stop: stop,
+            on_progress=ended.append,
+            device="cpu",
+        )
         method = replace(Cdsa(window=12), run=run)
         learnt = replace(method, train=replace(method.train, minutes=minutes)).fit(cube)
         assert learnt.network.model.blocks[0].attention.config.d_model == 32

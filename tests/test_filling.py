@@ -6,7 +6,7 @@ import pytest
 import cdsa
 from cdsa.errors import ConfigError, CubeError
 from cdsa.methods.registry import make_method
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import count_sources
 from cdsa.workflows.select import plan
 from conftest import network
@@ -81,7 +81,7 @@ def test_minutes_are_for_networks(cube):
     with pytest.raises(ConfigError, match="minutes must be greater than 0"):
         cdsa.fill(cube, "cdsa", minutes=0)
     steps = []
-    method = replace(make_method("cdsa@small")[1], run=Run(watch=steps.append))
+    method = replace(make_method("cdsa@small")[1], run=RunContext(on_progress=steps.append))
     cdsa.fill(cube, method, minutes=0.01)
     assert 0.6 <= steps[-1].seconds < 10
     cdsa.forecast(cube, 2, method, minutes=0.01)

@@ -11,7 +11,7 @@ from cdsa.core.gaps import (
     gap_lengths,
     run_lengths,
 )
-from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.interpolation import interpolate
 
 
 def test_each_missing_cell_knows_the_length_of_its_gap():
@@ -50,6 +50,6 @@ def test_bridge_variance_is_that_of_a_random_walk_tied_at_both_ends():
 def test_bridge_variance_agrees_with_the_input_of_the_network(rng):
     missing = rng.random((60, 5, 2)) < 0.6
     observed = torch.as_tensor(~missing)[None]
-    easy = easy_answer(torch.zeros(observed.shape, dtype=torch.float64), observed)
-    assert easy.told.all()
-    np.testing.assert_allclose(bridge_variance(missing), easy.strays[0].numpy())
+    easy = interpolate(torch.zeros(observed.shape, dtype=torch.float64), observed)
+    assert easy.has_observation.all()
+    np.testing.assert_allclose(bridge_variance(missing), easy.bridge_variance[0].numpy())

@@ -9,10 +9,23 @@ from torch import einsum
 
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
-from cdsa.nn.attention import FUSED, JOINT_MIX, mix_at_once, mix_in_turn, mix_weighted, whole_map
-from cdsa.nn.context import Surroundings
-from cdsa.nn.interpolation import easy_answer
-from cdsa.nn.quantile_head import QUANTILES, at_levels, in_order, parted, pinball
+from cdsa.nn.attention import (
+    FUSED,
+    JOINT_MIX,
+    apply_fused,
+    apply_sequential,
+    apply_weighted,
+    full_map,
+)
+from cdsa.nn.context import WindowContext
+from cdsa.nn.interpolation import interpolate
+from cdsa.nn.quantile_head import (
+    QUANTILES,
+    interpolate_quantiles,
+    monotone_quantiles,
+    pinball,
+    split_point_quantiles,
+)
 from cdsa.nn.types import AXES, Sizes
 
 CONFIG = CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16)
@@ -24,16 +37,16 @@ def _alike(places: int, source: torch.Generator) -> torch.Tensor:
     return half @ half.mT / places
 
 
-def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> Surroundings:
+def around(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> WindowContext:
     source = torch.Generator().manual_seed(seed)
     places = torch.rand(sizes.locations, 2, generator=source, dtype=torch.float64)
-    return Surroundings(
-        clock=torch.randn(batch, sizes.steps, 2, generator=source, dtype=torch.float64),
-        usual=torch.randn(batch, *sizes, generator=source, dtype=torch.float64),
+    return WindowContext(
+        calendar=torch.randn(batch, sizes.steps, 2, generator=source, dtype=torch.float64),
+        climatology=torch.randn(batch, *sizes, generator=source, dtype=torch.float64),
         distance=torch.cdist(places, places),
-        likeness=_alike(sizes.locations, source),
-        roughness=torch.full((sizes.measurements,), 0.1, dtype=torch.float64),
-        kinds=torch.arange(sizes.measurements),
+        station_similarity=_alike(sizes.locations, source),
+        step_variance=torch.full((sizes.measurements,), 0.1, dtype=torch.float64),
+        variable_ids=torch.arange(sizes.measurements),
     )
 
 
@@ -65,17 +78,17 @@ def some_maps(sizes: Sizes, heads: int = 2):
 def test_mixing_at_once_is_mixing_in_turn(sizes):
     assert (sizes.locations * sizes.measurements > FUSED) == (sizes.steps == 2)
     maps, v = some_maps(sizes), torch.randn(2, *sizes, 2, 3, dtype=torch.float64)
-    torch.testing.assert_close(mix_at_once(maps, v), mix_in_turn(maps, v))
+    torch.testing.assert_close(apply_fused(maps, v), apply_sequential(maps, v))
 
 
 def test_weighted_mixing_is_a_mean_over_what_carries_information():
     maps, v = some_maps(SIZES), torch.randn(2, *SIZES, 2, 3, dtype=torch.float64)
     weight = torch.rand(2, *SIZES, 2, dtype=torch.float64) + 0.01
-    whole = whole_map(maps) * einsum("bsknh -> bhskn", weight)[:, :, None, None, None]
+    whole = full_map(maps) * einsum("bsknh -> bhskn", weight)[:, :, None, None, None]
     whole = whole / whole.sum(dim=(-3, -2, -1), keepdim=True)
-    torch.testing.assert_close(mix_weighted(maps, v, weight), einsum(JOINT_MIX, whole, v))
+    torch.testing.assert_close(apply_weighted(maps, v, weight), einsum(JOINT_MIX, whole, v))
     one = torch.ones_like(v)
-    torch.testing.assert_close(mix_weighted(maps, one, weight), one)
+    torch.testing.assert_close(apply_weighted(maps, one, weight), one)
 
 
 def test_the_same_weights_serve_any_size(model):
@@ -87,14 +100,14 @@ def test_the_same_weights_serve_any_size(model):
 def test_a_part_of_the_measurements_is_found_by_number(model):
     values, observed = window(Sizes(7, 5, 2))
     told = around(Sizes(7, 5, 2))
-    first = model(values, observed, told._replace(kinds=torch.tensor([0, 2])))
+    first = model(values, observed, told._replace(variable_ids=torch.tensor([0, 2])))
     turned = model(
         values.flip(-1),
         observed.flip(-1),
-        told._replace(kinds=torch.tensor([2, 0]), usual=told.usual.flip(-1)),
+        told._replace(variable_ids=torch.tensor([2, 0]), climatology=told.climatology.flip(-1)),
     )
     torch.testing.assert_close(first, turned.flip(3))
-    other = model(values, observed, told._replace(kinds=torch.tensor([0, 1])))
+    other = model(values, observed, told._replace(variable_ids=torch.tensor([0, 1])))
     assert not torch.allclose(first, other)
 
 
@@ -118,9 +131,9 @@ def test_the_order_of_stations_does_not_matter(model):
     values, observed = window()
     told, turned = around(), torch.tensor([3, 0, 4, 1, 2])
     again = told._replace(
-        usual=told.usual[:, :, turned],
+        climatology=told.climatology[:, :, turned],
         distance=told.distance[turned][:, turned],
-        likeness=told.likeness[turned][:, turned],
+        station_similarity=told.station_similarity[turned][:, turned],
     )
     torch.testing.assert_close(
         model(values[:, :, turned], observed[:, :, turned], again),
@@ -131,13 +144,13 @@ def test_the_order_of_stations_does_not_matter(model):
 def test_what_is_said_of_a_place_does_not_depend_on_what_other_places_are_asked_for(model):
     values, observed = window()
     observed[:, :, 3:] = False  # two places without a sensor
-    told = around().without(torch.tensor([[False, False, False, True, True]] * 2))
+    told = around().without_stations(torch.tensor([[False, False, False, True, True]] * 2))
     whole = model(values, observed, told)
     for kept in ([0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 4]):
         part = told._replace(
-            usual=told.usual[:, :, kept],
+            climatology=told.climatology[:, :, kept],
             distance=told.distance[kept][:, kept],
-            likeness=told.likeness[:, kept][:, :, kept],
+            station_similarity=told.station_similarity[:, kept][:, :, kept],
         )
         torch.testing.assert_close(
             model(values[:, :, kept], observed[:, :, kept], part), whole[:, :, kept]
@@ -170,11 +183,11 @@ def test_it_works_without_coordinates(model):
     told = around()._replace(distance=None)
     assert model(values, observed, told).isfinite().all()
     alike = model.blocks[0].leanings(7, told)["location"]
-    assert (alike.diff(dim=-1).sign() == told.likeness.diff(dim=-1).sign()).all()
+    assert (alike.diff(dim=-1).sign() == told.station_similarity.diff(dim=-1).sign()).all()
 
 
 def test_maps_lean_to_what_is_near(model):
-    told = around()._replace(likeness=torch.zeros(5, 5).double())
+    told = around()._replace(station_similarity=torch.zeros(5, 5).double())
     fresh = CdsaNetwork(CONFIG, SIZES, 2).double().blocks[0].leanings(7, told)
     lags = fresh["time"][0]
     assert (lags.diff(dim=-1)[0] < 0).all() and torch.equal(lags, lags.mT)
@@ -188,23 +201,23 @@ def test_slopes_stay_positive_whatever_is_learnt(model):
     for block in model.blocks:
         block.leanings.time.data.fill_(-50.0)
         block.leanings.place.data.fill_(-50.0)
-        told = around()._replace(likeness=torch.zeros(5, 5).double())
+        told = around()._replace(station_similarity=torch.zeros(5, 5).double())
         assert all((part <= 0).all() for name, part in block.leanings(7, told).items()
                    if name != "measurement")  # fmt: skip
 
 
 def test_quantiles_never_cross():
     raw = 20 * torch.randn(200, len(QUANTILES))
-    assert (in_order(raw).diff(dim=-1) >= 0).all()
+    assert (monotone_quantiles(raw).diff(dim=-1) >= 0).all()
     answer = CdsaNetwork(CONFIG, SIZES, 2).double()(*window(), around())
-    assert (parted(answer)[1].diff(dim=-1) >= 0).all()
+    assert (split_point_quantiles(answer)[1].diff(dim=-1) >= 0).all()
 
 
 def test_levels_between_quantiles_lie_between_them():
     quantiles = torch.tensor([float(n) for n in range(len(QUANTILES))]).expand(3, -1)
     wanted = torch.tensor([0.05, 0.075, 0.5, 0.01, 0.99])
     expected = torch.tensor([0.0, 0.5, 9.0, 0.0, 18.0]).expand(3, -1)
-    torch.testing.assert_close(at_levels(quantiles, wanted), expected)
+    torch.testing.assert_close(interpolate_quantiles(quantiles, wanted), expected)
 
 
 def test_the_pinball_loss_of_a_point_is_its_absolute_error():
@@ -216,13 +229,13 @@ def test_the_pinball_loss_of_a_point_is_its_absolute_error():
 def test_the_easy_answer_is_the_straight_line():
     nan = math.nan
     series = torch.tensor([nan, 2.0, nan, nan, 8.0, nan])[None, :, None, None]
-    easy = easy_answer(torch.nan_to_num(series), ~series.isnan())
+    easy = interpolate(torch.nan_to_num(series), ~series.isnan())
     assert easy.line.flatten().tolist() == [2, 2, 4, 6, 8, 8]
     expected = [0, 1, 1 / 2, 1 / 3, 1, 1 / 2]
     torch.testing.assert_close(easy.before.flatten(), torch.tensor(expected))
     expected = [1 / 2, 1, 1 / 3, 1 / 2, 1, 0]
     torch.testing.assert_close(easy.after.flatten(), torch.tensor(expected))
-    nothing = easy_answer(torch.zeros(1, 3, 1, 1), torch.zeros(1, 3, 1, 1, dtype=torch.bool))
+    nothing = interpolate(torch.zeros(1, 3, 1, 1), torch.zeros(1, 3, 1, 1, dtype=torch.bool))
     assert all((part == 0).all() for part in nothing)
 
 
@@ -233,7 +246,7 @@ def test_the_maps_are_those_it_mixes_with(model):
     first = model.blocks[0]
     x, *_ = model._embedded(values, observed, told)
     v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.n_heads, -1))
-    mixed = mix_weighted(maps[0], v, first.weight(observed))
+    mixed = apply_weighted(maps[0], v, first.weight(observed))
     torch.testing.assert_close(
         x + first.attention.out(mixed.flatten(-2)),
         first(x, observed, told) - first.feed_forward(first.feed_forward_norm(

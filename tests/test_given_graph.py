@@ -10,7 +10,7 @@ from cdsa.io.sidecars import read_graph
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.neural.dcrnn import Dcrnn
 from cdsa.methods.registry import make_method
-from cdsa.nn.graph import graph_around
+from cdsa.nn.graph import adjacency_of_context
 from conftest import network
 
 
@@ -113,7 +113,7 @@ def graph_of_cube(filler, cube) -> torch.Tensor:
     """The graph that a network looks along when it fills a cube."""
     learnt = filler.network.placed(cube)
     window = learnt.windows(learnt.own(cube)).take(torch.arange(1))
-    return graph_around(window.around, window.values, "dcrnn")
+    return adjacency_of_context(window.context, window.values, "dcrnn")
 
 
 def test_a_graph_of_other_stations_is_refused():

@@ -9,7 +9,7 @@ import pytest
 from cdsa.core.records import provenance
 from cdsa.methods.neural.cdsa_paper import preset
 from cdsa.nn.types import MANNERS
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from conftest import network
 
 PATH = Path(__file__).parent / "golden" / "losses.json"
@@ -26,7 +26,7 @@ def losses(manner: str, task: str) -> list[float]:
     def watch(report) -> None:
         seen[report.step] = report.validation
 
-    run = Run(device="cpu", watch=watch, stop=lambda: len(seen) >= 10)
+    run = RunContext(device="cpu", on_progress=watch, should_stop=lambda: len(seen) >= 10)
     replace(method, train=train, run=run).fit(network(steps=100))
     found += [seen[step] for step in sorted(seen)]
     return found

@@ -8,24 +8,24 @@ import torch
 
 from cdsa.methods.engine.context import ROUGHEST, possible, roughness
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
-from cdsa.nn.context import Surroundings
-from cdsa.nn.interpolation import easy_answer
-from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, Kriging, Pull
+from cdsa.nn.context import WindowContext
+from cdsa.nn.interpolation import interpolate
+from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, KrigingLayer, KrigingSolve
 from cdsa.nn.types import Sizes
 
 STEPS, PLACES, KINDS = 6, 5, 2
 
 
-def around(**changes) -> Surroundings:
+def around(**changes) -> WindowContext:
     source = torch.Generator().manual_seed(0)
     at = torch.rand(PLACES, 2, generator=source, dtype=torch.float64)
-    told = Surroundings(
-        clock=torch.zeros(1, STEPS, 0).double(),
-        usual=torch.zeros(1, STEPS, PLACES, KINDS).double(),
+    told = WindowContext(
+        calendar=torch.zeros(1, STEPS, 0).double(),
+        climatology=torch.zeros(1, STEPS, PLACES, KINDS).double(),
         distance=torch.cdist(at, at),
-        likeness=0.5 * torch.eye(PLACES).double(),
-        roughness=torch.tensor([0.1, 0.4]).double(),
-        kinds=torch.arange(KINDS),
+        station_similarity=0.5 * torch.eye(PLACES).double(),
+        step_variance=torch.tensor([0.1, 0.4]).double(),
+        variable_ids=torch.arange(KINDS),
     )
     return told._replace(**changes)
 
@@ -39,21 +39,25 @@ def window():
 
 
 def kriged(values, observed, told, *, alike=False, kinds=KINDS):
-    easy = easy_answer(values, observed)
-    return Kriging(kinds, alike=alike).to(values)(easy.line, easy.told, easy, told).detach()
+    easy = interpolate(values, observed)
+    return (
+        KrigingLayer(kinds, alike=alike)
+        .to(values)(easy.line, easy.has_observation, easy, told)
+        .detach()
+    )
 
 
 @pytest.mark.parametrize("alike", [False, True])
 def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations(alike):
-    told, module = around(), Kriging(KINDS, alike=alike).double()
+    told, module = around(), KrigingLayer(KINDS, alike=alike).double()
     values, observed = window()
-    easy, answer = easy_answer(values, observed), kriged(values, observed, told, alike=alike)
+    easy, answer = interpolate(values, observed), kriged(values, observed, told, alike=alike)
     kernel = module.kernel(told)[0].detach()
     assert alike == (kernel.diagonal(dim1=1, dim2=2) < 1 - 1e-9).any()
     for t in range(STEPS):
         for m in range(KINDS):
-            there = easy.told[0, t, :, m]
-            noise = NUGGET + told.roughness[m] * easy.strays[0, t, there, m]
+            there = easy.has_observation[0, t, :, m]
+            noise = NUGGET + told.step_variance[m] * easy.bridge_variance[0, t, there, m]
             inverse = torch.linalg.inv(kernel[m][there][:, there] + noise.diag()).detach()
             y = easy.line[0, t, there, m]
             mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)
@@ -64,11 +68,11 @@ def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_ob
 def test_a_station_is_believed_near_its_observations_and_its_neighbours_far_from_them():
     close = torch.tensor([[0.0, 0.01], [0.01, 0.0]]).double()
     told = around(
-        usual=torch.zeros(1, 40, 2, 1).double(),
+        climatology=torch.zeros(1, 40, 2, 1).double(),
         distance=close,
-        likeness=torch.eye(2).double() * 0,
-        roughness=torch.tensor([0.1]).double(),
-        kinds=torch.arange(1),
+        station_similarity=torch.eye(2).double() * 0,
+        step_variance=torch.tensor([0.1]).double(),
+        variable_ids=torch.arange(1),
     )
     values = torch.ones(1, 40, 2, 1).double()
     values[:, :, 1] = -1.0
@@ -94,7 +98,7 @@ def test_what_all_say_is_said_of_a_place_without_a_sensor():
 def test_places_are_told_by_likeness_alone_without_coordinates():
     alike = torch.zeros(PLACES, PLACES).double()
     alike[:2, :2] = 1.0
-    told = around(distance=None, likeness=alike + torch.eye(PLACES).double() * 1e-3)
+    told = around(distance=None, station_similarity=alike + torch.eye(PLACES).double() * 1e-3)
     values = torch.arange(PLACES).double().expand(1, STEPS, PLACES).unsqueeze(-1)
     values = values.expand(-1, -1, -1, KINDS).clone()
     observed = torch.ones_like(values, dtype=torch.bool)
@@ -112,16 +116,16 @@ def test_many_stations_are_solved_in_single_precision(nugget):
     found = []
     for kind in (torch.float32, torch.float64):
         told = around(
-            usual=torch.zeros(1, 4, many, 1, dtype=kind),
+            climatology=torch.zeros(1, 4, many, 1, dtype=kind),
             distance=torch.cdist(at, at).to(kind),
-            likeness=torch.eye(many, dtype=kind),
-            roughness=torch.tensor([0.1], dtype=kind),
-            kinds=torch.arange(1),
+            station_similarity=torch.eye(many, dtype=kind),
+            step_variance=torch.tensor([0.1], dtype=kind),
+            variable_ids=torch.arange(1),
         )
-        module = Kriging(1, alike=False).to(kind)
+        module = KrigingLayer(1, alike=False).to(kind)
         module.nugget.data.fill_(math.log(nugget - LEAST_NUGGET))
-        easy = easy_answer(torch.where(observed, values, 0.0).to(kind), observed)
-        answer = module(easy.line, easy.told, easy, told)
+        easy = interpolate(torch.where(observed, values, 0.0).to(kind), observed)
+        answer = module(easy.line, easy.has_observation, easy, told)
         answer.square().sum().backward()
         found.append((answer.detach().double(), module.slope.grad.double()))
     (rough, slope), (exact, exact_slope) = found
@@ -140,7 +144,7 @@ def test_the_gradient_of_the_pull_is_that_of_its_equations(kernels):
     trust[0, 0, 0, :2] = 0.0
 
     def pull(parts, trust, sides):
-        return Pull.apply(parts @ parts.mT, trust, sides)
+        return KrigingSolve.apply(parts @ parts.mT, trust, sides)
 
     told = pull(parts, trust, sides)
     heard = torch.einsum("bmlk, bmtkr -> bmtlr", (parts @ parts.mT).expand(2, -1, -1, -1), told)
@@ -150,8 +154,8 @@ def test_the_gradient_of_the_pull_is_that_of_its_equations(kernels):
 
 
 def test_a_station_of_which_nothing_is_usual_says_nothing_of_what_is_unusual():
-    told = around(usual=torch.full((1, STEPS, PLACES, KINDS), 2.0).double())
-    told.usual[:, :, 1:3] = torch.nan
+    told = around(climatology=torch.full((1, STEPS, PLACES, KINDS), 2.0).double())
+    told.climatology[:, :, 1:3] = torch.nan
     model = CdsaNetwork(
         CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=1), Sizes(6, 5, 2), 0
     ).double()

@@ -19,7 +19,7 @@ from cdsa.methods.engine.predictor import pick_device
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
 from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import CheckpointError
 from cdsa.workflows.forecast import forecast_with
 from conftest import network
@@ -171,7 +171,7 @@ def spied(monkeypatch):
 
 def test_validation_cells_are_not_in_what_is_learnt_from(cube, spied):
     small().fit(cube)
-    asked = spied["exam"].truth[spied["exam"].asked]
+    asked = spied["exam"].truth[spied["exam"].target]
     learnt = spied["windows"].values[spied["windows"].observed]
     assert len(asked) > 10 and not set(asked.tolist()) & set(learnt.tolist())
 
@@ -302,7 +302,7 @@ def test_a_fingerprint_tells_settings_and_data_apart(cube):
         fingerprint(method, cube.assign_coords(lat=cube["lat"] + 0.1)),
     }
     assert len(prints) == 5
-    watched = replace(method, run=Run(device="cpu"))
+    watched = replace(method, run=RunContext(device="cpu"))
     longer = replace(method, train=replace(method.train, minutes=7.0))
     assert {fingerprint(m, cube) for m in (watched, longer)} == {fingerprint(method, cube)}
 

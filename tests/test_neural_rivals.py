@@ -14,9 +14,9 @@ from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.methods.neural.iin import Iin, IinConfig, nearness, next_to
 from cdsa.methods.neural.mtsi import DecayingUnit, Mtsi, MtsiConfig
 from cdsa.methods.registry import REGISTRY, make_method
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
-from cdsa.training.loop import lesson_loss, train
+from cdsa.training.loop import train, training_loss
 from cdsa.training.masking import Task, random_source
 from cdsa.training.windows import Window, cut
 from cdsa.workflows.score import score
@@ -25,14 +25,14 @@ from conftest import network
 SIZES = Sizes(6, 3, 2)
 
 
-def around(distance: torch.Tensor | None = None) -> Surroundings:
-    return Surroundings(
-        clock=torch.zeros(2, 6, 0),
-        usual=torch.zeros(2, *SIZES),
+def around(distance: torch.Tensor | None = None) -> WindowContext:
+    return WindowContext(
+        calendar=torch.zeros(2, 6, 0),
+        climatology=torch.zeros(2, *SIZES),
         distance=distance,
-        likeness=torch.eye(3),
-        roughness=torch.ones(2),
-        kinds=torch.arange(2),
+        station_similarity=torch.eye(3),
+        step_variance=torch.ones(2),
+        variable_ids=torch.arange(2),
     )
 
 
@@ -76,7 +76,7 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
     learning = []
     for _ in range(4):
         model.zero_grad()
-        model.lesson(values, seen, seen).backward()
+        model.loss(values, seen, seen).backward()
         learning.append(
             "".join(
                 name
@@ -90,17 +90,17 @@ def test_of_generator_and_critic_one_learns_at_a_time_and_the_critic_is_cut_off(
 
 def test_without_an_exam_the_newest_weights_of_a_network_that_is_judged_are_kept():
     class Judged(torch.nn.Module):
-        judged = True
+        critic_active = True
 
         def __init__(self):
             super().__init__()
             self.weight, self.lessons = torch.nn.Parameter(torch.zeros(())), 0
 
-        def lesson(self, values, observed, shown):
+        def loss(self, values, observed, shown):
             self.lessons += 1
             return self.weight + self.lessons  # grows, for each of two tells another loss
 
-        def bound(self):
+        def clip_critic(self):
             pass
 
     windows = cut(network(steps=40, places=False), 12, 4)
@@ -111,22 +111,22 @@ def test_without_an_exam_the_newest_weights_of_a_network_that_is_judged_are_kept
 
 def test_cells_are_hidden_from_the_search_by_the_seed_and_a_direction_as_one():
     class Spy(torch.nn.Module):
-        def lesson(self, values, observed, shown):
+        def loss(self, values, observed, shown):
             self.shown = shown
             return values.sum()
 
     values, observed = torch.randn(9, 6, 3, 3), torch.rand(9, 6, 3, 3) < 0.8
     window = Window(values, observed, values, observed, torch.zeros(9, 6))
-    task, spy, found = Task(together=torch.tensor([0, 0, 1])), Spy(), []
+    task, spy, found = Task(tied_variables=torch.tensor([0, 0, 1])), Spy(), []
     for seed in (1, 2, 1):
-        lesson_loss(spy, window, Mtsi().train, random_source(seed), task)
+        training_loss(spy, window, Mtsi().train, random_source(seed), task)
         found.append(spy.shown)
     hidden = observed & ~found[0]
     assert 0.1 < hidden.sum() / observed.sum() < 0.5 and not (found[0] & ~observed).any()
     both = observed[..., 0] & observed[..., 1]
     assert torch.equal(hidden[..., 0][both], hidden[..., 1][both])
     assert torch.equal(found[0], found[2]) and not torch.equal(found[0], found[1])
-    lesson_loss(spy, window, Brits().train, random_source(1), task)
+    training_loss(spy, window, Brits().train, random_source(1), task)
     assert torch.equal(spy.shown, observed)
 
 
@@ -135,7 +135,7 @@ def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     model = replace(method.model, pretrain_steps=7, weight_clip=0.05)
     train = replace(method.train, epochs=3, validate_every=2)
     learnt = replace(method, model=model, train=train).fit(network(steps=90)).network
-    assert learnt.place.best_step > 7 and learnt.model.judged
+    assert learnt.place.best_step > 7 and learnt.model.critic_active
     assert max(part.abs().max() for part in learnt.model.critic.parameters()) <= 0.05
     short = replace(method, model=model, train=replace(train, epochs=1, batch_size=64))
     assert short.fit(network(steps=90)).network.place.best_step == 1  # or nothing would be
@@ -159,8 +159,8 @@ def test_the_critic_is_asked_in_the_search_about_what_it_was_taught_on():
     asked, critic = [], model.critic.forward
     model.critic.forward = lambda x, seen: asked.append(seen) or critic(x, seen)
     values, observed = torch.randn(2, *SIZES), torch.rand(2, *SIZES) < 0.7
-    model.lesson(values, observed, observed)
-    model.lesson(values, observed, observed)
+    model.loss(values, observed, observed)
+    model.loss(values, observed, observed)
     model(values, observed)
     gaps = observed.flatten(2).float()
     assert len(asked) == 4  # by its own lesson, the generator's, and twice by the search
@@ -210,7 +210,7 @@ def test_what_lies_ahead_is_learnt_and_hidden_from_the_search():
         model.lessons.zero_()
         ahead = values.clone()
         ahead[:, 4:] += more
-        losses.append(model.lesson(ahead, seen, shown))
+        losses.append(model.loss(ahead, seen, shown))
     assert all((there[:, 4:] == 0).all() for there in searched) and losses[1] > losses[0] + 1
 
 
@@ -263,7 +263,7 @@ def test_what_is_guessed_again_and_again_starts_from_a_straight_line():
 def test_what_diffuses_to_fill_starts_from_the_last_value_on_either_side():
     torch.manual_seed(0)
     model = DcrnnConfig(d_model=4, diffusion_steps=1).build(SIZES, 0, 0)
-    apart = around(1e3 * (1 - torch.eye(3)))._replace(width=1.0)  # nobody is near
+    apart = around(1e3 * (1 - torch.eye(3)))._replace(bandwidth=1.0)  # nobody is near
     with torch.no_grad():  # of all that a cell is told from, the two values
         model.tell.mix.weight.zero_()
         model.tell.mix.bias.zero_()

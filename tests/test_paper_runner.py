@@ -175,7 +175,9 @@ def test_a_network_is_validated_on_the_validation_time_of_dcrnn(data, tmp_path):
         c for c in plan_experiments(TABLES["metr-la"], **chosen) if c.protocol == "70/10/20"
     )
     trial = runner.build_trial(experiment, runner.open_dataset("metr-la", data))
-    runner.fit_trial(experiment, trial, runner.Run(start=seen.append), tmp_path / "running")
+    runner.fit_trial(
+        experiment, trial, runner.RunContext(on_start=seen.append), tmp_path / "running"
+    )
     (method,) = seen
     both = xr.concat([trial.train, trial.validation], "time")
     steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
@@ -322,11 +324,11 @@ def test_an_interrupted_training_is_resumed_and_removed_when_finished(data, tmp_
     (experiment, *_) = plan("cdsa-paper", quick=True, minutes=0.02)
     folder = runner._training_folder(experiment, watched)
     opened = runner.open_dataset("kdd2015-pm25", data)
-    stopped = runner.Run(stop=lambda: True)  # after the first step
+    stopped = runner.RunContext(should_stop=lambda: True)  # after the first step
     first = runner.fit_trial(experiment, runner.build_trial(experiment, opened), stopped, folder)
     assert first.network.place.step == 1 and (folder / "training.safetensors").exists()
     steps = []
-    run = runner.Run(watch=lambda report: steps.append(report.step))
+    run = runner.RunContext(on_progress=lambda report: steps.append(report.step))
     list(run_experiments("kdd2015", [experiment], settings_for(tmp_path, data, run=run)))
     assert steps[0] == 2
     assert not folder.exists() and not folder.parent.exists()
@@ -336,10 +338,10 @@ def test_a_training_on_other_data_is_not_resumed(data, tmp_path):
     (experiment, *_) = plan("cdsa-paper", quick=True, minutes=0.02)
     trial = runner.build_trial(experiment, runner.open_dataset("kdd2015-pm25", data))
     other = replace(trial, train=trial.train + 1)
-    stopped = runner.Run(stop=lambda: True)
+    stopped = runner.RunContext(should_stop=lambda: True)
     runner.fit_trial(experiment, other, stopped, tmp_path / "running")
     steps = []
-    run_ = runner.Run(watch=lambda report: steps.append(report.step))
+    run_ = runner.RunContext(on_progress=lambda report: steps.append(report.step))
     runner.fit_trial(experiment, trial, run_, tmp_path / "running")
     assert steps[0] == 1
 

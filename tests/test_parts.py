@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
-from cdsa.training.parallel import in_parts
+from cdsa.training.parallel import data_parallel
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ class Watched(nn.Module):
         super().__init__()
         self.weight, self.idle = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(1.0))
         self.asked = []
-        self.in_parts = apart
+        self.data_parallel = apart
 
     def forward(self, values, observed):
         self.asked.append((threading.current_thread(), torch.get_num_threads(), len(values)))
@@ -39,13 +39,14 @@ def batch(windows):
     values = torch.randn(windows, 6, 4, 2, generator=source)
     observed = torch.rand(values.shape, generator=source) < 0.6
     spots = torch.rand(4, 2, generator=source)
-    around = Surroundings(
-        clock=torch.randn(windows, 6, 2, generator=source),
-        usual=torch.randn(values.shape, generator=source),
+    around = WindowContext(
+        calendar=torch.randn(windows, 6, 2, generator=source),
+        climatology=torch.randn(values.shape, generator=source),
         distance=torch.cdist(spots, spots),
-        likeness=torch.eye(4).repeat(windows, 1, 1) * torch.rand(windows, 1, 1, generator=source),
-        roughness=torch.tensor([0.1, 0.2]),
-        kinds=torch.arange(2),
+        station_similarity=torch.eye(4).repeat(windows, 1, 1)
+        * torch.rand(windows, 1, 1, generator=source),
+        step_variance=torch.tensor([0.1, 0.2]),
+        variable_ids=torch.arange(2),
     )
     return values, observed, around
 
@@ -59,9 +60,9 @@ def test_answers_and_gradients_are_those_of_the_whole_batch(two_threads, windows
     )
     values, observed, around = batch(windows)
     if not own:
-        around = around._replace(likeness=around.likeness[0])
+        around = around._replace(station_similarity=around.station_similarity[0])
     told, slopes = [], []
-    for answer in (model(values, observed, around), in_parts(model, values, observed, around)):
+    for answer in (model(values, observed, around), data_parallel(model, values, observed, around)):
         model.zero_grad()
         (answer.square().mean() + answer[0].abs().max()).backward()
         told.append(answer.detach())
@@ -71,13 +72,13 @@ def test_answers_and_gradients_are_those_of_the_whole_batch(two_threads, windows
     for name, slope in slopes[0].items():
         torch.testing.assert_close(slopes[1][name], slope, rtol=1e-4, atol=1e-6, msg=name)
     with torch.no_grad():
-        torch.testing.assert_close(in_parts(model, values, observed, around), told[0])
+        torch.testing.assert_close(data_parallel(model, values, observed, around), told[0])
 
 
 def test_each_part_has_a_core_of_its_own(two_threads):
     model = Watched(apart=True)
     values, observed, _ = batch(5)
-    in_parts(model, values, observed, None).sum().backward()
+    data_parallel(model, values, observed, None).sum().backward()
     threads, cores, windows = zip(*model.asked, strict=True)
     assert sorted(windows) == [2, 3] and cores == (1, 1)
     assert threading.current_thread() not in threads
@@ -89,21 +90,21 @@ def test_each_part_has_a_core_of_its_own(two_threads):
 def test_a_batch_is_taken_whole_where_parts_are_of_no_use(two_threads):
     values, observed, _ = batch(4)
     for model, taken in ((Watched(apart=False), values), (Watched(apart=True), values[:1])):
-        in_parts(model, taken, observed[: len(taken)], None)
+        data_parallel(model, taken, observed[: len(taken)], None)
         assert model.asked == [(threading.current_thread(), 2, len(taken))]
     torch.set_num_threads(1)
     model = Watched(apart=True)
-    in_parts(model, values, observed, None)
+    data_parallel(model, values, observed, None)
     assert model.asked == [(threading.current_thread(), 1, 4)]
 
 
 def test_what_goes_wrong_in_a_part_is_told(two_threads):
     class Broken(nn.Module):
-        in_parts = True
+        data_parallel = True
 
         def forward(self, values, observed):
             raise ValueError("no such window")
 
     values, observed, _ = batch(2)
     with pytest.raises(ValueError, match="no such window"), torch.no_grad():
-        in_parts(Broken(), values, observed, None)
+        data_parallel(Broken(), values, observed, None)

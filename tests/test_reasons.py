@@ -18,9 +18,9 @@ from cdsa.errors import ConfigError
 from cdsa.methods.engine.explain import Cell
 from cdsa.methods.neural.cdsa import CdsaNetworkConfig
 from cdsa.methods.registry import make_method
-from cdsa.nn.attention import whole_map
-from cdsa.nn.context import Surroundings
-from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back
+from cdsa.nn.attention import full_map
+from cdsa.nn.context import WindowContext
+from cdsa.nn.rollout import LayerTrace, one_cell, residual_share, rollout
 from cdsa.nn.types import AXES, Sizes
 from conftest import network
 from test_tables import panel
@@ -45,22 +45,22 @@ def a_gap(cube, number=0):
     return tuple(axis.to_numpy()[at] for axis, at in zip(axes, (t, l, m), strict=True))
 
 
-def random_look(weighted: bool) -> Look:
+def random_look(weighted: bool) -> LayerTrace:
     torch.manual_seed(0)
     maps = {axis: torch.rand(1, 3, n, n).softmax(-1) for axis, n in zip(AXES, SIZES, strict=True)}
     weight = torch.rand(1, *SIZES, 3) + 0.1 if weighted else None
-    return Look(maps, torch.rand(1, *SIZES), weight)
+    return LayerTrace(maps, torch.rand(1, *SIZES), weight)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_layer_hands_back_what_its_whole_map_says(weighted):
     look, cell = random_look(weighted), (2, 1, 1)
-    row = whole_map(look.maps)[0, :, 2, 1, 1]  # (h, s, k, n)
+    row = full_map(look.maps)[0, :, 2, 1, 1]  # (h, s, k, n)
     if look.weight is not None:
         row = row * torch.einsum("sknh -> hskn", look.weight[0])
         row = row / row.flatten(1).sum(dim=1).unflatten(0, (-1, 1, 1, 1))
-    torch.testing.assert_close(look.back(one_cell(look.kept, cell))[0], row.mean(dim=0))
-    joint = Look({"cells": whole_map(look.maps)}, look.kept)
+    torch.testing.assert_close(look.back(one_cell(look.residual, cell))[0], row.mean(dim=0))
+    joint = LayerTrace({"cells": full_map(look.maps)}, look.residual)
     plain = look._replace(weight=None)
     share = torch.rand(1, *SIZES)
     torch.testing.assert_close(joint.back(share), plain.back(share))
@@ -68,9 +68,11 @@ def test_a_layer_hands_back_what_its_whole_map_says(weighted):
 
 def test_nothing_gets_lost_on_the_way_back():
     looks = [random_look(True), random_look(False), random_look(True)]
-    assert rolled_back(looks, one_cell(looks[0].kept, (0, 3, 0))).sum() == pytest.approx(1)
+    assert rollout(looks, one_cell(looks[0].residual, (0, 3, 0))).sum() == pytest.approx(1)
     before, added = torch.ones(1, 1, 1, 1, 4), torch.zeros(1, 1, 1, 1, 4)
-    assert kept_of(before, added).item() == 1 and kept_of(before, before).item() == 0.5
+    assert (
+        residual_share(before, added).item() == 1 and residual_share(before, before).item() == 0.5
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -96,13 +98,13 @@ def test_before_it_has_learnt_the_default_network_tells_of_the_line():
     with torch.no_grad():  # a difference of nothing
         model.answer[-1].weight.zero_()
         model.answer[-1].bias.zero_()
-    around = Surroundings(
-        clock=torch.zeros(1, 6, 0),
-        usual=torch.full((1, 6, 1, 1), torch.nan),
+    around = WindowContext(
+        calendar=torch.zeros(1, 6, 0),
+        climatology=torch.full((1, 6, 1, 1), torch.nan),
         distance=torch.zeros(1, 1),
-        likeness=torch.zeros(1, 1),
-        roughness=torch.full((1,), 1e-9),
-        kinds=torch.zeros(1, dtype=torch.long),
+        station_similarity=torch.zeros(1, 1),
+        step_variance=torch.full((1,), 1e-9),
+        variable_ids=torch.zeros(1, dtype=torch.long),
     )
     shares = model.reasons(values, observed, around, (2, 0, 0)).flatten()
     torch.testing.assert_close(shares[[1, 5]], torch.tensor([0.75, 0.25]), atol=0.02, rtol=0)

@@ -17,8 +17,13 @@ from cdsa.methods.neural.dstgcnn import DstGcnn, DstGcnnConfig, PredictedGraph, 
 from cdsa.methods.neural.fclstm import FcLstm, FcLstmConfig
 from cdsa.methods.neural.gaan import Gaan, GaanConfig, GatedAttention
 from cdsa.methods.registry import make_method
-from cdsa.nn.context import Surroundings
-from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_of, walks_on
+from cdsa.nn.context import WindowContext
+from cdsa.nn.graph import (
+    DiffusionConvolution,
+    GraphCell,
+    adjacency_of_distances,
+    diffusion_matrices,
+)
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig
 from cdsa.workflows.forecast import forecasts_from
@@ -27,15 +32,15 @@ from conftest import network
 SIZES = Sizes(7, 4, 2)
 
 
-def around(batch=2, sizes=SIZES) -> Surroundings:
+def around(batch=2, sizes=SIZES) -> WindowContext:
     at = torch.arange(float(sizes.locations))
-    return Surroundings(
-        clock=torch.zeros(batch, sizes.steps, 0),
-        usual=torch.zeros(batch, *sizes),
+    return WindowContext(
+        calendar=torch.zeros(batch, sizes.steps, 0),
+        climatology=torch.zeros(batch, *sizes),
         distance=(at[:, None] - at).abs(),
-        likeness=torch.eye(sizes.locations),
-        roughness=torch.ones(sizes.measurements),
-        kinds=torch.arange(sizes.measurements),
+        station_similarity=torch.eye(sizes.locations),
+        step_variance=torch.ones(sizes.measurements),
+        variable_ids=torch.arange(sizes.measurements),
     )
 
 
@@ -74,11 +79,11 @@ def test_while_it_learns_a_step_starts_from_the_truth_less_and_less_often(number
     values, seen = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     past = seen.clone()
     past[:, 4:] = False
-    taught = model.teach(values, seen, *told)  # by now from its own guesses alone
+    taught = model.forward_teacher_forced(values, seen, *told)  # by now from its own guesses alone
     torch.testing.assert_close(taught, model(values, past, *told))
     assert model.lessons == 41
     model.lessons.fill_(0)
-    first = model.teach(values, seen, *told)
+    first = model.forward_teacher_forced(values, seen, *told)
     assert torch.equal(first[:, 4], taught[:, 4]) and not torch.allclose(first[:, 6], taught[:, 6])
 
 
@@ -90,9 +95,9 @@ def test_what_is_missing_in_the_truth_stays_as_it_was_guessed(number):
     changed = values.clone()
     changed[:, 4:, 1] = 99.0
     assert model.truth_share() > 0.8
-    first = model.teach(values, seen, *told)
+    first = model.forward_teacher_forced(values, seen, *told)
     model.lessons.fill_(0)
-    assert torch.equal(first, model.teach(changed, seen, *told))
+    assert torch.equal(first, model.forward_teacher_forced(changed, seen, *told))
 
 
 def test_other_seeds_start_from_the_truth_at_other_steps():
@@ -102,7 +107,7 @@ def test_other_seeds_start_from_the_truth_at_other_steps():
     taught = []
     for dice in range(20):
         model.dice = dice
-        taught.append(model.teach(values, seen, *told))
+        taught.append(model.forward_teacher_forced(values, seen, *told))
         model.lessons.fill_(5)
     assert len({tuple(one.flatten().tolist()) for one in taught}) > 2
     assert networks()[1][0].dice == networks()[1][0].dice
@@ -134,13 +139,13 @@ def test_what_is_foreseen_depends_on_the_first_step_looked_back_on(number, past)
 
 def test_walks_stay_on_the_graph_and_lose_nothing():
     distance = torch.tensor([[0.0, 1, 9], [1, 0, 9], [9, 9, 0]])
-    weight = graph_of(distance)
+    weight = adjacency_of_distances(distance)
     assert weight[0, 1] > 0.5 and weight[0, 2] == 0
-    walks = walks_on(weight, 2)
+    walks = diffusion_matrices(weight, 2)
     assert walks.shape == (2, 3, 3)  # distances are the same both ways
     torch.testing.assert_close(walks.sum(dim=2), torch.ones(2, 3))
     torch.testing.assert_close(walks[1], walks[0] @ walks[0])
-    one_way = walks_on(torch.tensor([[1.0, 1, 0], [0, 1, 1], [0, 0, 1]]), 1)
+    one_way = diffusion_matrices(torch.tensor([[1.0, 1, 0], [0, 1, 1], [0, 0, 1]]), 1)
     assert one_way[0, 0, 1] > 0 == one_way[0, 1, 0] and one_way[1, 1, 0] > 0 == one_way[1, 0, 1]
 
 
@@ -148,7 +153,9 @@ def test_walks_that_are_the_same_both_ways_are_walked_once():
     torch.manual_seed(0)
     look, x = DiffusionConvolution(2, 3, 4), torch.randn(2, 5, 3)
     spots = torch.rand(5, 2)
-    walks = walks_on(graph_of((spots.unsqueeze(0) - spots.unsqueeze(1)).norm(dim=-1)), 2)
+    walks = diffusion_matrices(
+        adjacency_of_distances((spots.unsqueeze(0) - spots.unsqueeze(1)).norm(dim=-1)), 2
+    )
     assert len(walks) == 2
     torch.testing.assert_close(look(x, walks), look(x, torch.cat([walks, walks])))
 
@@ -161,7 +168,7 @@ def test_a_convolution_walks_along_and_against_the_edges_of_a_graph():
     into = torch.diag(1 / weight.sum(dim=0)) @ weight.T
     expected = x @ stay.T + out_of @ x @ one.T + out_of @ out_of @ x @ two.T
     expected = expected + into @ x @ back.T + into @ into @ x @ twice_back.T + look.mix.bias
-    torch.testing.assert_close(look(x, walks_on(weight, 2)), expected)
+    torch.testing.assert_close(look(x, diffusion_matrices(weight, 2)), expected)
 
 
 def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
@@ -169,25 +176,27 @@ def test_on_a_graph_without_edges_units_are_those_of_a_plain_network():
     # of one channel: there r * (W h), as PyTorch has it, is W (r * h)
     cell, plain = GraphCell(partial(DiffusionConvolution, 1), 3, 1, 1), torch.nn.GRUCell(3, 1)
     with torch.no_grad():  # who walks nowhere stays: the weights of both count
-        both, new = (sum(part.mix.weight.split(4, dim=1)) for part in (*cell.gates, *cell.fresh))
+        both, new = (
+            sum(part.mix.weight.split(4, dim=1)) for part in (*cell.gates, *cell.candidate)
+        )
         plain.weight_ih.copy_(torch.cat([both[:, :3], new[:, :3]]))
         plain.weight_hh.copy_(torch.cat([both[:, 3:], new[:, 3:]]))
-        plain.bias_ih.copy_(torch.cat([cell.gates[0].mix.bias, cell.fresh[0].mix.bias]))
+        plain.bias_ih.copy_(torch.cat([cell.gates[0].mix.bias, cell.candidate[0].mix.bias]))
         plain.bias_hh.zero_()
     x, h = torch.randn(2, 5, 3), torch.randn(2, 5, 1)
-    told, _ = cell(x, (h,), walks_on(torch.eye(5), 1))
+    told, _ = cell(x, (h,), diffusion_matrices(torch.eye(5), 1))
     torch.testing.assert_close(told, plain(x.flatten(0, 1), h.flatten(0, 1)).view_as(told))
 
 
 def test_gates_that_diffuse_begin_open_as_published():
     cell = DcrnnConfig(d_model=4, n_layers=2).cell(3)
     assert all((gate.mix.bias == 1).all() for gate in cell.gates)
-    assert not any((fresh.mix.bias == 1).any() for fresh in cell.fresh)
+    assert not any((fresh.mix.bias == 1).any() for fresh in cell.candidate)
 
 
 def test_stations_that_are_all_as_far_apart_have_a_graph_too():
-    assert graph_of(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))[0, 1] > 0.3
-    assert graph_of(torch.zeros(1, 1)).item() == 1
+    assert adjacency_of_distances(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))[0, 1] > 0.3
+    assert adjacency_of_distances(torch.zeros(1, 1)).item() == 1
 
 
 def test_neighbours_alone_are_attended_to_and_each_head_has_a_gate():

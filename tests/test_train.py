@@ -11,10 +11,10 @@ from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
 from cdsa.methods.registry import make_method
 from cdsa.nn.types import Sizes
-from cdsa.training.loop import TrainConfig, exam_error, lesson_loss, question, train
+from cdsa.training.loop import TrainConfig, masks_for, train, training_loss, validation_error
 from cdsa.training.loss import LOSSES, loss_of, rate_at
-from cdsa.training.masking import Task, hide_cells, random_source
-from cdsa.training.state import StateError, Store
+from cdsa.training.masking import Task, mask_cells, random_source
+from cdsa.training.state import StateError, TrainingStore
 from cdsa.training.windows import cut
 from conftest import network
 
@@ -65,7 +65,7 @@ def windows(scaled, hidden):
 
 @pytest.fixture
 def exam(scaled, hidden):
-    return cut(scaled, 12, 12, asked=hidden)
+    return cut(scaled, 12, 12, target=hidden)
 
 
 def weights(model):
@@ -111,7 +111,7 @@ def test_the_cosine_schedule_rises_then_falls():
 @pytest.mark.parametrize("kind", ["random", "bursts", "mixed"])
 def test_only_observed_cells_are_hidden_and_about_half_of_the_most(kind):
     observed = torch.rand(200, 40, 3, 2, generator=random_source(1)) < 0.8
-    hidden = hide_cells(observed, kind, 0.8, random_source(2))
+    hidden = mask_cells(observed, kind, 0.8, random_source(2))
     assert not (hidden & ~observed).any()
     assert hidden.float().mean() / observed.float().mean() == pytest.approx(0.4, abs=0.08)
     by_window = hidden.flatten(1).float().mean(1)
@@ -121,7 +121,7 @@ def test_only_observed_cells_are_hidden_and_about_half_of_the_most(kind):
 def test_bursts_are_gaps_in_time():
     observed = torch.ones(100, 40, 3, 2).bool()
     edges = {
-        kind: (hide_cells(observed, kind, 0.5, random_source(3)).int().diff(dim=1) == 1).sum()
+        kind: (mask_cells(observed, kind, 0.5, random_source(3)).int().diff(dim=1) == 1).sum()
         for kind in ("random", "bursts")
     }
     assert edges["bursts"] * 3 < edges["random"]
@@ -130,25 +130,25 @@ def test_bursts_are_gaps_in_time():
 def test_measurements_that_belong_together_are_hidden_together():
     observed = torch.ones(50, 20, 3, 4).bool()
     for kind in ("random", "bursts", "mixed"):
-        hidden = hide_cells(observed, kind, 0.5, random_source(4), torch.tensor([0, 1, 2, 1]))
+        hidden = mask_cells(observed, kind, 0.5, random_source(4), torch.tensor([0, 1, 2, 1]))
         assert torch.equal(hidden[..., 1], hidden[..., 3])
         assert not torch.equal(hidden[..., 0], hidden[..., 1])
 
 
 def test_it_learns(windows, exam):
     model = Mean()
-    before = exam_error(model, exam, CONFIG)
+    before = validation_error(model, exam, CONFIG)
     place = train(model, windows, exam, replace(CONFIG, epochs=40), seed=0)
-    assert exam_error(model, exam, CONFIG) == place.best < before
+    assert validation_error(model, exam, CONFIG) == place.best < before
 
 
 @pytest.mark.parametrize("learn_from", ["visible", "hidden", "both"])
 def test_the_network_is_never_shown_a_validation_cell(windows, exam, learn_from):
     model = Spy()
     train(model, windows, exam, replace(CONFIG, loss_on=learn_from), seed=0)
-    forbidden = exam.values[exam.asked]  # zero: nothing stands there
+    forbidden = exam.values[exam.target]  # zero: nothing stands there
     assert (forbidden == 0).all() and len(forbidden)
-    truth = set(exam.truth[exam.asked].tolist())
+    truth = set(exam.truth[exam.target].tolist())
     for values, observed in model.seen:
         assert not truth & set(values[observed].tolist())
         assert (values[~observed] == 0).all()
@@ -166,11 +166,11 @@ def test_changing_validation_cells_changes_no_weight_before_they_are_looked_at(s
 
 
 def test_what_a_rival_looks_back_on_to_foresee_is_whole_while_it_learns(windows):
-    window, task, spy = windows.take(torch.arange(8)), Task(ahead=4), Spy()
+    window, task, spy = windows.take(torch.arange(8)), Task(horizon=4), Spy()
     for kind in ("visible", "hidden"):
-        lesson_loss(spy, window, replace(CONFIG, loss_on=kind), random_source(1), task)
+        training_loss(spy, window, replace(CONFIG, loss_on=kind), random_source(1), task)
     (_, whole), (_, gaps) = spy.seen
-    assert torch.equal(whole, question(window, task)[0])
+    assert torch.equal(whole, masks_for(window, task)[0])
     assert gaps.sum() < whole.sum() and not (gaps & ~whole).any()
     assert make_method("dst-gcnn")[1].train.loss_on == "visible"  # the others have own lessons
 
@@ -178,12 +178,12 @@ def test_what_a_rival_looks_back_on_to_foresee_is_whole_while_it_learns(windows)
 def test_hidden_cells_are_asked_for_and_not_shown(windows):
     window = windows.take(torch.arange(4))
     spy = Spy()
-    lesson_loss(spy, window, replace(CONFIG, loss_on="hidden"), random_source(1))
+    training_loss(spy, window, replace(CONFIG, loss_on="hidden"), random_source(1))
     ((_, shown),) = spy.seen
     assert shown.sum() < window.observed.sum() and not (shown & ~window.observed).any()
     changed = replace(window, truth=torch.where(shown, 7.0, window.truth))
     first, second = (
-        lesson_loss(Mean(), w, replace(CONFIG, loss_on="hidden"), random_source(1))
+        training_loss(Mean(), w, replace(CONFIG, loss_on="hidden"), random_source(1))
         for w in (window, changed)
     )
     assert first == second  # what is shown is not asked for
@@ -202,12 +202,13 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(windows, exam
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(windows, exam, tmp_path, moment):
     whole = Mean()
     train(whole, windows, exam, CONFIG, seed=0)
-    store = Store(tmp_path / "run", "this", every=0)
+    store = TrainingStore(tmp_path / "run", "this", every=0)
     steps = []
     stopped = Mean()
     train(
         stopped, windows, exam, CONFIG, seed=0, store=store,
-        watch=lambda report: steps.append(report.step), stop=lambda: len(steps) == moment,
+        on_progress=lambda report: steps.append(report.step),
+        should_stop=lambda: len(steps) == moment,
     )  # fmt: skip
     assert steps[-1] == moment
     again = Mean()
@@ -217,7 +218,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(windows, exam, tmp_p
 
 
 def test_a_run_about_something_else_is_not_gone_on_with(windows, exam, tmp_path):
-    store = Store(tmp_path / "run", "this", every=0)
+    store = TrainingStore(tmp_path / "run", "this", every=0)
     train(Mean(), windows, exam, CONFIG, seed=0, store=store)
     with pytest.raises(StateError, match="other settings or other data"):
         train(Mean(), windows, exam, CONFIG, seed=0, store=replace(store, fingerprint="that"))
@@ -235,10 +236,10 @@ def test_a_run_about_something_else_is_not_gone_on_with(windows, exam, tmp_path)
 )
 def test_a_damaged_run_is_refused(windows, exam, tmp_path, damage):
     path = tmp_path / "run"
-    train(Mean(), windows, exam, CONFIG, seed=0, store=Store(path, "this", every=0))
+    train(Mean(), windows, exam, CONFIG, seed=0, store=TrainingStore(path, "this", every=0))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(StateError, match="Remove it to start anew"):
-        train(Mean(), windows, exam, CONFIG, seed=0, store=Store(path, "this"))
+        train(Mean(), windows, exam, CONFIG, seed=0, store=TrainingStore(path, "this"))
 
 
 def test_it_stops_early_and_keeps_the_best(windows, exam):
@@ -246,13 +247,13 @@ def test_it_stops_early_and_keeps_the_best(windows, exam):
     config = replace(CONFIG, epochs=400, lr=0.5, patience=3, schedule="constant")
     place = train(model, windows, exam, config, seed=0)
     assert place.step < 400 * 3 and place.best_step < place.step
-    assert exam_error(model, exam, config) == place.best
+    assert validation_error(model, exam, config) == place.best
 
 
 def test_it_stops_when_the_minutes_are_over(windows, exam):
     seconds = []
     config = replace(CONFIG, epochs=None, minutes=0.5 / 60)
-    train(Mean(), windows, exam, config, seed=0, watch=lambda r: seconds.append(r.seconds))
+    train(Mean(), windows, exam, config, seed=0, on_progress=lambda r: seconds.append(r.seconds))
     assert 0.4 < seconds[-1] < 5
 
 
@@ -263,8 +264,8 @@ def test_a_loss_that_is_no_number_is_told(windows, exam):
 
 def test_reports_tell_how_far_it_is(windows, exam):
     reports = []
-    train(Mean(), windows, exam, CONFIG, seed=0, watch=reports.append)
-    assert [r.step for r in reports] == list(range(1, 13)) and reports[-1].done == 1
+    train(Mean(), windows, exam, CONFIG, seed=0, on_progress=reports.append)
+    assert [r.step for r in reports] == list(range(1, 13)) and reports[-1].fraction == 1
     assert reports[1].validation is None and reports[2].validation is not None
     assert all(np.isfinite(r.loss) for r in reports)
 
@@ -280,12 +281,14 @@ def test_a_forecaster_is_asked_for_what_lies_ahead_and_examined_without_it(windo
     config = PaperConfig(n_layers=1, n_heads=1, d_qk=2, d_v=2, d_model=2, norm_over="cell")
     model = PaperForecaster(config, Sizes(12, 3, 2), 4)
     window = windows.take(torch.arange(3))
-    task = Task(ahead=4)
-    shown, asked = question(window, task)
+    task = Task(horizon=4)
+    shown, asked = masks_for(window, task)
     assert not shown[:, 8:].any() and not asked[:, :8].any()
     assert torch.equal(shown | asked, window.observed)
     past = replace(window, truth=torch.where(asked, window.truth, 99.0))
-    losses = {lesson_loss(model, w, CONFIG, random_source(1), task).item() for w in (window, past)}
+    losses = {
+        training_loss(model, w, CONFIG, random_source(1), task).item() for w in (window, past)
+    }
     assert len(losses) == 1
 
 

@@ -48,14 +48,14 @@ def test_the_usual_value_is_the_mean_at_this_time_of_day():
 def test_what_is_usual_is_told_from_outside_the_window(rng):
     cube = network(steps=24 * 5, measurements=1)
     where = Frame.learn(cube).where(cube, np.arange(1), learning=True)
-    windows = cut(cube, 30, 7, where=where)
+    windows = cut(cube, 30, 7, context=where)
     window = windows.take(torch.arange(len(windows)))
     for number, steps in enumerate(window.steps.numpy()):
         outside = cube.copy()
         outside[steps] = np.nan
         expected = Usual.learn(outside.to_numpy(), cube["time"].to_numpy())
         told = expected.at(cube["time"].to_numpy()[steps])
-        np.testing.assert_allclose(window.around.usual[number], told, rtol=1e-4)
+        np.testing.assert_allclose(window.context.climatology[number], told, rtol=1e-4)
 
 
 def test_a_time_that_was_learnt_from_is_filled_with_what_it_was_learnt_with():
@@ -63,7 +63,8 @@ def test_a_time_that_was_learnt_from_is_filled_with_what_it_was_learnt_with():
     frame, kinds = Frame.learn(cube), np.arange(1)
     learning, filling = (frame.where(cube, kinds, learning=way) for way in (True, False))
     told = [
-        cut(cube, 30, 7, where=w).take(torch.arange(9)).around.usual for w in (learning, filling)
+        cut(cube, 30, 7, context=w).take(torch.arange(9)).context.climatology
+        for w in (learning, filling)
     ]
     assert torch.equal(*told)
 
@@ -72,16 +73,18 @@ def test_another_time_knows_all_that_was_learnt():
     cube = network(steps=24 * 5, measurements=1)
     later = cube.assign_coords(time=cube["time"] + np.timedelta64(10, "D"))
     frame = Frame.learn(cube)
-    around = cut(later, 30, 7, where=frame.where(later, np.arange(1))).take(torch.arange(1)).around
+    around = (
+        cut(later, 30, 7, context=frame.where(later, np.arange(1))).take(torch.arange(1)).context
+    )
     expected = frame.usual.at(later["time"].to_numpy()[:30])
-    np.testing.assert_allclose(around.usual[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(around.climatology[0], expected, rtol=1e-4)
 
 
 def test_values_that_came_in_after_learning_spoil_nothing():
     cube = network(steps=24 * 5, measurements=1, missing=0.0)
     early = cube.where(cube["time"].dt.hour != 3)
     where = Frame.learn(early).where(cube, np.arange(1))
-    usual = cut(cube, 30, 7, where=where).take(torch.arange(9)).around.usual
+    usual = cut(cube, 30, 7, context=where).take(torch.arange(9)).context.climatology
     assert usual.isfinite().all() and usual.abs().max() < 2 * np.abs(cube).max().item()
 
 

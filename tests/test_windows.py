@@ -11,14 +11,14 @@ from conftest import network
 
 
 def test_observed_and_asked_never_overlap(cube, rng):
-    windows = cut(cube, 12, 6, asked=AtRandom(share=0.3)(cube, rng))
+    windows = cut(cube, 12, 6, target=AtRandom(share=0.3)(cube, rng))
     for window in windows.batches(3):
-        assert not (window.observed & window.asked).any()
+        assert not (window.observed & window.target).any()
 
 
 def test_values_are_zero_where_not_observed(cube, rng):
     hidden = AtRandom(share=0.3)(cube, rng)
-    window = next(cut(cube, 12, 6, asked=hidden).batches(100))
+    window = next(cut(cube, 12, 6, target=hidden).batches(100))
     assert (window.values[~window.observed] == 0).all()
     assert torch.equal(window.values[window.observed], window.truth[window.observed])
 
@@ -26,7 +26,7 @@ def test_values_are_zero_where_not_observed(cube, rng):
 def test_changing_a_hidden_value_changes_nothing_a_model_sees(cube, rng):
     hidden = AtRandom(share=0.3)(cube, rng)
     changed = cube.where(~hidden, 1e6)
-    first, second = (next(cut(c, 12, 6, asked=hidden).batches(100)) for c in (cube, changed))
+    first, second = (next(cut(c, 12, 6, target=hidden).batches(100)) for c in (cube, changed))
     assert torch.equal(first.values, second.values) and torch.equal(first.observed, second.observed)
 
 

@@ -14,7 +14,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import GRAPH, PLACES, Method
 from cdsa.methods.registry import info_of, make_method
 from cdsa.methods.registry import list_methods as all_methods
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.workflows.score import Score, best_method, compare
 from cdsa.workflows.select import Choice, choose
 
@@ -70,7 +70,7 @@ def score_with_progress(
     with Bar() as bar:
         bar.start("scoring", len(names) * repeats)
         with logged(options) as log:
-            run = Run(watch=log(bar.watch), start=say_training)
+            run = RunContext(on_progress=log(bar.watch), on_start=say_training)
             methods = [_for_score(name.strip(), options, run, hide, seed) for name in names]
             scores = []
             for scored in compare(
@@ -87,7 +87,7 @@ def choose_with_progress(
     """Try the methods on the same hidden cells under a progress bar, and keep the best."""
     with Bar() as bar:
         bar.start("scoring", len(names))
-        run = Run(watch=bar.watch, start=say_training)
+        run = RunContext(on_progress=bar.watch, on_start=say_training)
         methods = [_for_score(name, training, run, hide, 0) for name in names]
 
         def progress(name: str) -> None:
@@ -99,7 +99,7 @@ def choose_with_progress(
     return choice
 
 
-def _for_score(name: str, training: Training, run: Run, hide: str, seed: int) -> Method:
+def _for_score(name: str, training: Training, run: RunContext, hide: str, seed: int) -> Method:
     """A method to be scored: a network's own options, what it is asked for, and its seed."""
     info = info_of(name)
     kind, _, count = hide.partition(":")

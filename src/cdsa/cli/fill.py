@@ -258,7 +258,7 @@ def train(
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
     advice.tell_short_windows(filler, console.note)
     save_filler(filler, output, command=train_options.command_line())
-    stopped = filler.network is not None and not filler.network.place.over
+    stopped = filler.network is not None and not filler.network.place.finished
     if not stopped:
         finish_training(output)
     records = train_options.training_records(filler)

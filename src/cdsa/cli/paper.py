@@ -156,7 +156,7 @@ def _measure(
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
     from cdsa.paper.runner import RunSettings, pending, run_experiments
-    from cdsa.training.callbacks import Run
+    from cdsa.training.callbacks import RunContext
 
     data_folders(folder)  # fails early if it is not a folder
     if not results.absolute().parent.is_dir():
@@ -176,7 +176,7 @@ def _measure(
             results=results,
             data_folder=folder,
             provenance=provenance(train_options.command_line()),
-            run=Run(watch=bar.watch),
+            run=RunContext(on_progress=bar.watch),
             on_start=on_start,
             force=force,
         )

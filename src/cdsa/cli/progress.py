@@ -8,23 +8,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich import progress
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from cdsa.cli import console
 from cdsa.cli.train_options import Training
-from cdsa.training.callbacks import Report, Run, Watch
+from cdsa.training.callbacks import OnProgress, Progress, RunContext
 
 
 @contextmanager
-def training(options: Training, *, active: bool, folder: Path | None = None) -> Iterator[Run]:
+def training(
+    options: Training, *, active: bool, folder: Path | None = None
+) -> Iterator[RunContext]:
     """All that accompanies a training: a bar, a log if wanted, Ctrl-C as a wish to stop; nothing
     of it if no network is trained."""
     if not active:
-        yield Run()
+        yield RunContext()
         return
     with interruptible() as stop, Bar() as bar, logged(options) as log:
-        yield Run(folder=folder, watch=log(bar.watch), stop=stop, start=say_training)
+        yield RunContext(
+            folder=folder, on_progress=log(bar.watch), should_stop=stop, on_start=say_training
+        )
 
 
 def say_training(method: object) -> None:
@@ -61,7 +66,9 @@ class Bar:
             TimeElapsedColumn(),
         )
         quiet = not console.err.is_terminal
-        self.progress = Progress(*columns, console=console.err, transient=True, disable=quiet)
+        self.progress = progress.Progress(
+            *columns, console=console.err, transient=True, disable=quiet
+        )
         self.outer: TaskID | None = None
         self.inner: TaskID | None = None
         self.named = False
@@ -94,29 +101,29 @@ class Bar:
             done = int(self.progress.tasks[0].completed)
             self.progress.update(self.outer, told=f"{done}/{self.total}")
 
-    def watch(self, report: Report) -> None:
+    def watch(self, report: Progress) -> None:
         """Show how far a training is."""
         if self.inner is None:
             self.inner = self.progress.add_task("training", total=1.0, told="")
         told = f"loss {report.loss:.3f}"
         if report.validation is not None:
             told += f" validation {report.validation:.3f}"
-        self.progress.update(self.inner, completed=report.done, told=told)
+        self.progress.update(self.inner, completed=report.fraction, told=told)
 
 
 @contextmanager
-def logged(training: Training) -> Iterator[Callable[[Watch], Watch]]:
+def logged(training: Training) -> Iterator[Callable[[OnProgress], OnProgress]]:
     """Take --tensorboard out of the options; a watch can then be made to log there as well."""
     folder = training.pop("tensorboard", None)
     if folder is None:
         yield lambda watch: watch
         return
-    from cdsa.training.callbacks import on_board
+    from cdsa.training.callbacks import tensorboard
 
-    with on_board(Path(str(folder))) as log:
+    with tensorboard(Path(str(folder))) as log:
 
-        def both(watch: Watch) -> Watch:
-            def seen(report: Report) -> None:
+        def both(watch: OnProgress) -> OnProgress:
+            def seen(report: Progress) -> None:
                 watch(report)
                 log(report)
 

@@ -10,7 +10,7 @@ from cdsa.errors import ConfigError
 
 if TYPE_CHECKING:
     from cdsa.methods.base import Method
-    from cdsa.training.callbacks import Run
+    from cdsa.training.callbacks import RunContext
 import shlex
 import sys
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def make_trained(
     training: Training,
     *,
     ahead: int = 0,
-    run: "Run | None" = None,
+    run: "RunContext | None" = None,
     known: tuple[str, ...] = (),
 ) -> "Method":
     """The method of this name with the given options; those of training are for networks only."""
@@ -109,7 +109,7 @@ def make_trained(
         return make_method(name, ahead=ahead)[1]
     from cdsa.core.config import override
     from cdsa.methods.engine.estimator import Neural
-    from cdsa.training.callbacks import Run
+    from cdsa.training.callbacks import RunContext
 
     assert isinstance(made, Neural)
     method: Neural = made
@@ -140,7 +140,7 @@ def make_trained(
     method = override(method, cast("list[str]", training.get("set", [])))
     if ahead and method.horizon < ahead:
         raise ConfigError(f"{ahead} steps are to be foreseen, but horizon={method.horizon} was set")
-    run = run or Run()
+    run = run or RunContext()
     device = str(training.get("device", run.device))
     return dataclasses.replace(method, run=dataclasses.replace(run, device=device))
 

@@ -18,12 +18,12 @@ from torch.nn import functional as F
 from cdsa.errors import ConfigError
 from cdsa.nn.types import (
     AXES,
-    NO_PRIORS,
+    NO_BIAS,
     AttentionConfig,
+    AttentionMaps,
     Axis,
-    Maps,
-    Priors,
-    Sight,
+    Bias,
+    MaskMode,
     Sizes,
 )
 
@@ -44,21 +44,21 @@ class CrossDimensionalAttention(nn.Module):
     def __init__(
         self,
         config: AttentionConfig,
-        looks: Sizes,
-        at: Sizes | None = None,
+        query_sizes: Sizes,
+        memory_sizes: Sizes | None = None,
         *,
-        sight: Sight = "all",
+        mask_mode: MaskMode = "all",
     ) -> None:
         super().__init__()
         self.config = config
-        self.sight: Sight = sight
-        self.at_another = at is not None
+        self.mask_mode: MaskMode = mask_mode
+        self.is_cross = memory_sizes is not None
         heads, width = config.n_heads, config.d_model
         self.value = nn.Linear(width, heads * config.d_v)
         self.out = nn.Linear(heads * config.d_v, width)
         if config.manner == "decomposed":
             self.axes = nn.ModuleDict(
-                {axis: AxisMap(axis, config, looks, at, sight) for axis in AXES}
+                {axis: AxisMap(axis, config, query_sizes, memory_sizes, mask_mode) for axis in AXES}
             )
         else:
             self.query = nn.Linear(width, heads * config.d_qk, bias=False)
@@ -66,11 +66,16 @@ class CrossDimensionalAttention(nn.Module):
             if config.manner == "joint":
                 self.query.weight.data.mul_(SHARPNESS)
             self.key.weight.data.copy_(self.query.weight.data)  # at first, look at what resembles
-        if config.manner == "shared" and at is not None and looks.steps != at.steps:
+        if (
+            config.manner == "shared"
+            and memory_sizes is not None
+            and query_sizes.steps != memory_sizes.steps
+        ):
             raise ConfigError(
                 "in the shared manner the steps that look and those looked at are paired one by "
-                f"one, so there must be as many, but there are {looks.steps} and {at.steps}. "
-                "Foresee as many steps as are looked back on, or choose another manner"
+                f"one, so there must be as many, but there are {query_sizes.steps} and "
+                f"{memory_sizes.steps}. Foresee as many steps as are looked back on, or "
+                "choose another manner"
             )
 
     def forward(
@@ -78,19 +83,19 @@ class CrossDimensionalAttention(nn.Module):
         x: Tensor,
         y: Tensor | None = None,
         *,
-        priors: Priors = NO_PRIORS,
+        bias: Bias = NO_BIAS,
         weight: Tensor | None = None,
         present: Tensor | None = None,
     ) -> Tensor:
         y = x if y is None else y
         v = self._heads(self.value(y))  # (b, s, k, n, h, e)
         if self.config.manner == "joint":
-            mixed = joint_mix(*self._query_key(x, y), v, self._joint_sight())
+            mixed = joint_mix(*self._query_key(x, y), v, self._joint_mask_mode())
         elif weight is not None:
-            maps = self.maps(x, y, priors=priors, present=present)
-            mixed = mix_weighted(maps, v, weight)
+            maps = self.maps(x, y, bias=bias, present=present)
+            mixed = apply_weighted(maps, v, weight)
         else:
-            mixed = mix_in_turn(self.maps(x, y, priors=priors), v)
+            mixed = apply_sequential(self.maps(x, y, bias=bias), v)
         out: Tensor = self.out(mixed.flatten(-2))
         return out
 
@@ -99,9 +104,9 @@ class CrossDimensionalAttention(nn.Module):
         x: Tensor,
         y: Tensor | None = None,
         *,
-        priors: Priors = NO_PRIORS,
+        bias: Bias = NO_BIAS,
         present: Tensor | None = None,
-    ) -> Maps:
+    ) -> AttentionMaps:
         """The maps of this layer by axis; in the joint manner the one between all cells. Priors are
         for the shared manner, and so are the places that are `present`, (b, l): the others are
         looked at by nobody, and which times and measurements go together is not theirs to tell."""
@@ -110,26 +115,26 @@ class CrossDimensionalAttention(nn.Module):
             return {axis: self.axes[axis](x, y) for axis in AXES}
         q, k = self._query_key(x, y)
         if self.config.manner == "joint":
-            return {"cells": joint_map(q, k, self._joint_sight())}
+            return {"cells": joint_map(q, k, self._joint_mask_mode())}
         heard = q
         if present is not None:
-            heard, near = of_places(q, present), priors.get("location", q.new_zeros(()))
+            heard, near = of_places(q, present), bias.get("location", q.new_zeros(()))
             absent = ~present.unflatten(1, (1, 1, -1))
-            priors = {**priors, "location": torch.where(absent, -torch.inf, near)}
+            bias = {**bias, "location": torch.where(absent, -torch.inf, near)}
         return {
             axis: shared_map(
                 axis,
                 q if axis == "location" else heard,
                 k,
-                self.sight,
-                at_another=self.at_another,
-                prior=priors.get(axis),
+                self.mask_mode,
+                is_cross=self.is_cross,
+                bias=bias.get(axis),
             )
             for axis in AXES
         }
 
-    def _joint_sight(self) -> Sight:
-        return "all" if self.at_another else self.sight
+    def _joint_mask_mode(self) -> MaskMode:
+        return "all" if self.is_cross else self.mask_mode
 
     def _query_key(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return self._heads(self.query(x)), self._heads(self.key(y))
@@ -179,12 +184,12 @@ SEEN_SO_FAR: dict[Axis, str] = {
 WHOLE_SO_FAR = "bhts, bhtlk, bhtmn -> bhtlmskn"
 
 
-def may_look(sight: Sight, steps: int, like: Tensor) -> Tensor:
+def attention_mask(mask_mode: MaskMode, steps: int, like: Tensor) -> Tensor:
     """(t, s): zero where step t may look at step s, minus infinity where it may not."""
     pairs = torch.ones(steps, steps, dtype=torch.bool, device=like.device)
-    if sight == "past":
+    if mask_mode == "past":
         pairs = pairs.tril()
-    elif sight == "other steps" and steps > 1:  # the only step there is has to look at itself
+    elif mask_mode == "other steps" and steps > 1:  # the only step there is has to look at itself
         pairs = ~torch.eye(steps, dtype=torch.bool, device=like.device)
     return torch.zeros_like(pairs, dtype=like.dtype).masked_fill(~pairs, -math.inf)
 
@@ -197,38 +202,43 @@ class AxisMap(nn.Module):
     """
 
     def __init__(
-        self, axis: Axis, config: AttentionConfig, looks: Sizes, at: Sizes | None, sight: Sight
+        self,
+        axis: Axis,
+        config: AttentionConfig,
+        query_sizes: Sizes,
+        memory_sizes: Sizes | None,
+        mask_mode: MaskMode,
     ) -> None:
         super().__init__()
         self.axis: Axis = axis
-        self.sight: Sight = sight
-        self.at_another = at is not None
-        self.masked = axis == "time" and at is None and sight != "all"
+        self.mask_mode: MaskMode = mask_mode
+        self.is_cross = memory_sizes is not None
+        self.masked = axis == "time" and memory_sizes is None and mask_mode != "all"
         self.heads = config.n_heads
-        self.alone = looks.along(axis) == 1 == (at or looks).along(axis)
+        self.alone = query_sizes.along(axis) == 1 == (memory_sizes or query_sizes).along(axis)
         if self.alone:
             return
         rest = (config.d_model, config.n_heads, config.of(axis).d_qk)
-        self.w_q = _weight(*looks.beside(axis), *rest)
-        self.w_k = _weight(*(at or looks).beside(axis), *rest)
-        if at is None:  # at first, each looks at what resembles it
+        self.w_q = _weight(*query_sizes.beside(axis), *rest)
+        self.w_k = _weight(*(memory_sizes or query_sizes).beside(axis), *rest)
+        if memory_sizes is None:  # at first, each looks at what resembles it
             self.w_k.data.copy_(self.w_q.data)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         if self.alone:
             return x.new_ones(len(x), self.heads, 1, 1)
-        if self.sight == "past" and self.axis != "time":
+        if self.mask_mode == "past" and self.axis != "time":
             return self._so_far(x, y)
         q = einsum(PROJECT[self.axis], x, self.w_q)  # (b, h, N, d)
         k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
         scores = einsum("bhid, bhjd -> bhij", q, k) / math.sqrt(q.shape[-1])
         if self.masked:
-            scores = scores + may_look(self.sight, scores.shape[-1], scores)
+            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
         return scores.softmax(dim=-1)
 
     def _so_far(self, x: Tensor, y: Tensor) -> Tensor:
         q = einsum(PROJECT_SO_FAR[self.axis], x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
-        if self.at_another:  # all of it is known
+        if self.is_cross:  # all of it is known
             k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
             scores = einsum("bhtid, bhjd -> bhtij", q, k)
         else:
@@ -248,10 +258,10 @@ def shared_map(
     axis: Axis,
     q: Tensor,
     k: Tensor,
-    sight: Sight = "all",
+    mask_mode: MaskMode = "all",
     *,
-    at_another: bool = False,
-    prior: Tensor | None = None,
+    is_cross: bool = False,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """The map of one axis from queries and keys of cells, scaled by the root of all that is summed.
 
@@ -261,29 +271,31 @@ def shared_map(
     if sizes.along(axis) == 1 == k.shape[1 + AXES.index(axis)]:
         return q.new_ones(len(q), heads, 1, 1)
     steps, summed = sizes.steps, math.prod(sizes.beside(axis)) * d
-    if sight == "past" and axis != "time":
+    if mask_mode == "past" and axis != "time":
         terms = torch.arange(1, steps + 1, device=q.device, dtype=q.dtype) * (summed // steps)
         scores = einsum(SEEN_SO_FAR[axis], q, k).cumsum(dim=2)
         scores = scores / terms.sqrt()[:, None, None]
     else:
         scores = einsum(SEEN_ALONG[axis], q, k) / math.sqrt(summed)
-    if axis == "time" and sight != "all" and not at_another:
-        scores = scores + may_look(sight, steps, scores)
-    if prior is not None:
-        scores = scores + prior
+    if axis == "time" and mask_mode != "all" and not is_cross:
+        scores = scores + attention_mask(mask_mode, steps, scores)
+    if bias is not None:
+        scores = scores + bias
     return scores.softmax(dim=-1)
 
 
-def joint_map(q: Tensor, k: Tensor, sight: Sight = "all") -> Tensor:
+def joint_map(q: Tensor, k: Tensor, mask_mode: MaskMode = "all") -> Tensor:
     """The map between all cells, written out: (b, h, t, l, m, s, k, n). For small windows only."""
     scores = einsum(JOINT_SCORE, q, k) / math.sqrt(q.shape[-1])
-    if sight != "all":
-        scores = scores + may_look(sight, q.shape[1], scores)[:, None, None, :, None, None]
+    if mask_mode != "all":
+        scores = (
+            scores + attention_mask(mask_mode, q.shape[1], scores)[:, None, None, :, None, None]
+        )
     rows: Tensor = scores.flatten(-3).softmax(dim=-1).unflatten(-1, scores.shape[-3:])
     return rows
 
 
-def whole_map(maps: Maps) -> Tensor:
+def full_map(maps: AttentionMaps) -> Tensor:
     """The map between all cells that a layer's maps amount to: (b, h, t, l, m, s, k, n)."""
     if "cells" in maps:
         return maps["cells"]
@@ -346,7 +358,7 @@ PAIRS_AT_ONCE = 1 << 20
 """Up to so many pairs of cells, what may be looked at is written down pair by pair (4 MiB)."""
 
 
-def joint_mix(q: Tensor, k: Tensor, v: Tensor, sight: Sight = "all") -> Tensor:
+def joint_mix(q: Tensor, k: Tensor, v: Tensor, mask_mode: MaskMode = "all") -> Tensor:
     """`joint_map` applied to `v` without ever building it: memory grows with cells, not pairs.
 
     q (b, t, l, m, h, d), k (b, s, k, n, h, d), v (b, s, k, n, h, e) -> (b, t, l, m, h, e).
@@ -357,13 +369,19 @@ def joint_mix(q: Tensor, k: Tensor, v: Tensor, sight: Sight = "all") -> Tensor:
         q, k, v = (F.pad(part, (0, width - part.shape[-1])) for part in (q, k, v))
     q, k, v = _rows(q), _rows(k), _rows(v)
     cells, pairs = q.shape[2] // steps, q.shape[2] * k.shape[2]
-    if sight == "all":
+    if mask_mode == "all":
         y = F.scaled_dot_product_attention(q, k, v, scale=scale)
     elif pairs <= PAIRS_AT_ONCE or q.device.type == "meta":
-        seen = may_look(sight, steps, q).repeat_interleave(cells, 0).repeat_interleave(cells, 1)
+        seen = (
+            attention_mask(mask_mode, steps, q)
+            .repeat_interleave(cells, 0)
+            .repeat_interleave(cells, 1)
+        )
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
     else:  # step by step: all cells of a step see the same, so one row says it for all of them
-        seen = may_look(sight, steps, q).repeat_interleave(cells, 1)  # (t, cells looked at)
+        seen = attention_mask(mask_mode, steps, q).repeat_interleave(
+            cells, 1
+        )  # (t, cells looked at)
         y = torch.cat(
             [
                 F.scaled_dot_product_attention(
@@ -381,7 +399,7 @@ def _rows(x: Tensor) -> Tensor:
     return einsum("btlmhd -> bhtlmd", x).flatten(2, 4)
 
 
-def mix_in_turn(maps: Maps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
+def apply_sequential(maps: AttentionMaps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
     """Apply one map after the other; all were made from the same input, so any order will do.
 
     Maps of what has been so far belong to the step that looks, so there time comes first.
@@ -393,7 +411,7 @@ def mix_in_turn(maps: Maps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
     return v
 
 
-def mix_at_once(maps: Maps, v: Tensor) -> Tensor:
+def apply_fused(maps: AttentionMaps, v: Tensor) -> Tensor:
     """The same as `mix_in_turn` for maps of (b, h, N, N), laid out for speed: the values are copied
     once so that each map is one batched product of matrices as large as can be."""
     time, location, measurement = (maps[axis] for axis in AXES)
@@ -417,10 +435,10 @@ def mix_at_once(maps: Maps, v: Tensor) -> Tensor:
     return einsum("bhtelm -> btlmhe", apart)
 
 
-def mix_weighted(maps: Maps, v: Tensor, weight: Tensor) -> Tensor:
+def apply_weighted(maps: AttentionMaps, v: Tensor, weight: Tensor) -> Tensor:
     """Averages over what carries information: a cell looked at counts with its `weight`, positive
     and (b, s, k, n, h). What the weights come to is one more channel sent through the same maps,
     and rows still sum to one."""
     weight = weight.unsqueeze(-1)
-    mixed = mix_at_once(maps, torch.cat([v * weight, weight], dim=-1))
+    mixed = apply_fused(maps, torch.cat([v * weight, weight], dim=-1))
     return mixed[..., :-1] / mixed[..., -1:]

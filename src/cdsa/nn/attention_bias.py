@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Axis
 
 TIME_SLOPES = (0.02, 1.0)
@@ -29,7 +29,7 @@ OWN_MEASUREMENT = (0.5, 5.0)
 """What a measurement's first score for itself is, from the most open head to the closest."""
 
 
-class Leanings(nn.Module):
+class AttentionBias(nn.Module):
     """The priors of one layer: surroundings of T steps, L places, M measurements -> (h, N, N)
     by axis; of location (b, h, N, N) where windows differ. Slopes are positive and learnt."""
 
@@ -44,19 +44,19 @@ class Leanings(nn.Module):
         own = _spread(*OWN_MEASUREMENT, heads).flip(0)
         self.kind = nn.Parameter(own.unflatten(0, (-1, 1, 1)) * torch.eye(measurements))
 
-    def forward(self, steps: int, around: Surroundings) -> dict[Axis, Tensor]:
+    def forward(self, steps: int, context: WindowContext) -> dict[Axis, Tensor]:
         number = torch.arange(steps, device=self.time.device, dtype=self.time.dtype)
         lags = (number.unsqueeze(1) - number).abs()
-        kinds = around.kinds
+        kinds = context.variable_ids
         found: dict[Axis, Tensor] = {
             "time": -F.softplus(self.time).unflatten(0, (-1, 1, 1)) * lags,
             "measurement": self.kind[:, kinds.unsqueeze(1), kinds],
         }
-        alike = around.likeness.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
+        alike = context.station_similarity.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
         near = F.softplus(self.likeness).unflatten(0, (-1, 1, 1)) * alike
-        if around.distance is not None:
+        if context.distance is not None:
             slopes = F.softplus(self.place).unflatten(0, (-1, 1, 1))
-            near = near - slopes * around.distance
+            near = near - slopes * context.distance
         return found | {"location": near}
 
 

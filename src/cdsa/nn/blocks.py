@@ -9,8 +9,8 @@ from typing import Protocol, cast
 
 from torch import Tensor, nn
 
-from cdsa.nn.rollout import Look, kept_of
-from cdsa.nn.types import Maps
+from cdsa.nn.rollout import LayerTrace, residual_share
+from cdsa.nn.types import AttentionMaps
 
 Make = Callable[[], nn.Module]
 
@@ -20,7 +20,7 @@ class Attention(Protocol):
 
     def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> Maps: ...
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps: ...
 
 
 Attend = Callable[[], Attention]
@@ -48,11 +48,11 @@ class Block(nn.Module):
             x = self.across_norm(x + self.across(x, memory))
         return cast(Tensor, self.feed_forward_norm(x + self.feed_forward(x)))
 
-    def look(self, x: Tensor) -> Look:
+    def trace(self, x: Tensor) -> LayerTrace:
         """How its attention looks around."""
-        return Look(self.attention.maps(x), kept_of(x, self.attention(x)))
+        return LayerTrace(self.attention.maps(x), residual_share(x, self.attention(x)))
 
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[Maps]:
+    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
         """The maps of its attention and, with a memory, of its attention at that."""
         found = [self.attention.maps(x)]
         if memory is not None:
@@ -86,22 +86,22 @@ class Stack(nn.Module):
             x = block(x, memory)
         return x if self.last is None else self.last(x)
 
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[Maps]:
+    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
         """The maps of every attention, in the order they are applied."""
-        found: list[Maps] = []
+        found: list[AttentionMaps] = []
         for block in self.blocks:
             found += cast(Block, block).maps(x, memory)
             x = block(x, memory)
         return found if self.last is None else [*found, self.last.maps(x)]
 
-    def looks(self, x: Tensor) -> list[Look]:
+    def traces(self, x: Tensor) -> list[LayerTrace]:
         """How every layer looks around, without a memory."""
-        found: list[Look] = []
+        found: list[LayerTrace] = []
         for block in self.blocks:
-            found.append(cast(Block, block).look(x))
+            found.append(cast(Block, block).trace(x))
             x = block(x)
         if self.last is not None:  # nothing is carried through
-            found.append(Look(self.last.maps(x), x.new_zeros(x.shape[:-1])))
+            found.append(LayerTrace(self.last.maps(x), x.new_zeros(x.shape[:-1])))
         return found
 
 

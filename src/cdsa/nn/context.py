@@ -9,63 +9,71 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, einsum
 
-from cdsa.nn.interpolation import less, shrunk
+from cdsa.nn.interpolation import shrunken_mean, subtract_sums
 
 
-class Surroundings(NamedTuple):
+class WindowContext(NamedTuple):
     """Where and when the cells of a batch of windows are. Nothing here depends on cells that were
     hidden before learning began."""
 
-    clock: Tensor
+    calendar: Tensor
     """Sines and cosines of the time of day, week and year, where the steps make them meaningful;
     (b, t, f)."""
 
-    usual: Tensor
+    climatology: Tensor
     """The usual scaled value of a series at this time of day, NaN if nothing is known of it;
     (b, t, l, m)."""
 
     distance: Tensor | None
     """Between locations, in units of the network the weights were trained on; (l, k)."""
 
-    likeness: Tensor
+    station_similarity: Tensor
     """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k) or
     (b, l, k)."""
 
-    roughness: Tensor
+    step_variance: Tensor
     """How far a series strays from one step to the next: its mean squared difference, (m,)."""
 
-    kinds: Tensor
+    variable_ids: Tensor
     """The number each measurement has among those that the weights know; (m,)."""
 
-    links: Tensor | None = None
+    adjacency: Tensor | None = None
     """How much each location (l) hears of another (k), where a graph was given; (l, k)."""
 
-    width: float | None = None
+    bandwidth: float | None = None
     """Distance at which stations of the graph that distances make are but loosely joined, learnt
     with the weights."""
 
-    def part(self, at: slice) -> "Surroundings":
+    def select(self, at: slice) -> "WindowContext":
         """Those of some windows of the batch."""
-        likeness = self.likeness[at] if self.likeness.ndim == 3 else self.likeness
-        return self._replace(clock=self.clock[at], usual=self.usual[at], likeness=likeness)
-
-    def without(self, lost: Tensor) -> "Surroundings":
-        """The same with nothing known of some locations, (b, l), but where they are."""
-        both = lost.unsqueeze(2) | lost.unsqueeze(1)
+        similarity = (
+            self.station_similarity[at]
+            if self.station_similarity.ndim == 3
+            else self.station_similarity
+        )
         return self._replace(
-            usual=self.usual.masked_fill(lost.unflatten(1, (1, -1, 1)), torch.nan),
-            likeness=torch.where(both, 0.0, self.likeness),
+            calendar=self.calendar[at],
+            climatology=self.climatology[at],
+            station_similarity=similarity,
+        )
+
+    def without_stations(self, dropped: Tensor) -> "WindowContext":
+        """The same with nothing known of some locations, (b, l), but where they are."""
+        both = dropped.unsqueeze(2) | dropped.unsqueeze(1)
+        return self._replace(
+            climatology=self.climatology.masked_fill(dropped.unflatten(1, (1, -1, 1)), torch.nan),
+            station_similarity=torch.where(both, 0.0, self.station_similarity),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Whereabouts:
+class CubeContext:
     """Where and when the cells of a whole cube are, with one empty step at its end."""
 
-    clock: Tensor
+    calendar: Tensor
     """(t + 1, f)."""
 
-    slot: Tensor
+    time_bin: Tensor
     """The time of day that each step belongs to; (t + 1,)."""
 
     total: Tensor
@@ -73,24 +81,24 @@ class Whereabouts:
 
     count: Tensor
     distance: Tensor | None
-    block: Tensor
+    fold: Tensor
     """The stretch of time that each step belongs to; (t + 1,)."""
 
-    likeness: Tensor
+    station_similarity: Tensor
     """For windows that begin in each stretch, (n, l, k)."""
 
-    roughness: Tensor
-    kinds: Tensor
-    links: Tensor | None
+    step_variance: Tensor
+    variable_ids: Tensor
+    adjacency: Tensor | None
     summed: Tensor
     """True for steps whose values the sums contain, (t + 1,): there what is usual is told from
     outside each window, and never from what may be hidden in it."""
 
-    width: float | None = None
+    bandwidth: float | None = None
 
-    def around(self, steps: Tensor, values: Tensor, observed: Tensor) -> Surroundings:
+    def window_context(self, steps: Tensor, values: Tensor, observed: Tensor) -> WindowContext:
         """The surroundings of windows at these steps (b, t), with all that was measured in them."""
-        slot = self.slot[steps]  # (b, t)
+        slot = self.time_bin[steps]  # (b, t)
         total, count = self.total[slot], self.count[slot]  # (b, t, l, m)
         whole, number = self.total.sum(dim=0), self.count.sum(dim=0)  # (l, m)
         summed = self.summed[steps]
@@ -98,39 +106,41 @@ class Whereabouts:
             seen = observed & summed.unflatten(1, (-1, 1, 1))
             inside, seen = torch.where(seen, values, 0.0), seen.to(values.dtype)
             same = (slot.unsqueeze(2) == slot.unsqueeze(1)).to(values.dtype)
-            total, count = less(
+            total, count = subtract_sums(
                 (total, count), *(einsum("bts, bslm -> btlm", same, x) for x in (inside, seen))
             )
-            whole, number = less(
+            whole, number = subtract_sums(
                 (whole, number), *(x.sum(dim=1, keepdim=True) for x in (inside, seen))
             )
         alike = (
-            self.likeness[0] if len(self.likeness) == 1 else self.likeness[self.block[steps[:, 0]]]
+            self.station_similarity[0]
+            if len(self.station_similarity) == 1
+            else self.station_similarity[self.fold[steps[:, 0]]]
         )
-        return Surroundings(
-            self.clock[steps],
-            shrunk(total, count, whole, number),
+        return WindowContext(
+            self.calendar[steps],
+            shrunken_mean(total, count, whole, number),
             self.distance,
             alike,
-            self.roughness,
-            self.kinds,
-            self.links,
-            self.width,
+            self.step_variance,
+            self.variable_ids,
+            self.adjacency,
+            self.bandwidth,
         )
 
-    def to(self, device: torch.device) -> "Whereabouts":
+    def to(self, device: torch.device) -> "CubeContext":
         """The same on another device."""
-        return Whereabouts(
-            clock=self.clock.to(device),
-            slot=self.slot.to(device),
+        return CubeContext(
+            calendar=self.calendar.to(device),
+            time_bin=self.time_bin.to(device),
             total=self.total.to(device),
             count=self.count.to(device),
             distance=None if self.distance is None else self.distance.to(device),
-            block=self.block.to(device),
-            likeness=self.likeness.to(device),
-            roughness=self.roughness.to(device),
-            kinds=self.kinds.to(device),
-            links=None if self.links is None else self.links.to(device),
+            fold=self.fold.to(device),
+            station_similarity=self.station_similarity.to(device),
+            step_variance=self.step_variance.to(device),
+            variable_ids=self.variable_ids.to(device),
+            adjacency=None if self.adjacency is None else self.adjacency.to(device),
             summed=self.summed.to(device),
-            width=self.width,
+            bandwidth=self.bandwidth,
         )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, einsum, nn
 
 from cdsa.errors import ConfigError
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.seq2seq import State
 
 Edge = tuple[str, str, float]
@@ -27,7 +27,7 @@ EVEN = 1 / 3
 """Distances that differ by less than this share of their mean are all alike."""
 
 
-def width_of(distance: Tensor) -> float:
+def kernel_bandwidth(distance: Tensor) -> float:
     """How wide the kernel of these distances (l, k) is: as they differ or, where they hardly do, as
     they are."""
     apart = distance[distance > 0]
@@ -38,14 +38,14 @@ def width_of(distance: Tensor) -> float:
     return spread if spread > usual * EVEN else usual
 
 
-def graph_of(distance: Tensor, width: float | None = None) -> Tensor:
+def adjacency_of_distances(distance: Tensor, bandwidth: float | None = None) -> Tensor:
     """A Gaussian kernel of distances, cut off where it is small, (l, k); as wide as where the
     weights were learnt, for else the same stations would be joined otherwise among fewer."""
-    weight = torch.exp(-((distance / (width or width_of(distance))) ** 2))
+    weight = torch.exp(-((distance / (bandwidth or kernel_bandwidth(distance))) ** 2))
     return torch.where(weight >= THRESHOLD, weight, 0.0)
 
 
-def links_of(edges: Iterable[Edge], names: Sequence[str]) -> Tensor:
+def adjacency_of_edges(edges: Iterable[Edge], names: Sequence[str]) -> Tensor:
     """How much each station (l) hears of another (k), by the edges between those there are."""
     at = {str(name): number for number, name in enumerate(names)}
     there = [(at[t], at[s], weight) for s, t, weight in edges if s in at and t in at]
@@ -56,21 +56,21 @@ def links_of(edges: Iterable[Edge], names: Sequence[str]) -> Tensor:
     return links
 
 
-def graph_around(around: Surroundings | None, like: Tensor, name: str) -> Tensor:
+def adjacency_of_context(context: WindowContext | None, like: Tensor, name: str) -> Tensor:
     """The graph of the stations that lie around, (l, k), each next to itself, by a weight of one if
     none is given; a method of this `name` needs it."""
-    if around is not None and around.links is not None:
-        links = around.links.to(like)
+    if context is not None and context.adjacency is not None:
+        links = context.adjacency.to(like)
         return links + torch.diag((links.diagonal() == 0).to(links))
-    if around is None or around.distance is None:
+    if context is None or context.distance is None:
         raise ConfigError(
             f"'{name}' needs the graph of the stations, but these have no coordinates. Give them "
             "in columns lat and lon or with --locations, or a graph of your own with --graph"
         )
-    return graph_of(around.distance.to(like), around.width)
+    return adjacency_of_distances(context.distance.to(like), context.bandwidth)
 
 
-def walks_on(graph: Tensor, most: int) -> Tensor:
+def diffusion_matrices(graph: Tensor, most: int) -> Tensor:
     """Where random walks of one and up to so many steps end, (w, l, k): along the graph's edges,
     then against them, unless that is the same."""
     found = []
@@ -114,13 +114,13 @@ class GraphCell(nn.Module):
     """
 
     def __init__(
-        self, look: Callable[[int, int], nn.Module], inputs: int, hidden: int, layers: int
+        self, conv: Callable[[int, int], nn.Module], inputs: int, hidden: int, layers: int
     ) -> None:
         super().__init__()
         self.width, self.layers = hidden, layers
         sizes = [inputs, *[hidden] * (layers - 1)]
-        self.gates = nn.ModuleList(look(size + hidden, 2 * hidden) for size in sizes)
-        self.fresh = nn.ModuleList(look(size + hidden, hidden) for size in sizes)
+        self.gates = nn.ModuleList(conv(size + hidden, 2 * hidden) for size in sizes)
+        self.candidate = nn.ModuleList(conv(size + hidden, hidden) for size in sizes)
 
     def start(self, like: Tensor) -> State:
         """Nothing is known at first."""
@@ -128,7 +128,7 @@ class GraphCell(nn.Module):
 
     def forward(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
         after = []
-        for gate, fresh, h in zip(self.gates, self.fresh, state, strict=True):
+        for gate, fresh, h in zip(self.gates, self.candidate, state, strict=True):
             reset, update = gate(torch.cat([x, h], dim=-1), graph).sigmoid().chunk(2, dim=-1)
             new = fresh(torch.cat([x, reset * h], dim=-1), graph).tanh()
             x = update * h + (1 - update) * new

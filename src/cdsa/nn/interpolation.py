@@ -12,14 +12,16 @@ TRUST = 1.0
 """How many days of a time of day the mean of the whole series counts for."""
 
 
-def less(sums: tuple[Tensor, Tensor], total: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+def subtract_sums(
+    sums: tuple[Tensor, Tensor], total: Tensor, count: Tensor
+) -> tuple[Tensor, Tensor]:
     """A sum and how many values it has without some of them; nothing is left if these are more than
     it has, as of values that came in later."""
     left = (sums[1] - count).clamp(min=0.0)
     return torch.where(left > 0, sums[0] - total, 0.0), left
 
 
-def shrunk(total: Tensor, count: Tensor, whole: Tensor, number: Tensor) -> Tensor:
+def shrunken_mean(total: Tensor, count: Tensor, whole: Tensor, number: Tensor) -> Tensor:
     """Means at a time of day that lean on the mean of the whole series where there are few values,
     and that on zero, the mean of the network; NaN of a series without a value."""
     mean = whole / (number + TRUST)
@@ -27,7 +29,7 @@ def shrunk(total: Tensor, count: Tensor, whole: Tensor, number: Tensor) -> Tenso
     return torch.where(number > 0.5, told, torch.nan)
 
 
-class EasyAnswer(NamedTuple):
+class Interpolation(NamedTuple):
     """What can be said of each cell without learning, all (b, t, l, m)."""
 
     line: Tensor
@@ -38,15 +40,15 @@ class EasyAnswer(NamedTuple):
     """How near the last observation is: 1 / (1 + steps), zero if there is none."""
 
     after: Tensor
-    strays: Tensor
+    bridge_variance: Tensor
     """How far a walk strays from the line: a b / (a + b), where a and b are the steps to the last
     and to the next observation, or the steps to the only one; zero on observations."""
 
-    told: Tensor
+    has_observation: Tensor
     """Whether there is any observation in the series."""
 
 
-def easy_answer(values: Tensor, observed: Tensor) -> EasyAnswer:
+def interpolate(values: Tensor, observed: Tensor) -> Interpolation:
     """The straight line through the observed cells of each series, and how far they are."""
     steps = values.shape[1]
     number = torch.arange(steps, device=values.device).unflatten(0, (-1, 1, 1))
@@ -64,12 +66,12 @@ def easy_answer(values: Tensor, observed: Tensor) -> EasyAnswer:
     strays = torch.where(has_last, back, ahead)
     strays = torch.where(has_last & has_following, back * (1 - share), strays)
     told = has_last | has_following
-    return EasyAnswer(
+    return Interpolation(
         line=torch.lerp(from_last, from_following, share),
         before=torch.where(has_last, 1 / (1 + back), 0.0),
         after=torch.where(has_following, 1 / (1 + ahead), 0.0),
-        strays=torch.where(told, strays, 0.0),
-        told=told,
+        bridge_variance=torch.where(told, strays, 0.0),
+        has_observation=told,
     )
 
 

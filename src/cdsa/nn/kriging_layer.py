@@ -18,8 +18,8 @@ from torch import Tensor, einsum, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from cdsa.nn.context import Surroundings
-from cdsa.nn.interpolation import EasyAnswer
+from cdsa.nn.context import WindowContext
+from cdsa.nn.interpolation import Interpolation
 
 SLOPE = 0.12
 """First slope of the kernel's logarithm, per unit of distance."""
@@ -45,7 +45,7 @@ MEAN_TRUST = 1e-3
 """What is known of a moment's mean before: that it is zero, as if so much of a station said so."""
 
 
-class Kriging(nn.Module):
+class KrigingLayer(nn.Module):
     """Lines (b, t, l, m) and where they are to be believed -> what is said of every cell.
 
     Its kernel falls with distance or, with `alike`, is in part the resemblance of places. Of a
@@ -64,40 +64,47 @@ class Kriging(nn.Module):
             self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
 
     def forward(
-        self, lines: Tensor, believed: Tensor, easy: EasyAnswer, around: Surroundings
+        self, lines: Tensor, believed: Tensor, easy: Interpolation, context: WindowContext
     ) -> Tensor:
-        trust = torch.where(believed, self.noise(easy, around).reciprocal(), 0.0)
+        trust = torch.where(believed, self.noise(easy, context).reciprocal(), 0.0)
         trust, lines = einsum("btlm -> bmtl", trust), einsum("btlm -> bmtl", lines)
-        kernel = self.kernel(around)
-        sides = torch.stack([lines, torch.ones_like(lines)], dim=-1)
-        pull: Tensor = Pull.apply(kernel, trust, sides)  # type: ignore[no-untyped-call]
+        kernel = self.kernel(context)
+        rhs = torch.stack([lines, torch.ones_like(lines)], dim=-1)
+        pull: Tensor = KrigingSolve.apply(kernel, trust, rhs)  # type: ignore[no-untyped-call]
         told, ones = pull.unbind(-1)
         mean = told.sum(-1, keepdim=True) / (ones.sum(-1, keepdim=True) + MEAN_TRUST)
         kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, told - mean * ones)
         return einsum("bmtl -> btlm", kriged)
 
-    def noise(self, easy: EasyAnswer, around: Surroundings) -> Tensor:
+    def noise(self, easy: Interpolation, context: WindowContext) -> Tensor:
         """The variance of what a line is off by, (b, t, l, m)."""
-        nugget, drift = self.nugget[around.kinds].exp(), self.drift[around.kinds].exp()
-        return LEAST_NUGGET + nugget + drift * around.roughness * easy.strays
+        nugget, drift = (
+            self.nugget[context.variable_ids].exp(),
+            self.drift[context.variable_ids].exp(),
+        )
+        return LEAST_NUGGET + nugget + drift * context.step_variance * easy.bridge_variance
 
-    def kernel(self, around: Surroundings) -> Tensor:
+    def kernel(self, context: WindowContext) -> Tensor:
         """How much places have in common, (b, m, l, k), where b may be one: most with themselves.
         Without coordinates all places are equally near."""
-        slope = F.softplus(self.slope[around.kinds]).unflatten(0, (-1, 1, 1))
-        likeness = around.likeness if around.likeness.ndim == 3 else around.likeness.unsqueeze(0)
-        apart = torch.zeros_like(likeness[0]) if around.distance is None else around.distance
+        slope = F.softplus(self.slope[context.variable_ids]).unflatten(0, (-1, 1, 1))
+        likeness = (
+            context.station_similarity
+            if context.station_similarity.ndim == 3
+            else context.station_similarity.unsqueeze(0)
+        )
+        apart = torch.zeros_like(likeness[0]) if context.distance is None else context.distance
         kernel: Tensor = (-slope * apart).exp().unsqueeze(0)
         if self.alike is not None:
-            share = self.alike[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+            share = self.alike[context.variable_ids].sigmoid().unflatten(0, (-1, 1, 1))
             kernel = share * likeness.unsqueeze(1) + (1 - share) * kernel
-        own = self.own[around.kinds].sigmoid().unflatten(0, (-1, 1, 1))
+        own = self.own[context.variable_ids].sigmoid().unflatten(0, (-1, 1, 1))
         alone = torch.eye(len(apart), dtype=own.dtype, device=own.device)
         told: Tensor = (1 - own) * kernel + own * alone
         return told
 
 
-class Pull(torch.autograd.Function):
+class KrigingSolve(torch.autograd.Function):
     """Kernel (b or 1, m, l, k), trust (b, m, t, l), sides (b, m, t, l, r) -> pull, of the shape of
     the sides: `pull = trust (sides - kernel pull)`, solved moment by moment.
 
@@ -106,7 +113,7 @@ class Pull(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, kernel: Tensor, trust: Tensor, sides: Tensor) -> Tensor:
+    def forward(ctx: Any, kernel: Tensor, trust: Tensor, rhs: Tensor) -> Tensor:
         root = trust.sqrt()
         pairs = root.unsqueeze(-1) * kernel.unsqueeze(2)
         pairs *= root.unsqueeze(-2)
@@ -114,24 +121,24 @@ class Pull(torch.autograd.Function):
         factor, failed = torch.linalg.cholesky_ex(pairs)
         if failed.any():  # by rounding: likeness is mended beforehand
             factor = torch.linalg.cholesky(pairs.double()).to(pairs.dtype)
-        pull = _solved(factor, root, sides)
-        ctx.save_for_backward(kernel, trust, sides, factor, pull)
+        pull = _solved(factor, root, rhs)
+        ctx.save_for_backward(kernel, trust, rhs, factor, pull)
         return pull
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, wish: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        kernel, trust, sides, factor, pull = ctx.saved_tensors
-        side = _solved(factor, trust.sqrt(), wish)
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kernel, trust, rhs, factor, pull = ctx.saved_tensors
+        side = _solved(factor, trust.sqrt(), grad_output)
         left, asked = (_heard(kernel, part) for part in (pull, side))
-        by_trust = ((wish - asked) * (sides - left)).sum(-1)
+        by_trust = ((grad_output - asked) * (rhs - left)).sum(-1)
         by_kernel = -einsum("bmtlr, bmtkr -> bmlk", side, pull)
         return by_kernel.sum_to_size(kernel.shape), by_trust, side
 
 
-def _solved(factor: Tensor, root: Tensor, sides: Tensor) -> Tensor:
+def _solved(factor: Tensor, root: Tensor, rhs: Tensor) -> Tensor:
     root = root.unsqueeze(-1)
-    return root * torch.cholesky_solve(root * sides, factor)
+    return root * torch.cholesky_solve(root * rhs, factor)
 
 
 def _heard(kernel: Tensor, pull: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ FIRST_STEP = -3.0
 """What `in_order` is given at first between two quantiles: they then lie 0.05 apart."""
 
 
-def in_order(raw: Tensor) -> Tensor:
+def monotone_quantiles(raw: Tensor) -> Tensor:
     """Quantiles from any numbers: the middle one as it is, the others in positive steps from it."""
     middle = raw[..., MIDDLE : MIDDLE + 1]
     below = F.softplus(raw[..., :MIDDLE]).flip(-1).cumsum(-1).flip(-1)
@@ -26,7 +26,7 @@ def in_order(raw: Tensor) -> Tensor:
     return torch.cat([middle - below, middle, middle + above], dim=-1)
 
 
-def parted(answer: Tensor, cells: int = 4) -> tuple[Tensor, Tensor | None]:
+def split_point_quantiles(answer: Tensor, cells: int = 4) -> tuple[Tensor, Tensor | None]:
     """A network's guess (b, t, l, m) and, if it tells them, its quantiles (b, t, l, m, q)."""
     if answer.ndim == cells:
         return answer, None
@@ -43,7 +43,7 @@ def pinball(quantiles: Tensor, truth: Tensor) -> Tensor:
     return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(dim=-1)
 
 
-def at_levels(quantiles: Tensor, wanted: Tensor) -> Tensor:
+def interpolate_quantiles(quantiles: Tensor, wanted: Tensor) -> Tensor:
     """Quantiles at any levels (w,), between those that are told: (..., q) -> (..., w). Beyond the
     outermost ones, those."""
     levels = torch.tensor(QUANTILES, dtype=quantiles.dtype, device=quantiles.device)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, einsum
 
-from cdsa.nn.attention import mix_in_turn
-from cdsa.nn.types import AXES, Axis, Maps
+from cdsa.nn.attention import apply_sequential
+from cdsa.nn.types import AXES, AttentionMaps, Axis
 
 # A share of the cell that looks goes to the cells it looks at: each map the other way round.
 BACK: dict[Axis, str] = {
@@ -28,11 +28,11 @@ BACK: dict[Axis, str] = {
 JOINT_BACK = "bhtlmskn, btlmh -> bsknh"
 
 
-class Look(NamedTuple):
+class LayerTrace(NamedTuple):
     """How a layer looked around."""
 
-    maps: Maps
-    kept: Tensor
+    maps: AttentionMaps
+    residual: Tensor
     """How much of each cell was there before, (b, t, l, m), between 0 and 1."""
 
     weight: Tensor | None = None
@@ -45,14 +45,14 @@ class Look(NamedTuple):
         if "cells" in self.maps:
             return einsum(JOINT_BACK, self.maps["cells"], each).sum(-1)
         if self.weight is not None:
-            each = each / mix_in_turn(self.maps, self.weight.unsqueeze(-1)).flatten(-2)
+            each = each / apply_sequential(self.maps, self.weight.unsqueeze(-1)).flatten(-2)
         for axis in AXES:
             if self.maps[axis].shape[-2:] != (1, 1):
                 each = einsum(BACK[axis], self.maps[axis], each)
         return (each if self.weight is None else each * self.weight).sum(-1)
 
 
-def kept_of(before: Tensor, added: Tensor) -> Tensor:
+def residual_share(before: Tensor, added: Tensor) -> Tensor:
     """How much of a sum is what was there before, by the lengths of both: (b, t, l, m, c) twice ->
     (b, t, l, m)."""
     old, new = before.norm(dim=-1), added.norm(dim=-1)
@@ -60,10 +60,10 @@ def kept_of(before: Tensor, added: Tensor) -> Tensor:
     return share
 
 
-def rolled_back(looks: Sequence[Look], share: Tensor) -> Tensor:
+def rollout(looks: Sequence[LayerTrace], share: Tensor) -> Tensor:
     """What shares of cells behind the last layer come to before the first, (b, t, l, m)."""
     for look in reversed(looks):
-        share = look.kept * share + look.back((1 - look.kept) * share)
+        share = look.residual * share + look.back((1 - look.residual) * share)
     return share
 
 
@@ -74,7 +74,7 @@ def one_cell(like: Tensor, cell: tuple[int, int, int]) -> Tensor:
     return share
 
 
-def to_sum(share: Tensor, total: Tensor) -> Tensor:
+def normalise_to(share: Tensor, total: Tensor) -> Tensor:
     """Shares of the same proportions that sum to `total`; none if there is nothing to part."""
     whole = share.sum()
     return share * (total / whole) if whole > 0 else share

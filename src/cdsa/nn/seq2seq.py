@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 from cdsa.nn.types import refuse_negative, refuse_nothing_ahead
 
 State = tuple[Tensor, ...]
@@ -56,7 +56,7 @@ class SequenceToSequence(nn.Module):
         self,
         make: Callable[[int], Cell],
         tell: nn.Module,
-        graph_of: Callable[[Surroundings | None, Tensor], Tensor],
+        graph_of: Callable[[WindowContext | None, Tensor], Tensor],
         measurements: int,
         clocks: int,
         horizon: int,
@@ -74,13 +74,15 @@ class SequenceToSequence(nn.Module):
         self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
 
     def forward(
-        self, values: Tensor, observed: Tensor, around: Surroundings | None = None
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        return self._run(torch.where(observed, values, 0.0), observed, around, truth=1.0)
+        return self._run(torch.where(observed, values, 0.0), observed, context, truth=1.0)
 
-    def teach(self, values: Tensor, observed: Tensor, around: Surroundings | None = None) -> Tensor:
+    def forward_teacher_forced(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         """The same with the truth as what a step starts from, now and then."""
-        told = self._run(values, observed, around, truth=self.truth_share())
+        told = self._run(values, observed, context, truth=self.truth_share())
         self.lessons += 1
         return told
 
@@ -91,11 +93,11 @@ class SequenceToSequence(nn.Module):
         return self.fading / (self.fading + math.exp(min(self.lessons.item() / self.fading, 700)))
 
     def _run(
-        self, values: Tensor, observed: Tensor, around: Surroundings | None, *, truth: float
+        self, values: Tensor, observed: Tensor, context: WindowContext | None, *, truth: float
     ) -> Tensor:
-        clock = values.new_zeros(*values.shape[:2], 0) if around is None else around.clock
+        clock = values.new_zeros(*values.shape[:2], 0) if context is None else context.calendar
         past = values.shape[1] - self.horizon
-        graph = self.graph_of(around, values)
+        graph = self.graph_of(context, values)
         dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
         state, told = self.encode.start(values[:, 0]), [values[:, :past]]
         for t in range(past):

@@ -14,14 +14,14 @@ from typing import cast
 import torch
 from torch import Tensor, einsum, nn
 
-from cdsa.nn.attention import may_look
+from cdsa.nn.attention import attention_mask
 from cdsa.nn.blocks import Stack, feed_forward
 from cdsa.nn.types import (
     AXES,
     AttentionConfig,
+    AttentionMaps,
     Axis,
-    Maps,
-    Sight,
+    MaskMode,
     Sizes,
 )
 
@@ -44,16 +44,21 @@ class RowAttention(nn.Module):
     """Words look at words: (b, i, w) and (b, j, w') -> (b, i, w)."""
 
     def __init__(
-        self, axis: Axis, width: int, at: int, config: AttentionConfig, sight: Sight
+        self,
+        axis: Axis,
+        width: int,
+        memory_width: int,
+        config: AttentionConfig,
+        mask_mode: MaskMode,
     ) -> None:
         super().__init__()
         own, heads = config.of(axis), config.n_heads
         self.axis: Axis = axis
-        self.sight: Sight = sight
+        self.mask_mode: MaskMode = mask_mode
         self.heads = heads
         self.query = nn.Linear(width, heads * own.d_qk, bias=False)
-        self.key = nn.Linear(at, heads * own.d_qk, bias=False)
-        self.value = nn.Linear(at, heads * own.d_v)
+        self.key = nn.Linear(memory_width, heads * own.d_qk, bias=False)
+        self.value = nn.Linear(memory_width, heads * own.d_v)
         self.out = nn.Linear(heads * own.d_v, width)
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
@@ -62,13 +67,13 @@ class RowAttention(nn.Module):
         mixed = einsum("bhij, bjhe -> bihe", self.maps(x, y)[self.axis], v)
         return cast(Tensor, self.out(mixed.flatten(-2)))
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> Maps:
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
         """The map of the stream's axis: (b, h, i, j)."""
         q = self.query(x).unflatten(-1, (self.heads, -1))
         k = self.key(x if y is None else y).unflatten(-1, (self.heads, -1))
         scores = einsum("bihd, bjhd -> bhij", q, k) / math.sqrt(q.shape[-1])
-        if self.sight != "all":
-            scores = scores + may_look(self.sight, scores.shape[-1], scores)
+        if self.mask_mode != "all":
+            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
         return {self.axis: scores.softmax(dim=-1)}
 
 
@@ -82,19 +87,23 @@ class Stream(nn.Module):
         sizes: Sizes,
         memory: Sizes | None = None,
         *,
-        sight: Sight = "all",
+        mask_mode: MaskMode = "all",
         bare_last: bool = False,
     ) -> None:
         super().__init__()
         self.axis: Axis = axis
         own, width = config.of(axis), math.prod(sizes.beside(axis)) * config.d_model
-        at = 0 if memory is None else math.prod(memory.beside(axis)) * config.d_model
+        memory_width = 0 if memory is None else math.prod(memory.beside(axis)) * config.d_model
         self.stack = Stack(
             own.n_layers,
-            partial(RowAttention, axis, width, width, config, sight if axis == "time" else "all"),
+            partial(
+                RowAttention, axis, width, width, config, mask_mode if axis == "time" else "all"
+            ),
             partial(feed_forward, width, own.d_ff),
             partial(nn.LayerNorm, width),
-            across=partial(RowAttention, axis, width, at, config, "all") if memory else None,
+            across=partial(RowAttention, axis, width, memory_width, config, "all")
+            if memory
+            else None,
             bare_last=bare_last,
         )
 
@@ -103,7 +112,7 @@ class Stream(nn.Module):
         shape = einsum(ROWS[self.axis], x).shape[2:]
         return einsum(CELLS[self.axis], y.unflatten(-1, shape))
 
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[Maps]:
+    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
         """The maps of the stream's layers."""
         return self.stack.maps(self._rows(x), None if memory is None else self._rows(memory))
 
@@ -124,14 +133,14 @@ class Streams(nn.Module):
         sizes: Sizes,
         memory: Sizes | None = None,
         *,
-        sight: Sight = "all",
+        mask_mode: MaskMode = "all",
         bare_last: bool = False,
         fused: bool = True,
     ) -> None:
         super().__init__()
         self.streams = nn.ModuleDict(
             {
-                axis: Stream(axis, config, sizes, memory, sight=sight, bare_last=bare_last)
+                axis: Stream(axis, config, sizes, memory, mask_mode=mask_mode, bare_last=bare_last)
                 for axis in AXES
             }
         )
@@ -161,7 +170,7 @@ class Streams(nn.Module):
 
     def maps(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
-    ) -> dict[Axis, list[Maps]]:
+    ) -> dict[Axis, list[AttentionMaps]]:
         """The maps of every layer of every stream."""
         return {
             axis: cast(Stream, self.streams[axis]).maps(

@@ -28,18 +28,18 @@ Manner = Literal["independent", "joint", "decomposed", "shared"]
 MANNERS: tuple[Manner, ...] = get_args(Manner)
 
 
-Sight = Literal["all", "other steps", "past"]
+MaskMode = Literal["all", "other steps", "past"]
 """What a time step may look at: all steps, all but itself, or itself and those before."""
 
 
-Maps = dict[Axis | Literal["cells"], Tensor]
+AttentionMaps = dict[Axis | Literal["cells"], Tensor]
 
 
-Priors = Mapping[Axis, Tensor]
+Bias = Mapping[Axis, Tensor]
 """What is added to the scores of an axis, (h, N, N) or (b, h, N, N)."""
 
 
-NO_PRIORS: Priors = {}
+NO_BIAS: Bias = {}
 
 
 class Sizes(NamedTuple):

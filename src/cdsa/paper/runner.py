@@ -37,7 +37,7 @@ from cdsa.paper.tables import (
     build_trial,
     road_edges,
 )
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.workflows.forecast import forecasts_from
 from cdsa.workflows.score import MIXED
 
@@ -62,7 +62,7 @@ class RunSettings:
     results: Path
     provenance: Mapping[str, Value]
     data_folder: Path | None = None
-    run: Run = field(default_factory=Run)
+    run: RunContext = field(default_factory=RunContext)
     on_start: Callable[[Experiment], None] = lambda experiment: None
     force: bool = False
     """Measure recorded experiments again."""
@@ -265,7 +265,7 @@ def _uses_roads(filler: Any) -> bool:
 def fit_trial(
     experiment: Experiment,
     trial: ImputationTrial | ForecastTrial,
-    run: Run,
+    run: RunContext,
     folder: Path,
     edges: "Sequence[Edge]" = (),
 ) -> Filler:

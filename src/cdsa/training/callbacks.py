@@ -10,12 +10,12 @@ from cdsa.errors import MissingExtraError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Progress:
     """How far a run is."""
 
     epoch: int
     step: int
-    done: float
+    fraction: float
     """Share of the run that is done."""
 
     seconds: float
@@ -26,10 +26,10 @@ class Report:
     """Error on the validation cells when last looked at."""
 
     best: float | None
-    rate: float
+    lr: float
 
 
-Watch = Callable[[Report], None]
+OnProgress = Callable[[Progress], None]
 
 
 def nobody(told: object) -> None:
@@ -42,7 +42,7 @@ def never() -> bool:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunContext:
     """How a training is accompanied; changes nothing of what is learnt but for the device."""
 
     device: str = "auto"
@@ -51,14 +51,14 @@ class Run:
     folder: Path | None = None
     """Where the run is written down, to be gone on with."""
 
-    watch: Watch = nobody
-    stop: Callable[[], bool] = never
-    start: Callable[[object], None] = nobody
+    on_progress: OnProgress = nobody
+    should_stop: Callable[[], bool] = never
+    on_start: Callable[[object], None] = nobody
     """Told of the method when its training begins."""
 
 
 @contextmanager
-def on_board(folder: Path) -> Iterator[Watch]:
+def tensorboard(folder: Path) -> Iterator[OnProgress]:
     """A watch that logs loss, validation error and learning rate to this folder."""
     if find_spec("tensorboard") is None:
         raise MissingExtraError("--tensorboard", "tensorboard", "tensorboard")
@@ -66,11 +66,11 @@ def on_board(folder: Path) -> Iterator[Watch]:
 
     with SummaryWriter(str(folder)) as writer:
 
-        def watch(report: Report) -> None:
+        def watch(report: Progress) -> None:
             figures = {
                 "loss": report.loss,
                 "validation": report.validation,
-                "learning rate": report.rate,
+                "learning rate": report.lr,
             }
             for name, figure in figures.items():
                 if figure is not None:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.nn.context import Surroundings
-from cdsa.training.callbacks import Report, Watch
+from cdsa.nn.context import WindowContext
+from cdsa.training.callbacks import OnProgress, Progress
 from cdsa.training.loss import Loss, Schedule, loss_of, rate_at
-from cdsa.training.masking import Hiding, Task, hide_cells, lost_stations, random_source
-from cdsa.training.parallel import in_parts
-from cdsa.training.state import Place, Store, Weights
+from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
+from cdsa.training.parallel import data_parallel
+from cdsa.training.state import TrainingStore, TrainState, Weights
 from cdsa.training.windows import Window, Windows
 
 LossOn = Literal["visible", "hidden", "both"]
@@ -87,7 +87,7 @@ class TrainConfig:
     (masked imputation), or both; of a forecaster all that lies ahead, and what it looks back on is
     whole if it learns from what is visible."""
 
-    masking: Hiding = "mixed"
+    masking: Masking = "mixed"
     """How cells are hidden for training: random, bursts, mixed, or like_data: like the data's own
     gaps."""
 
@@ -107,7 +107,7 @@ class TrainConfig:
         for name, kind in (
             ("loss", Loss),
             ("schedule", Schedule),
-            ("masking", Hiding),
+            ("masking", Masking),
             ("loss_on", LossOn),
         ):
             if getattr(self, name) not in get_args(kind):
@@ -141,21 +141,23 @@ class TrainConfig:
 
 
 @runtime_checkable
-class Taught(Protocol):
+class TeacherForced(Protocol):
     """A network that learns from true values it would not have when used."""
 
     horizon: int
 
-    def teach(self, values: Tensor, observed: Tensor, *around: Surroundings) -> Tensor:
+    def forward_teacher_forced(
+        self, values: Tensor, observed: Tensor, *context: WindowContext
+    ) -> Tensor:
         """The guess of every step from the true values before it."""
         ...
 
 
 @runtime_checkable
-class OwnLesson(Protocol):
+class CustomLoss(Protocol):
     """A network that learns by a loss of its own."""
 
-    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+    def loss(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """The loss of a batch of windows over all that was observed, told from what is shown of it:
         all that is not hidden on purpose and, to foresee, lies before the horizon."""
         ...
@@ -166,11 +168,11 @@ class Adversarial(Protocol):
     """A network that is two, of which one judges the other."""
 
     @property
-    def judged(self) -> bool:
+    def critic_active(self) -> bool:
         """Whether the judge has begun; what was before is not yet the network that was meant."""
         ...
 
-    def bound(self) -> None:
+    def clip_critic(self) -> None:
         """Keep the judge's weights in their bounds, after every step."""
         ...
 
@@ -178,15 +180,15 @@ class Adversarial(Protocol):
 def train(
     model: nn.Module,
     windows: Windows,
-    exam: Windows,
+    validation: Windows,
     config: TrainConfig,
     *,
     seed: int,
     task: Task = TO_FILL,
-    store: Store | None = None,
-    watch: Watch = lambda report: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Place:
+    store: TrainingStore | None = None,
+    on_progress: OnProgress = lambda report: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainState:
     """Train in place on `windows` and leave the weights that did best on the asked cells of `exam`.
 
     With a `store` the run is written down now and then, and goes on from there. `stop` is asked
@@ -194,70 +196,70 @@ def train(
     """
     if config.batch_size < 1:
         raise ConfigError(f"batch must be at least 1, but found {config.batch_size}")
-    run = _Run(model, config, seed, task)
-    place = store.load(model, run.optimiser, run.kept) if store else None
-    place = run.place = place or Place()
-    clock = time.perf_counter() - place.seconds
+    run = Trainer(model, config, seed, task)
+    state = store.load(model, run.optimiser, run.snapshots) if store else None
+    state = run.state = state or TrainState()
+    clock = time.perf_counter() - state.seconds
     saved = time.perf_counter()
     steps = max(1, math.ceil(len(windows) / config.batch_size))
-    place.over = True
+    state.finished = True
     order, ordered = torch.arange(0), -1
     while len(windows) and not run.finished(steps):
-        epoch, batch = divmod(place.step, steps)
+        epoch, batch = divmod(state.step, steps)
         if epoch != ordered:
             order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
             ordered = epoch
         chosen = order[batch * config.batch_size : (batch + 1) * config.batch_size]
         run.learn(windows, chosen, epoch, steps)
-        place.seconds = time.perf_counter() - clock
-        if place.step % config.validate_every == 0 or run.over(steps):
-            run.look(exam, last=run.over(steps))
-        watch(run.report(epoch, steps))
-        stopped = stop() and not run.finished(steps)
+        state.seconds = time.perf_counter() - clock
+        if state.step % config.validate_every == 0 or run.over(steps):
+            run.validate(validation, last=run.over(steps))
+        on_progress(run.report(epoch, steps))
+        stopped = should_stop() and not run.finished(steps)
         if store and (stopped or time.perf_counter() - saved > store.every):
-            store.save(place, model, run.optimiser, run.kept)
+            store.save(state, model, run.optimiser, run.snapshots)
             saved = time.perf_counter()
         if stopped:
-            place.over = False
+            state.finished = False
             break
-    if place.best is None and place.step:
-        run.look(exam, last=True)
-    model.load_state_dict(run.kept["best"])
-    return place
+    if state.best is None and state.step:
+        run.validate(validation, last=True)
+    model.load_state_dict(run.snapshots["best"])
+    return state
 
 
-class _Run:
+class Trainer:
     """What changes while a network learns."""
 
     def __init__(self, model: nn.Module, config: TrainConfig, seed: int, task: Task) -> None:
         self.model, self.config, self.seed, self.task = model, config, seed, task
         betas = (config.beta1, config.beta2)
         self.optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, betas=betas)
-        self.kept: dict[str, Weights] = {"best": _copied(model)}
+        self.snapshots: dict[str, Weights] = {"best": _copied(model)}
         if config.ema_decay:
-            self.kept["average"] = _copied(model)
-        self.place = Place()
+            self.snapshots["average"] = _copied(model)
+        self.state = TrainState()
         self.rate = config.lr
 
-    def done(self, steps: int) -> float:
+    def progress(self, steps: int) -> float:
         """The share of the run that is done, by epochs or by minutes, whichever is further."""
-        by_steps = self.place.step / (steps * self.config.passes)
+        by_steps = self.state.step / (steps * self.config.passes)
         minutes = self.config.minutes
-        return max(by_steps, self.place.seconds / (60 * minutes) if minutes else 0.0)
+        return max(by_steps, self.state.seconds / (60 * minutes) if minutes else 0.0)
 
     def over(self, steps: int) -> bool:
         """Whether all steps or all minutes are used up."""
-        return self.done(steps) >= 1
+        return self.progress(steps) >= 1
 
     def finished(self, steps: int) -> bool:
         """Whether the run is over or has not gained anything for long."""
         patience = self.config.patience
-        return self.over(steps) or (patience > 0 and self.place.idle >= patience)
+        return self.over(steps) or (patience > 0 and self.state.checks_without_gain >= patience)
 
     def learn(self, windows: Windows, chosen: Tensor, epoch: int, steps: int) -> None:
         """One step of gradient descent."""
-        place, config = self.place, self.config
-        self.rate = rate_at(config.schedule, config.lr, epoch, self.done(steps))
+        place, config = self.state, self.config
+        self.rate = rate_at(config.schedule, config.lr, epoch, self.progress(steps))
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate
         self.model.train()
@@ -266,13 +268,13 @@ class _Run:
         if config.masking == "like_data":
             drawn = torch.randint(len(windows), (len(chosen),), generator=source)
             others = windows.observed[windows.steps[drawn]]
-        loss = lesson_loss(self.model, window, config, source, self.task, others)
+        loss = training_loss(self.model, window, config, source, self.task, others)
         self.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
         self.optimiser.step()
         if isinstance(self.model, Adversarial):
-            self.model.bound()
+            self.model.clip_critic()
         place.step += 1
         self._average()
         place.loss_sum += loss.item()
@@ -283,48 +285,52 @@ class _Run:
                 f"Lower the learning rate, as in --set train.lr={config.lr / 10:g}"
             )
 
-    def look(self, exam: Windows, *, last: bool = False) -> None:
+    def validate(self, validation: Windows, *, last: bool = False) -> None:
         """Look at the validation cells, and keep the weights if they never did better, or are the
         `last` and as good. Nothing is kept of a network whose judge has not begun, but the last;
         and without such cells always its newest weights, for its loss does not tell how it does."""
-        if isinstance(self.model, Adversarial) and not (self.model.judged or last):
+        if isinstance(self.model, Adversarial) and not (self.model.critic_active or last):
             return
-        place = self.place
+        place = self.state
         now = _copied(self.model)
-        self.model.load_state_dict(self.kept.get("average", now))
-        error = exam_error(self.model, exam, self.config, self.task) if len(exam) else place.loss
+        self.model.load_state_dict(self.snapshots.get("average", now))
+        error = (
+            validation_error(self.model, validation, self.config, self.task)
+            if len(validation)
+            else place.loss
+        )
         place.validation, place.last_loss = error, place.loss
         place.loss_sum, place.loss_count = 0.0, 0
         enough = AS_GOOD if last and not self.config.patience else 1.0
-        untold = isinstance(self.model, Adversarial) and not len(exam)
+        untold = isinstance(self.model, Adversarial) and not len(validation)
         if untold or place.best is None or error < enough * place.best:
-            place.best, place.best_step, place.idle = error, place.step, 0
-            self.kept["best"] = _copied(self.model)
+            place.best, place.best_step, place.checks_without_gain = error, place.step, 0
+            self.snapshots["best"] = _copied(self.model)
         else:
-            place.idle += 1
+            place.checks_without_gain += 1
         self.model.load_state_dict(now)
 
     @torch.no_grad()
     def _average(self) -> None:
         """Move the average towards the weights; at first it follows them closely."""
-        if "average" not in self.kept:
+        if "average" not in self.snapshots:
             return
-        stays = min(self.config.ema_decay, self.place.step / (self.place.step + 10))
+        stays = min(self.config.ema_decay, self.state.step / (self.state.step + 10))
         for name, part in self.model.named_parameters():
-            self.kept["average"][name].lerp_(part, 1 - stays)
+            self.snapshots["average"][name].lerp_(part, 1 - stays)
 
-    def report(self, epoch: int, steps: int) -> Report:
+    def report(self, epoch: int, steps: int) -> Progress:
         """How far the run is."""
-        place = self.place
-        return Report(
+        place = self.state
+        return Progress(
             epoch=epoch,
             step=place.step,
-            done=min(self.done(steps), 1.0),
+            fraction=min(self.progress(steps), 1.0),
             seconds=place.seconds,
             loss=place.loss,
             validation=place.validation,
             best=place.best,
-            rate=self.rate,
+            lr=self.rate,
         )
 
 
@@ -332,13 +338,13 @@ def _copied(model: nn.Module) -> Weights:
     return {name: part.detach().clone() for name, part in model.state_dict().items()}
 
 
-def reply(model: nn.Module, window: Window, shown: Tensor) -> Tensor:
+def predict(model: nn.Module, window: Window, shown: Tensor) -> Tensor:
     """A model's answer to what is shown of a window."""
     values = torch.where(shown, window.values, 0.0)
-    return in_parts(model, values, shown, window.around)
+    return data_parallel(model, values, shown, window.context)
 
 
-def lesson_loss(
+def training_loss(
     model: nn.Module,
     window: Window,
     config: TrainConfig,
@@ -347,58 +353,66 @@ def lesson_loss(
     others: Tensor | None = None,
 ) -> Tensor:
     """The loss of one batch: a part of what was measured is shown, a part is asked for."""
-    if isinstance(model, Taught):
-        around = () if window.around is None else (window.around,)
-        answer = model.teach(window.values, window.observed, *around)
-        return loss_of(config.loss, answer, window.truth, question(window, task)[1])
-    shown, asked = question(window, task) if task.ahead else (window.observed, window.observed)
+    if isinstance(model, TeacherForced):
+        context = () if window.context is None else (window.context,)
+        answer = model.forward_teacher_forced(window.values, window.observed, *context)
+        return loss_of(config.loss, answer, window.truth, masks_for(window, task)[1])
+    shown, asked = masks_for(window, task) if task.horizon else (window.observed, window.observed)
     hidden = torch.zeros_like(shown)
     if config.loss_on != "visible":
-        hidden = hide_cells(
-            window.observed, config.masking, config.max_mask_ratio, source, task.together, others
+        hidden = mask_cells(
+            window.observed,
+            config.masking,
+            config.max_mask_ratio,
+            source,
+            task.tied_variables,
+            others,
         )
-    if isinstance(model, OwnLesson):
-        return model.lesson(window.values, window.observed, shown & ~hidden)
+    if isinstance(model, CustomLoss):
+        return model.loss(window.values, window.observed, shown & ~hidden)
     if config.loss_on != "visible":
-        if window.around is not None and not task.ahead:  # as if there never was a sensor
-            lost = lost_stations(window.observed, source)
+        if window.context is not None and not task.horizon:  # as if there never was a sensor
+            lost = drop_stations(window.observed, source)
             hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
-            window = replace(window, around=window.around.without(lost))
-        if task.ahead:  # gaps in what is looked back on are part of the lesson now and then
+            window = replace(window, context=window.context.without_stations(lost))
+        if task.horizon:  # gaps in what is looked back on are part of the lesson now and then
             now_and_then = torch.rand((len(hidden), 1, 1, 1), generator=source) < PAST_GAPS
             shown = shown & ~(hidden & now_and_then.to(hidden.device))
         else:
             shown, asked = window.observed & ~hidden, hidden
-    answer = reply(model, window, shown)
+    answer = predict(model, window, shown)
     loss = loss_of(config.loss, answer, window.truth, asked)
     if config.loss_on == "both":
         loss = loss + loss_of(config.loss, answer, window.truth, shown) * VISIBLE_WEIGHT
     return loss
 
 
-def question(window: Window, task: Task) -> tuple[Tensor, Tensor]:
+def masks_for(window: Window, task: Task) -> tuple[Tensor, Tensor]:
     """What a window of the exam shows and asks for: a forecaster, all that lies ahead."""
-    if not task.ahead:
-        return window.observed, window.asked
+    if not task.horizon:
+        return window.observed, window.target
     future = task.future(window.observed)
     return window.observed & ~future, window.observed & future
 
 
 @torch.no_grad()
-def answers(
-    model: nn.Module, exam: Windows, batch: int, task: Task = TO_FILL
+def predict_batches(
+    model: nn.Module, validation: Windows, batch: int, task: Task = TO_FILL
 ) -> Iterator[tuple[Tensor, Window, Tensor]]:
     """The answer, the window and what was asked, batch by batch."""
     model.eval()
-    for window in exam.batches(batch):
-        shown, asked = question(window, task)
-        yield reply(model, window, shown), window, asked
+    for window in validation.batches(batch):
+        shown, asked = masks_for(window, task)
+        yield predict(model, window, shown), window, asked
 
 
-def exam_error(model: nn.Module, exam: Windows, config: TrainConfig, task: Task = TO_FILL) -> float:
+def validation_error(
+    model: nn.Module, validation: Windows, config: TrainConfig, task: Task = TO_FILL
+) -> float:
     """The loss over all asked cells of the exam, as a ratio of sums."""
     cells = [
-        (a[asked], w.truth[asked]) for a, w, asked in answers(model, exam, config.batch_size, task)
+        (a[asked], w.truth[asked])
+        for a, w, asked in predict_batches(model, validation, config.batch_size, task)
     ]
     answer, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
     return loss_of(config.loss, answer, truth, torch.ones_like(truth, dtype=torch.bool)).item()

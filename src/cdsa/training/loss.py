@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cdsa.errors import ConfigError
-from cdsa.nn.quantile_head import parted, pinball
+from cdsa.nn.quantile_head import pinball, split_point_quantiles
 
 Loss = Literal["rmse", "mse", "mae", "rmse+mae"]
 
@@ -23,7 +23,7 @@ def loss_of(kind: Loss, answer: Tensor, truth: Tensor, asked: Tensor) -> Tensor:
 
     A network that tells quantiles learns them by their own loss, side by side with its guess.
     """
-    guess, quantiles = parted(answer, truth.ndim)
+    guess, quantiles = split_point_quantiles(answer, truth.ndim)
     error = torch.where(asked, guess - truth, 0.0)
     cells = asked.sum().clamp(min=1)
     loss = _of_guess(kind, error, cells)

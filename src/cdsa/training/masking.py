@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Hiding = Literal["random", "bursts", "mixed", "like_data"]
+Masking = Literal["random", "bursts", "mixed", "like_data"]
 
 
 USUAL_GAP = 8.0
@@ -27,21 +27,21 @@ cells are."""
 class Task:
     """What a network is to learn: to fill, or to foresee."""
 
-    ahead: int = 0
+    horizon: int = 0
     """Steps at a window's end that are to be foreseen; 0 if it fills."""
 
     known: Tensor | None = None
     """True for measurements that are known in advance, (m,)."""
 
-    together: Tensor | None = None
+    tied_variables: Tensor | None = None
     """A number for each measurement, (m,); those with the same number, such as the components of a
     direction, are hidden together."""
 
     def future(self, like: Tensor) -> Tensor:
         """True for the cells that are to be foreseen, shaped like (b, t, l, m)."""
         future = torch.zeros_like(like, dtype=torch.bool)
-        if self.ahead:
-            future[:, -self.ahead :] = True
+        if self.horizon:
+            future[:, -self.horizon :] = True
         if self.known is not None:
             future &= ~self.known.to(like.device)
         return future
@@ -56,12 +56,12 @@ def random_source(*numbers: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed >> np.uint64(1)))
 
 
-def hide_cells(
+def mask_cells(
     observed: Tensor,
-    kind: Hiding,
-    most: float,
+    kind: Masking,
+    max_ratio: float,
     source: torch.Generator,
-    together: Tensor | None = None,
+    tied_variables: Tensor | None = None,
     others: Tensor | None = None,
 ) -> Tensor:
     """True where an observed cell is hidden, (b, t, l, m); each window at its own rate, `most` at
@@ -73,9 +73,9 @@ def hide_cells(
     shuffled. `together`: see `Task`.
     """
     place, measurements = observed.device, observed.shape[-1]
-    same = torch.arange(measurements) if together is None else together.cpu()
+    same = torch.arange(measurements) if tied_variables is None else tied_variables.cpu()
     shape = (*observed.shape[:-1], int(same.max()) + 1)
-    rate = torch.rand((len(observed), 1, 1, 1), generator=source) * most
+    rate = torch.rand((len(observed), 1, 1, 1), generator=source) * max_ratio
     luck = torch.rand(shape, generator=source)
     single = luck < rate
     if kind == "random":
@@ -108,7 +108,7 @@ def _as_others(hidden: Tensor, others: Tensor | None, source: torch.Generator) -
     return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, hidden)
 
 
-def lost_stations(observed: Tensor, source: torch.Generator) -> Tensor:
+def drop_stations(observed: Tensor, source: torch.Generator) -> Tensor:
     """True for whole stations in some windows, each window at its own rate up to a half: (b, l)."""
     chosen = torch.rand((len(observed), 1), generator=source) < LOST_STATIONS
     rate = torch.rand((len(observed), 1), generator=source) / 2

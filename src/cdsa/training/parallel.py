@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from cdsa.nn.context import Surroundings
+from cdsa.nn.context import WindowContext
 
 Given = TypeVar("Given")
 
@@ -25,37 +25,37 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-def in_parts(
-    model: nn.Module, values: Tensor, observed: Tensor, around: Surroundings | None
+def data_parallel(
+    model: nn.Module, values: Tensor, observed: Tensor, context: WindowContext | None
 ) -> Tensor:
     """A model's answer to a batch of windows: in as many parts as torch has threads, if the model
-    says that it can be had `in_parts`, since no window knows of another and it has no long loops.
-    The answer can be learnt from as if it came from the model itself."""
-    given = () if around is None else (around,)
+    is `data_parallel`, since no window knows of another and it has no long loops. The
+    answer can be learnt from as if it came from the model itself."""
+    given = () if context is None else (context,)
     threads = torch.get_num_threads()
     count = min(threads, len(values))
-    if not getattr(model, "in_parts", False) or values.device.type != "cpu" or count < 2:
+    if not getattr(model, "data_parallel", False) or values.device.type != "cpu" or count < 2:
         answer: Tensor = model(values, observed, *given)
         return answer
     parts = [
-        (values[at], observed[at], *(one.part(at) for one in given))
+        (values[at], observed[at], *(one.select(at) for one in given))
         for at in _slices(len(values), count)
     ]
     if not torch.is_grad_enabled():
-        return torch.cat(_each(threads, lambda part: _without_slope(model, part), parts))
+        return torch.cat(_each(threads, lambda part: _without_grad(model, part), parts))
     slopes = [weight for weight in model.parameters() if weight.requires_grad]
-    joined: Tensor = _Joined.apply(threads, model, parts, *slopes)  # type: ignore[no-untyped-call]
+    joined: Tensor = ParallelForward.apply(threads, model, parts, *slopes)  # type: ignore[no-untyped-call]
     return joined
 
 
-class _Joined(torch.autograd.Function):
+class ParallelForward(torch.autograd.Function):
     """The answers to all parts, and the gradient of each on the thread that it is worked out on."""
 
     @staticmethod
     def forward(
         ctx: Any, threads: int, model: nn.Module, parts: Sequence[Any], *weights: Tensor
     ) -> Tensor:
-        ctx.answers = _each(threads, lambda part: _with_slope(model, part), parts)
+        ctx.answers = _each(threads, lambda part: _with_grad(model, part), parts)
         ctx.threads, ctx.weights = threads, weights
         return torch.cat([answer.detach() for answer in ctx.answers])
 
@@ -75,13 +75,13 @@ class _Joined(torch.autograd.Function):
         return None, None, None, *(_sum(same) for same in zip(*found, strict=True))
 
 
-def _with_slope(model: nn.Module, part: Sequence[Any]) -> Tensor:
+def _with_grad(model: nn.Module, part: Sequence[Any]) -> Tensor:
     with torch.enable_grad():
         answer: Tensor = model(*part)
     return answer
 
 
-def _without_slope(model: nn.Module, part: Sequence[Any]) -> Tensor:
+def _without_grad(model: nn.Module, part: Sequence[Any]) -> Tensor:
     with torch.no_grad():
         answer: Tensor = model(*part)
     return answer

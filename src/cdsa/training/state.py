@@ -20,7 +20,7 @@ Weights = dict[str, Tensor]
 
 
 @dataclass
-class Place:
+class TrainState:
     """Where a run is."""
 
     step: int = 0
@@ -35,10 +35,10 @@ class Place:
     validation: float | None = None
     best: float | None = None
     best_step: int = 0
-    idle: int = 0
+    checks_without_gain: int = 0
     """Looks at the validation cells since the best one."""
 
-    over: bool = True
+    finished: bool = True
     """Whether the run came to its end; not if it was asked to stop."""
 
     @property
@@ -54,7 +54,7 @@ class StateError(CdsaError):
 
 
 @dataclass(frozen=True)
-class Store:
+class TrainingStore:
     """The file a run is written to, and what the run is about."""
 
     path: Path
@@ -69,21 +69,21 @@ class Store:
 
     def save(
         self,
-        place: Place,
+        state: TrainState,
         model: nn.Module,
         optimiser: torch.optim.Optimizer,
-        kept: Mapping[str, Weights],
+        snapshots: Mapping[str, Weights],
     ) -> None:
         """Write the run down; a reader sees the old file or the new one, nothing between."""
         tensors = {f"weights.{name}": part for name, part in model.state_dict().items()}
-        for what, weights in kept.items():
+        for what, weights in snapshots.items():
             tensors |= {f"{what}.{name}": part for name, part in weights.items()}
         for name, parameter in model.named_parameters():
             for kind, part in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{kind}.{name}"] = part
         plain = {name: part.detach().cpu().contiguous() for name, part in tensors.items()}
         told = {
-            "place": json.dumps(asdict(place)),
+            "place": json.dumps(asdict(state)),
             "fingerprint": self.fingerprint,
             "settings": self.settings,
             "sha256": _digest(plain),
@@ -91,8 +91,8 @@ class Store:
         write_atomic(self.path, save(plain, metadata=told))
 
     def load(
-        self, model: nn.Module, optimiser: torch.optim.Optimizer, kept: Mapping[str, Weights]
-    ) -> Place | None:
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, snapshots: Mapping[str, Weights]
+    ) -> TrainState | None:
         """Put a run back to where it was; None if nothing was written down."""
         if not self.path.exists():
             return None
@@ -100,7 +100,7 @@ class Store:
             with safe_open(self.path, framework="pt") as file:
                 told = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            place = Place(**json.loads(told["place"]))
+            state = TrainState(**json.loads(told["place"]))
             known = told["fingerprint"]
             if told["sha256"] != _digest(tensors):
                 raise ValueError("it was changed")
@@ -121,7 +121,7 @@ class Store:
                 f"{self.path} is of a network of other sizes, made by another version of cdsa. "
                 "Start anew with --overwrite"
             ) from bad
-        for what, weights in kept.items():
+        for what, weights in snapshots.items():
             for name, part in _part(tensors, f"{what}.").items():
                 weights[name].copy_(part)
         parameters = list(model.named_parameters())
@@ -136,7 +136,7 @@ class Store:
                 "param_groups": optimiser.state_dict()["param_groups"],
             }
         )
-        return place
+        return state
 
 
 def settings_of(path: Path) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cdsa.core.splits import segments
 from cdsa.errors import ConfigError
-from cdsa.nn.context import Surroundings, Whereabouts
+from cdsa.nn.context import CubeContext, WindowContext
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Window:
     truth: Tensor
     """Scaled values of all measured cells, zero elsewhere."""
 
-    asked: Tensor
+    target: Tensor
     """True where the loss or score is counted."""
 
     steps: Tensor
     """The cube's time step behind each of the window's, -1 beyond a short stretch; (b, t)."""
 
-    around: Surroundings | None = None
+    context: WindowContext | None = None
     """Where and when its cells are, for a model that wants to know."""
 
 
@@ -49,11 +49,11 @@ class Windows:
 
     observed: Tensor
     truth: Tensor
-    asked: Tensor
+    target: Tensor
     steps: Tensor
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
-    where: Whereabouts | None = None
+    context: CubeContext | None = None
     """Where and when the cells of the whole cube are."""
 
     until: Tensor | None = None
@@ -68,13 +68,15 @@ class Windows:
     def take(self, numbers: Tensor) -> Window:
         """The windows with these numbers."""
         steps = self.steps[numbers]
-        values, observed, asked = self.values[steps], self.observed[steps], self.asked[steps]
-        around = None if self.where is None else self.where.around(steps, values, observed)
+        values, observed, asked = self.values[steps], self.observed[steps], self.target[steps]
+        context = (
+            None if self.context is None else self.context.window_context(steps, values, observed)
+        )
         if self.until is not None:  # the clock goes on, but nothing more is seen
             before = steps < self.until[numbers].unsqueeze(1)
             seen = before.unflatten(1, (-1, 1, 1)) | (False if self.known is None else self.known)
             values, observed = torch.where(seen, values, 0.0), observed & seen
-        return Window(values, observed, self.truth[steps], asked, steps, around)
+        return Window(values, observed, self.truth[steps], asked, steps, context)
 
     def keep(self, numbers: Tensor) -> "Windows":
         """Only the windows with these numbers."""
@@ -87,9 +89,9 @@ class Windows:
             self.values.to(device),
             self.observed.to(device),
             self.truth.to(device),
-            self.asked.to(device),
+            self.target.to(device),
             self.steps.to(device),
-            where=None if self.where is None else self.where.to(device),
+            context=None if self.context is None else self.context.to(device),
             until=None if self.until is None else self.until.to(device),
             known=None if self.known is None else self.known.to(device),
         )
@@ -106,9 +108,9 @@ def cut(
     length: int,
     stride: int,
     *,
-    asked: xr.DataArray | None = None,
+    target: xr.DataArray | None = None,
     part: NDArray[np.bool_] | None = None,
-    where: Whereabouts | None = None,
+    context: CubeContext | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Windows:
     """Cut a scaled cube into windows of `length` steps that start every `stride` steps.
@@ -124,8 +126,8 @@ def cut(
     used = np.ones(cube.sizes["time"], dtype=bool) if part is None else part
     measured = cube.notnull().to_numpy() & used[:, None, None]
     wanted = np.zeros_like(measured)
-    if asked is not None:
-        aligned = asked.reindex_like(cube, fill_value=False).transpose(*cube.dims)
+    if target is not None:
+        aligned = target.reindex_like(cube, fill_value=False).transpose(*cube.dims)
         wanted = aligned.to_numpy() & measured
     whole = np.where(measured, cube.to_numpy(), 0.0)
     truth, observed, hidden = (
@@ -136,9 +138,9 @@ def cut(
         values=torch.where(observed, truth, 0.0).to(dtype),
         observed=observed,
         truth=truth.to(dtype),
-        asked=hidden,
+        target=hidden,
         steps=torch.as_tensor(_steps(segments(used), length, stride)),
-        where=where,
+        context=context,
     )
 
 

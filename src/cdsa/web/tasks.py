@@ -24,7 +24,7 @@ from cdsa.io.source import Source, save_all
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.compose import explaining
 from cdsa.methods.registry import info_of, make_method
-from cdsa.training.callbacks import Report, Run
+from cdsa.training.callbacks import Progress, RunContext
 from cdsa.web.limits import Limits
 from cdsa.web.store import suffix_of
 from cdsa.workflows import advice
@@ -274,10 +274,10 @@ def _bounded_method(
             method = override(method, [f"train.minutes={minutes}"])
     duration = "" if minutes is None else f" for {minutes:g} min"
 
-    def watch(report: Report) -> None:
-        reporter.progress(f"training {name}{duration}, step {report.step:,}", report.done)
+    def watch(report: Progress) -> None:
+        reporter.progress(f"training {name}{duration}, step {report.step:,}", report.fraction)
 
-    return replace(method, run=Run(watch=watch))  # type: ignore[no-any-return]
+    return replace(method, run=RunContext(on_progress=watch))  # type: ignore[no-any-return]
 
 
 def _save(source: Source, result: xr.Dataset, folder: Path) -> dict[str, Path]:

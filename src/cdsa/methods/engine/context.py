@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cdsa.core.cube import has_coordinates
 from cdsa.core.gaps import LONG_GAP
 from cdsa.core.geo import great_circle, median_distance
-from cdsa.nn.context import Whereabouts
-from cdsa.nn.graph import Edge, links_of, width_of
-from cdsa.nn.interpolation import shrunk
+from cdsa.nn.context import CubeContext
+from cdsa.nn.graph import Edge, adjacency_of_edges, kernel_bandwidth
+from cdsa.nn.interpolation import shrunken_mean
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class Usual:
         """The usual values at these times, (t, l, m); NaN of a series without a value."""
         parts = (torch.as_tensor(part) for part in (self.total, self.count))
         total, count = parts
-        told = shrunk(total, count, total.sum(dim=0), count.sum(dim=0)).numpy()
+        told = shrunken_mean(total, count, total.sum(dim=0), count.sum(dim=0)).numpy()
         every: Floats = told[self.slots.of(times)]
         return every
 
@@ -282,7 +282,7 @@ class Frame:
             locations=scaled["location"].to_numpy(),
             places=places,
             edges=edges,
-            width=None if unit is None else width_of(_apart(places, unit)),
+            width=None if unit is None else kernel_bandwidth(_apart(places, unit)),
         )
 
     @property
@@ -371,7 +371,7 @@ class Frame:
 
     def where(
         self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False
-    ) -> Whereabouts:
+    ) -> CubeContext:
         """Where and when the cells of a cube are that the frame was placed for, or, while
         `learning`, learnt from. In a time that was learnt from, what is usual is told from outside
         each window when it is filled, too."""
@@ -385,21 +385,23 @@ class Frame:
         if learning:
             unusual = scaled.to_numpy() - np.nan_to_num(self.usual.at(times)[:, :, kinds])
             block, likeness = resemblance_outside(unusual, self.least // FEW_WINDOWS)
-        return Whereabouts(
-            clock=torch.as_tensor(
+        return CubeContext(
+            calendar=torch.as_tensor(
                 np.concatenate([clock, np.zeros_like(clock[:1])]), dtype=torch.float32
             ),
-            slot=torch.as_tensor(np.append(slot, 0)),
+            time_bin=torch.as_tensor(np.append(slot, 0)),
             total=torch.as_tensor(self.usual.total[:, :, kinds], dtype=torch.float32),
             count=torch.as_tensor(self.usual.count[:, :, kinds], dtype=torch.float32),
             distance=distance,
-            block=torch.as_tensor(np.append(block, 0)),
-            likeness=torch.as_tensor(likeness, dtype=torch.float32),
-            roughness=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
-            kinds=torch.as_tensor(kinds),
-            links=links_of(self.edges, self.locations.tolist()) if self.edges else None,
+            fold=torch.as_tensor(np.append(block, 0)),
+            station_similarity=torch.as_tensor(likeness, dtype=torch.float32),
+            step_variance=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
+            variable_ids=torch.as_tensor(kinds),
+            adjacency=adjacency_of_edges(self.edges, self.locations.tolist())
+            if self.edges
+            else None,
             summed=torch.as_tensor(np.append(summed, False)),
-            width=self.width,
+            bandwidth=self.width,
         )
 
     def _clock(self, times: NDArray[np.datetime64]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ from cdsa.methods.engine.validation import gap_classes
 from cdsa.methods.wrapper import Guard, bare
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
-from cdsa.training.callbacks import Run
+from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
 logger = logging.getLogger("cdsa")
@@ -94,7 +94,7 @@ class Neural:
     seed: int = 0
     """Of the first weights, the order of windows and what is hidden in training."""
 
-    run: Run = field(default_factory=Run, compare=False, repr=False)
+    run: RunContext = field(default_factory=RunContext, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, smallest in (("window", self.SMALLEST_WINDOW), ("horizon", 0), ("seed", 0)):
@@ -132,7 +132,9 @@ class Neural:
         return NeuralFiller(
             station_means=means.mean("time"),
             means=means.mean(("time", "location")),
-            method=replace(self, run=Run()),  # who accompanied it has no part in what was learnt
+            method=replace(
+                self, run=RunContext()
+            ),  # who accompanied it has no part in what was learnt
             network=network,
             axes=Axes.of(cube),
         )

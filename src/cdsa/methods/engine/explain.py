@@ -18,8 +18,8 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.predictor import Network
 from cdsa.methods.wrapper import Guard
 from cdsa.nn.attention import along
-from cdsa.nn.context import Surroundings
-from cdsa.nn.types import AXES, Maps
+from cdsa.nn.context import WindowContext
+from cdsa.nn.types import AXES, AttentionMaps
 from cdsa.training.windows import Windows, taper
 
 OWN = "own series at other times"
@@ -53,7 +53,7 @@ class Reasoning(Protocol):
         self,
         values: Tensor,
         observed: Tensor,
-        *told: Surroundings | tuple[int, int, int],
+        *told: WindowContext | tuple[int, int, int],
     ) -> Tensor:
         """Shares of the observed cells of a single window, (1, t, l, m), in the guess of a cell,
         which stands behind its surroundings if it is told of any."""
@@ -192,7 +192,7 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
     model.eval()
     for number, step, weight in _covering(network, windows, cell[0]):
         window = windows.take(torch.tensor([number], device=network.device))
-        around = () if window.around is None else (window.around,)
+        around = () if window.context is None else (window.context,)
         for kind in asked:  # both components of a direction
             told = (*around, (step, int(at[0]), int(kind)))
             share = model.reasons(window.values, window.observed, *told)[0].cpu().double()
@@ -216,9 +216,9 @@ def maps_of(
     windows = network.windows(own)
     number, *_ = max(_covering(network, windows, cell[0]), key=lambda found: found[2])
     window = windows.take(torch.tensor([number], device=network.device))
-    around = () if window.around is None else (window.around,)
+    around = () if window.context is None else (window.context,)
     with torch.no_grad():
-        layers: list[Maps] = network.model.maps(window.values, window.observed, *around)  # type: ignore[operator]
+        layers: list[AttentionMaps] = network.model.maps(window.values, window.observed, *around)  # type: ignore[operator]
     steps = window.steps[0].cpu().numpy()
     there = np.flatnonzero(steps >= 0)
     labels = {"time": own["time"].to_numpy()[steps[there]]}

@@ -24,7 +24,7 @@ from cdsa.nn.types import Sizes
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import train
 from cdsa.training.masking import Task
-from cdsa.training.state import Store
+from cdsa.training.state import TrainingStore
 from cdsa.training.windows import Windows, cut
 
 if TYPE_CHECKING:
@@ -53,17 +53,17 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))
     windows = _with_something(
-        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, where=where),
+        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, context=where),
         ahead or length,
     )
     exam = cut(
-        bare(scaled), length, ahead or length, asked=asked, part=exam_steps, where=exam_where
+        bare(scaled), length, ahead or length, target=asked, part=exam_steps, context=exam_where
     )
     exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
     sizes = Sizes(length, plain.sizes["location"], len(names))
     model = build(method, sizes, ahead, frame.clocks if frame else 0)
     task = task_of(method, names, ahead)
-    run.start(method)
+    run.on_start(method)
     place = train(
         model.to(device),
         windows.to(device),
@@ -72,8 +72,8 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         seed=method.seed,
         task=task,
         store=_store(method, own),
-        watch=run.watch,
-        stop=run.stop,
+        on_progress=run.on_progress,
+        should_stop=run.should_stop,
     )
     network = Network(
         model=model,
@@ -115,13 +115,13 @@ def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
     return digest.hexdigest()
 
 
-def _store(method: "Neural", own: xr.DataArray) -> Store | None:
+def _store(method: "Neural", own: xr.DataArray) -> TrainingStore | None:
     """Where the run is written down, if it is."""
     folder = method.run.folder
     if folder is None:
         return None
     settings = json.dumps(to_dict(method))
-    return Store(folder / TRAINING, fingerprint(method, own), settings)
+    return TrainingStore(folder / TRAINING, fingerprint(method, own), settings)
 
 
 def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
@@ -131,11 +131,11 @@ def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
     if strange:
         raise ConfigError(unknown("measurement known in advance", strange[0], sorted(set(bases))))
     return Task(
-        ahead=ahead,
+        horizon=ahead,
         known=torch.as_tensor(np.isin(bases, method.known_covariates))
         if ahead and method.known_covariates
         else None,
-        together=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
+        tied_variables=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
     )
 
 
@@ -147,7 +147,7 @@ def _with_something(windows: Windows, last: int) -> Windows:
 
 def _asking(windows: Windows) -> Windows:
     """Those windows with a cell that is asked for."""
-    return windows.keep(windows.asked.flatten(1).any(dim=1)[windows.steps].any(dim=1))
+    return windows.keep(windows.target.flatten(1).any(dim=1)[windows.steps].any(dim=1))
 
 
 def _spaced(windows: Windows, most: int) -> Windows:

@@ -30,7 +30,7 @@ from cdsa.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from cdsa.training.state import Place
+from cdsa.training.state import TrainState
 
 NETWORK, BESIDE = "network.", "beside."
 
@@ -174,7 +174,7 @@ def _filler(
         past=window["past"],
         ahead=window["ahead"],
         device=device,
-        place=Place(**document["training"]),
+        place=TrainState(**document["training"]),
         errors=tuple(document["errors"]),
         frame=frame,
         fits_any=method.model.fits_any,

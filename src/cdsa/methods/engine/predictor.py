@@ -22,9 +22,9 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Calibration
 from cdsa.methods.engine.context import Frame
 from cdsa.nn.graph import Edge
-from cdsa.nn.quantile_head import at_levels, parted
-from cdsa.training.loop import reply as reply_of
-from cdsa.training.state import Place
+from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
+from cdsa.training.loop import predict as reply_of
+from cdsa.training.state import TrainState
 from cdsa.training.windows import Window, Windows, cut, stitch
 
 logger = logging.getLogger("cdsa")
@@ -73,7 +73,7 @@ class Network:
     """Steps that are foreseen; 0 for a network that fills."""
 
     device: torch.device
-    place: Place
+    place: TrainState
     """Where its training ended."""
 
     errors: tuple[dict[str, Value], ...] = ()
@@ -230,7 +230,7 @@ class Network:
         where = None if self.frame is None else self.frame.where(scaled, self._kinds(own))
         steps = starts[:, None] + np.arange(length)
         there = (steps >= 0) & (steps < own.sizes["time"])
-        windows = cut(scaled, 1, 1, where=where)
+        windows = cut(scaled, 1, 1, context=where)
         return replace(windows, steps=torch.as_tensor(np.where(there, steps, -1))).to(self.device)
 
     def _at_once(self, windows: Windows) -> int:
@@ -243,13 +243,13 @@ class Network:
     def reply(self, window: Window, levels: Sequence[float]) -> Tensor:
         """The guess (b, t, l, m); with levels, it and those quantiles (b, t, l, m, 1 + q)."""
         self.model.eval()
-        guess, quantiles = parted(reply_of(self.model, window, window.observed))
+        guess, quantiles = split_point_quantiles(reply_of(self.model, window, window.observed))
         if not levels:
             return guess
         if quantiles is None:  # its own interval is a standard deviation, for calibration to scale
             side = torch.tensor([float(np.sign(level - 0.5)) for level in levels])
             return guess.unsqueeze(-1) + torch.cat([torch.zeros(1), side]).to(guess)
-        between = at_levels(quantiles, torch.tensor(levels))
+        between = interpolate_quantiles(quantiles, torch.tensor(levels))
         return torch.cat([guess.unsqueeze(-1), between], dim=-1)
 
     def windows(self, own: xr.DataArray) -> Windows:

@@ -119,7 +119,7 @@ class BritsNetwork(nn.Module):
         both = (one.filled[:, :past] + other.filled[:, :past]) / 2
         return torch.cat([both, one.filled[:, past:]], dim=1).view_as(values)
 
-    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+    def loss(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`."""
         one, other = self._read(values, observed, shown)
         past = values.shape[1] - self.horizon

@@ -15,14 +15,14 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.predictor import refuse_too_many
 from cdsa.nn.attention import CrossDimensionalAttention
-from cdsa.nn.attention_bias import Leanings
+from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
-from cdsa.nn.context import Surroundings
-from cdsa.nn.interpolation import easy_answer
-from cdsa.nn.kriging_layer import Kriging
-from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, in_order
-from cdsa.nn.rollout import Look, kept_of, one_cell, rolled_back, to_sum
-from cdsa.nn.types import AttentionConfig, Maps, Sizes, refuse_below_one
+from cdsa.nn.context import WindowContext
+from cdsa.nn.interpolation import interpolate
+from cdsa.nn.kriging_layer import KrigingLayer
+from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, monotone_quantiles
+from cdsa.nn.rollout import LayerTrace, normalise_to, one_cell, residual_share, rollout
+from cdsa.nn.types import AttentionConfig, AttentionMaps, Sizes, refuse_below_one
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
 from cdsa.training.state import settings_of
@@ -103,15 +103,15 @@ class Block(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
         self.attention = CrossDimensionalAttention(config.attention, sizes)
-        self.leanings = Leanings(config.n_heads, sizes.measurements)
+        self.leanings = AttentionBias(config.n_heads, sizes.measurements)
         self.unseen = nn.Parameter(torch.full((config.n_heads,), UNSEEN))
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = feed_forward(config.d_model, config.d_ff)
 
-    def forward(self, x: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+    def forward(self, x: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         x = x + self.attention(
             self.norm(x),
-            priors=self.leanings(x.shape[1], around),
+            bias=self.leanings(x.shape[1], context),
             weight=self.weight(observed),
             present=present(observed),
         )
@@ -123,18 +123,20 @@ class Block(nn.Module):
         there = present(observed).unflatten(1, (1, -1, 1, 1))
         return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid() * there)
 
-    def look(self, x: Tensor, observed: Tensor, around: Surroundings) -> Look:
+    def trace(self, x: Tensor, observed: Tensor, context: WindowContext) -> LayerTrace:
         """How its attention looks around."""
-        weight, priors = self.weight(observed), self.leanings(x.shape[1], around)
-        told: dict[str, Any] = {"priors": priors, "present": present(observed)}
+        weight, bias = self.weight(observed), self.leanings(x.shape[1], context)
+        told: dict[str, Any] = {"bias": bias, "present": present(observed)}
         added = self.attention(self.norm(x), weight=weight, **told)
-        return Look(self.attention.maps(self.norm(x), **told), kept_of(x, added), weight)
+        return LayerTrace(
+            self.attention.maps(self.norm(x), **told), residual_share(x, added), weight
+        )
 
-    def maps(self, x: Tensor, observed: Tensor, around: Surroundings) -> Maps:
+    def maps(self, x: Tensor, observed: Tensor, context: WindowContext) -> AttentionMaps:
         """The maps of its attention, before observed cells are given more weight."""
         return self.attention.maps(
             self.norm(x),
-            priors=self.leanings(x.shape[1], around),
+            bias=self.leanings(x.shape[1], context),
             present=present(observed),
         )
 
@@ -172,13 +174,13 @@ class CdsaNetwork(nn.Module):
     straight line and of what kriging says, of every cell its own. Where nothing was ever measured
     the difference counts for less, as much as it is learnt to be of use."""
 
-    in_parts = True
+    data_parallel = True
     """Windows of a batch know nothing of each other: each core may take some of them."""
 
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
-        self.nearby = Kriging(sizes.measurements, alike=False)
-        self.unusual = Kriging(sizes.measurements, alike=True)
+        self.nearby = KrigingLayer(sizes.measurements, alike=False)
+        self.unusual = KrigingLayer(sizes.measurements, alike=True)
         self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
         self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
         self.embed = nn.Linear(TOLD + clock, config.d_model)
@@ -195,21 +197,23 @@ class CdsaNetwork(nn.Module):
             self.sway.weight.mul_(0.1)
             self.sway.bias.zero_()
 
-    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        x, answers = self._embedded(values, observed, around)
+    def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
+        x, answers = self._embedded(values, observed, context)
         for block in self.blocks:
-            x = block(x, observed, around)
+            x = block(x, observed, context)
         x = self.norm(x)
         guess, raw = self.answer(x).split([1, len(QUANTILES)], dim=-1)
-        quantiles = in_order(raw)
-        easy = answers.mixed(self.mix[around.kinds] + self.sway(x))
+        quantiles = monotone_quantiles(raw)
+        easy = answers.mixed(self.mix[context.variable_ids] + self.sway(x))
         middle = quantiles[..., MIDDLE : MIDDLE + 1]
-        bold = torch.where(answers.nowhere, self.bold[around.kinds].sigmoid(), 1.0).unsqueeze(-1)
+        bold = torch.where(
+            answers.nowhere, self.bold[context.variable_ids].sigmoid(), 1.0
+        ).unsqueeze(-1)
         told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
         return told + easy.unsqueeze(-1)
 
     def reasons(
-        self, values: Tensor, observed: Tensor, around: Surroundings, cell: tuple[int, int, int]
+        self, values: Tensor, observed: Tensor, context: WindowContext, cell: tuple[int, int, int]
     ) -> Tensor:
         """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
         l, m), which sum to one, or to none if nothing was observed.
@@ -220,59 +224,65 @@ class CdsaNetwork(nn.Module):
         """
         values = torch.where(observed, values, 0.0).requires_grad_()
         with torch.enable_grad():
-            x, answers = self._embedded(values, observed, around)
+            x, answers = self._embedded(values, observed, context)
             start = x.detach()
             with torch.no_grad():
                 looks = []
                 for block in self.blocks:
-                    looks.append(cast(Block, block).look(start, observed, around))
-                    start = block(start, observed, around)
+                    looks.append(cast(Block, block).trace(start, observed, context))
+                    start = block(start, observed, context)
                 told = self.norm(start)
-                mix = self.mix[around.kinds] + self.sway(told)
+                mix = self.mix[context.variable_ids] + self.sway(told)
                 difference = self.answer(told)[(0, *cell, 0)].abs()
                 if answers.nowhere[(0, *cell)]:
-                    difference = difference * self.bold[around.kinds[cell[2]]].sigmoid()
+                    difference = difference * self.bold[context.variable_ids[cell[2]]].sigmoid()
             easy = answers.mixed(mix)
             asked = one_cell(easy, cell)
             with torch.no_grad():
-                share = rolled_back(looks, asked)
+                share = rollout(looks, asked)
                 unseen = share * ~observed
             direct = torch.autograd.grad((easy * asked).sum(), values, retain_graph=True)[0]
             through = torch.autograd.grad((easy * unseen).sum(), values)[0].abs()
         with torch.no_grad():
             size = (direct * values).abs().sum()
             easily = size / (size + difference).clamp(min=1e-12)
-            network = to_sum(share * observed + to_sum(through, unseen.sum()), torch.ones(()))
-            direct = to_sum(direct.abs(), torch.ones(()))
-            return to_sum(easily * direct + (1 - easily) * network, torch.ones(()))
+            network = normalise_to(
+                share * observed + normalise_to(through, unseen.sum()), torch.ones(())
+            )
+            direct = normalise_to(direct.abs(), torch.ones(()))
+            return normalise_to(easily * direct + (1 - easily) * network, torch.ones(()))
 
-    def maps(self, values: Tensor, observed: Tensor, around: Surroundings) -> list[Maps]:
+    def maps(self, values: Tensor, observed: Tensor, context: WindowContext) -> list[AttentionMaps]:
         """The maps of every layer, before observed cells are given more weight."""
-        x, _ = self._embedded(values, observed, around)
+        x, _ = self._embedded(values, observed, context)
         found = []
         for block in self.blocks:
-            found.append(cast(Block, block).maps(x, observed, around))
-            x = block(x, observed, around)
+            found.append(cast(Block, block).maps(x, observed, context))
+            x = block(x, observed, context)
         return found
 
     def _embedded(
-        self, values: Tensor, observed: Tensor, around: Surroundings
+        self, values: Tensor, observed: Tensor, context: WindowContext
     ) -> tuple[Tensor, "Answers"]:
         """Cells as vectors (b, t, l, m, c), and the easy answers."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
-        easy = easy_answer(values, observed)
-        known = ~around.usual.isnan()
-        usual = torch.where(known, around.usual, 0.0)
-        nearby = self.nearby(easy.line, easy.told, easy, around)
-        unusual = self.unusual(easy.line - usual, easy.told & known, easy, around) + usual
+        easy = interpolate(values, observed)
+        known = ~context.climatology.isnan()
+        usual = torch.where(known, context.climatology, 0.0)
+        nearby = self.nearby(easy.line, easy.has_observation, easy, context)
+        unusual = (
+            self.unusual(easy.line - usual, easy.has_observation & known, easy, context) + usual
+        )
         simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
         told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
-        clock = around.clock.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
+        clock = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
         # the line where there is one, what is nearby, and what is unusual where it is known
         answers = torch.stack([easy.line, nearby, unusual], dim=-1)
-        there = torch.stack([easy.told, torch.ones_like(known), known], dim=-1)
-        return x + self.kind[around.kinds], Answers(answers, there, ~(easy.told | known))
+        there = torch.stack([easy.has_observation, torch.ones_like(known), known], dim=-1)
+        return x + self.kind[context.variable_ids], Answers(
+            answers, there, ~(easy.has_observation | known)
+        )
 
 
 WINDOW = 48

@@ -14,17 +14,17 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.attention import CrossDimensionalAttention
 from cdsa.nn.blocks import Stack, feed_forward
-from cdsa.nn.rollout import one_cell, rolled_back, to_sum
+from cdsa.nn.rollout import normalise_to, one_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
     AXES,
     MANNERS,
     AttentionConfig,
+    AttentionMaps,
     Axis,
     AxisConfig,
     Manner,
-    Maps,
-    Sight,
+    MaskMode,
     Sizes,
     refuse_below_one,
     refuse_nothing_ahead,
@@ -78,8 +78,8 @@ class PaperConfig(AttentionConfig):
             )
         if self.position_embedding and self.d_model == 1:
             raise ConfigError(
-                "position_embedding=true needs several channels, because a position in the only one could "
-                "not be told from a value; set d_model=2 or more"
+                "position_embedding=true needs several channels, because a position in the only "
+                "one could not be told from a value; set d_model=2 or more"
             )
 
     situated: ClassVar[bool] = False
@@ -149,16 +149,16 @@ def cell_stack(
     sizes: Sizes,
     memory: Sizes | None = None,
     *,
-    sight: Sight = "all",
+    mask_mode: MaskMode = "all",
     bare_last: bool = False,
 ) -> Stack:
     """Layers of cross-dimensional attention on cells."""
-    attention = partial(CrossDimensionalAttention, config, sizes, sight=sight)
+    attention = partial(CrossDimensionalAttention, config, sizes, mask_mode=mask_mode)
     return Stack(
         config.n_layers,
         attention,
         partial(feed_forward, config.d_model, config.d_ff),
-        partial(Norm3d, config, sizes, causal=sight == "past"),
+        partial(Norm3d, config, sizes, causal=mask_mode == "past"),
         across=partial(attention, memory) if memory else None,
         bare_last=bare_last,
     )
@@ -176,10 +176,10 @@ class PaperImputer(nn.Module):
         super().__init__()
         refuse_lonely(config, sizes)
         self.embed = Embedding(config, sizes)
-        sight: Sight = "other steps" if config.mask_diagonal else "all"
+        mask_mode: MaskMode = "other steps" if config.mask_diagonal else "all"
         make = Streams if config.manner == "independent" else cell_stack
         self.encode: Streams | Stack = make(
-            config, sizes, sight=sight, bare_last=config.last_layer_bare
+            config, sizes, mask_mode=mask_mode, bare_last=config.last_layer_bare
         )
         self.reconstruct = reconstruction(config)
 
@@ -196,11 +196,11 @@ class PaperImputer(nn.Module):
                 "reasons are told by maps between cells, which the independent manner has not. "
                 "Train in another: decomposed, shared or joint"
             )
-        looks = self.encode.looks(self.embed(values, observed))
-        share = rolled_back(looks, one_cell(values, cell))
-        return to_sum(share * observed, torch.ones(()))
+        looks = self.encode.traces(self.embed(values, observed))
+        share = rollout(looks, one_cell(values, cell))
+        return normalise_to(share * observed, torch.ones(()))
 
-    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+    def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
         found = self.encode.maps(self.embed(values, observed))
         return found if isinstance(found, list) else [m for part in found.values() for m in part]
@@ -229,10 +229,10 @@ class PaperForecaster(nn.Module):
         self.embed_ahead = Embedding(config, ahead)
         if config.manner == "independent":
             self.encode: Streams | Stack = Streams(config, past, fused=False)
-            self.decode: Streams | Stack = Streams(config, ahead, past, sight="past")
+            self.decode: Streams | Stack = Streams(config, ahead, past, mask_mode="past")
         else:
             self.encode = cell_stack(config, past)
-            self.decode = cell_stack(config, ahead, past, sight="past")
+            self.decode = cell_stack(config, ahead, past, mask_mode="past")
         self.reconstruct = reconstruction(config)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
@@ -247,7 +247,7 @@ class PaperForecaster(nn.Module):
             ahead = torch.where(chosen, guess, ahead)
         return torch.cat([past, ahead], dim=1)
 
-    def teach(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward_teacher_forced(self, values: Tensor, observed: Tensor) -> Tensor:
         """The guess of every step from the true values before it, in one go: for training.
 
         By the causal mask the guess of a step cannot depend on values of that step or later ones.
@@ -257,14 +257,14 @@ class PaperForecaster(nn.Module):
         guess = self._foresee(self._remember(past, seen), past, seen, ahead, known)
         return torch.cat([past, guess], dim=1)
 
-    def maps(self, values: Tensor, observed: Tensor) -> list[Maps]:
+    def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
         """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
         ahead, and at the encoder's output. The independent manner: one axis after the other."""
         past, ahead = self._halves(values)
         seen, known = self._halves(observed)
         x = self.embed(past, seen)
         before = self._before(past, seen, ahead, known)
-        found: list[Maps] = []
+        found: list[AttentionMaps] = []
         for part, args in (
             (self.encode, (x,)),
             (self.decode, (before[0], self._remember(past, seen), *before[1:])),

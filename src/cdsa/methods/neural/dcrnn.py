@@ -30,8 +30,8 @@ import xarray as xr
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
-from cdsa.nn.context import Surroundings
-from cdsa.nn.graph import DiffusionConvolution, GraphCell, graph_around, walks_on
+from cdsa.nn.context import WindowContext
+from cdsa.nn.graph import DiffusionConvolution, GraphCell, adjacency_of_context, diffusion_matrices
 from cdsa.nn.interpolation import last_seen
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
@@ -93,9 +93,11 @@ class DcrnnConfig(Sampled):
         """What stands in the place of a matrix product."""
         return DiffusionConvolution(self.diffusion_steps, inputs, out)
 
-    def walks_around(self, around: Surroundings | None, like: Tensor) -> Tensor:
+    def walks_around(self, context: WindowContext | None, like: Tensor) -> Tensor:
         """The walks on the graph of the stations that lie around."""
-        return walks_on(graph_around(around, like, "dcrnn"), self.diffusion_steps)
+        return diffusion_matrices(
+            adjacency_of_context(context, like, "dcrnn"), self.diffusion_steps
+        )
 
 
 class DiffusionFiller(nn.Module):
@@ -108,12 +110,12 @@ class DiffusionFiller(nn.Module):
         self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
         self.tell = config.convolution(2 * (config.d_model + measurements), measurements)
 
-    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        walks = self.walks_around(around, values)
+    def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
+        walks = self.walks_around(context, values)
         turned = observed.flip(1)
         last, following = last_seen(values, observed), last_seen(values.flip(1), turned)
-        before = self._read(self.forwards, last, observed, around.clock, walks)
-        after = self._read(self.backwards, following, turned, around.clock.flip(1), walks)
+        before = self._read(self.forwards, last, observed, context.calendar, walks)
+        after = self._read(self.backwards, following, turned, context.calendar.flip(1), walks)
         both = torch.cat([before, after.flip(1), last, following.flip(1)], dim=-1)
         told: Tensor = self.tell(both.flatten(0, 1), walks)
         return cast(Tensor, told.unflatten(0, both.shape[:2]))

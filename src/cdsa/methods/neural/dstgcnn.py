@@ -28,9 +28,9 @@ from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
 from cdsa.methods.engine.estimator import OnGraph
-from cdsa.nn.context import Surroundings
-from cdsa.nn.graph import graph_around
-from cdsa.nn.interpolation import easy_answer
+from cdsa.nn.context import WindowContext
+from cdsa.nn.graph import adjacency_of_context
+from cdsa.nn.interpolation import interpolate
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_nothing_ahead
 from cdsa.training.loop import TrainConfig
 
@@ -148,14 +148,14 @@ class DynamicGraphNetwork(nn.Module):
             nn.Linear(2 * config.d_model, horizon * measurements),
         )
 
-    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         past = values.shape[1] - self.horizon
         values, observed = values[:, :past], observed[:, :past]
         values = torch.where(observed, values, 0.0)
-        line = easy_answer(values, observed).line
-        clock = around.clock[:, :past].unsqueeze(2).expand(-1, -1, values.shape[2], -1)
+        line = interpolate(values, observed).line
+        clock = context.calendar[:, :past].unsqueeze(2).expand(-1, -1, values.shape[2], -1)
         x = self.embed(torch.cat([values, observed.to(values.dtype), line, clock], dim=-1))
-        graphs = self.graphs(x, graph_around(around, values, "dst-gcnn"))
+        graphs = self.graphs(x, adjacency_of_context(context, values, "dst-gcnn"))
         for layer in self.layers:
             x = layer(x, graphs)
         ahead = self.tell(x[:, -1]).unflatten(-1, (self.horizon, -1))  # (b, l, t, m)

@@ -29,8 +29,8 @@ from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
 from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
-from cdsa.nn.context import Surroundings
-from cdsa.nn.graph import GraphCell, graph_around
+from cdsa.nn.context import WindowContext
+from cdsa.nn.graph import GraphCell, adjacency_of_context
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence
 from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
@@ -89,9 +89,9 @@ class GaanConfig(Sampled):
         return GatedAttention(self, inputs, out)
 
 
-def neighbours_around(around: Surroundings | None, like: Tensor) -> Tensor:
+def neighbours_around(context: WindowContext | None, like: Tensor) -> Tensor:
     """True for stations that are next to each other, and for each with itself, (l, k)."""
-    return graph_around(around, like, "gaan") > 0
+    return adjacency_of_context(context, like, "gaan") > 0
 
 
 class GatedAttention(nn.Module):

@@ -27,9 +27,9 @@ import torch
 from torch import Tensor, einsum, nn
 
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.context import Surroundings
-from cdsa.nn.graph import graph_of
-from cdsa.nn.interpolation import easy_answer, without_itself
+from cdsa.nn.context import WindowContext
+from cdsa.nn.graph import adjacency_of_distances
+from cdsa.nn.interpolation import interpolate, without_itself
 from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
@@ -76,28 +76,28 @@ class IterativeNetwork(nn.Module):
         self.shares = nn.Parameter(torch.full((2, series), 0.5))
         """How much the temporal and the spatial term of a series count."""
 
-    def forward(self, values: Tensor, observed: Tensor, around: Surroundings) -> Tensor:
-        seen, near = observed.to(values.dtype), nearness(values, around)
-        guess = easy_answer(torch.where(observed, values, 0.0), observed).line
+    def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
+        seen, near = observed.to(values.dtype), nearness(values, context)
+        guess = interpolate(torch.where(observed, values, 0.0), observed).line
         for _ in range(self.rounds):
             whole = torch.where(observed, values, guess)
             beside = einsum("lk, btkm -> btlm", near, whole).flatten(2)
             beside = beside + nn.functional.linear(whole.flatten(2), without_itself(self.others))
             terms = torch.stack([next_to(whole).flatten(2), beside])  # (2, b, t, s)
-            read = [whole.flatten(2), seen.flatten(2), *terms, around.clock]
+            read = [whole.flatten(2), seen.flatten(2), *terms, context.calendar]
             told = self.tell(self.read(torch.cat(read, dim=-1))[0])
             guess = (told + einsum("nbts, ns -> bts", terms, self.shares)).view_as(values)
         return guess
 
 
-def nearness(values: Tensor, around: Surroundings) -> Tensor:
+def nearness(values: Tensor, context: WindowContext) -> Tensor:
     """Shares of the other stations in a spatial term, (l, k): rows of one, or of none if a station
     has nobody near."""
     stations = values.shape[2]
-    apart = around.distance
+    apart = context.distance
     graph = values.new_ones(stations, stations)
     if apart is not None:
-        graph = graph_of(apart.to(values), around.width)
+        graph = adjacency_of_distances(apart.to(values), context.bandwidth)
     others = without_itself(graph)
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 

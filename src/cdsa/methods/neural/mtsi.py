@@ -153,7 +153,7 @@ class AdversarialNetwork(nn.Module):
         self.config = config
         self.generator = Generator(config, series)
         self.critic = Critic(series, config.d_model)
-        self.bound()
+        self.clip_critic()
         self.dice = int(torch.randint(2**31, ()))
         """By the seed that the first weights are from; so a run that goes on casts the same."""
         self.lessons: Tensor
@@ -183,7 +183,7 @@ class AdversarialNetwork(nn.Module):
         (slope,) = torch.autograd.grad(off.sum(), [noise], create_graph=self.training)
         return noise - self.config.first_step * slope
 
-    def lesson(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
+    def loss(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
         """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
         not shown, neither the search nor the critic sees."""
         x, steps = values.flatten(2), values.shape[1]
@@ -207,12 +207,12 @@ class AdversarialNetwork(nn.Module):
         return loss
 
     @property
-    def judged(self) -> bool:
+    def critic_active(self) -> bool:
         """Whether the critic has begun: see `Adversarial`."""
         return int(self.lessons) > self.config.pretrain_steps
 
     @torch.no_grad()
-    def bound(self) -> None:
+    def clip_critic(self) -> None:
         """Cut off the critic's weights."""
         for part in self.critic.parameters():
             part.clamp_(-self.config.weight_clip, self.config.weight_clip)

@@ -6,9 +6,9 @@ import pytest
 import xarray as xr
 
 from cdsa.core.cube import is_direction, units_of
-from cdsa.datasets import DATASETS, get_dataset, list_datasets, open_dataset
 from cdsa.datasets.fetch import cache_folder, data_folders
 from cdsa.datasets.nyc_traffic import mean_counts
+from cdsa.datasets.registry import DATASETS, get_dataset, list_datasets, open_dataset
 from cdsa.errors import ConfigError, TableError
 from publishers import (
     traffic,
@@ -166,7 +166,7 @@ def test_short_floats_are_read_as_they_were_written(tmp_path):
     np.savez(path, **parts)
     cube = open_dataset("metr-la", str(tmp_path)).cube
     assert cube.to_numpy()[:3, 0, 0].tolist() == [1.3, -2.2, 1234.567]
-    assert repr(open_dataset("metr-la", tmp_path)) == "<metr-la: 30 x 2 x 1, form '10-sensors'>"
+    assert repr(open_dataset("metr-la", tmp_path)) == "<metr-la: 30 x 2 x 1, file set '10-sensors'>"
 
 
 @pytest.mark.parametrize("suffixes", [True, False])
@@ -219,7 +219,7 @@ def test_a_form_can_be_chosen(tmp_path):
         open_dataset("kdd2018", tmp_path, file_set="publisher-2018").file_set.name
         == "publisher-2018"
     )
-    with pytest.raises(ConfigError, match="no form of kdd2018 'csv'"):
+    with pytest.raises(ConfigError, match="no file set of kdd2018 'csv'"):
         open_dataset("kdd2018", tmp_path, file_set="csv")
 
 
@@ -377,7 +377,7 @@ def test_files_of_another_year_are_refused(tmp_path):
     write_kdd2018(tmp_path, suffixes=True)
     for path in tmp_path.glob("beijing_17_18_*.csv"):
         path.write_text(path.read_text().replace("2017-01-01", "2019-01-01"))
-    with pytest.raises(TableError, match="not a single time step"):
+    with pytest.raises(TableError, match="they contain no time step"):
         open_dataset("kdd2018", tmp_path)
 
 

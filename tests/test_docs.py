@@ -13,7 +13,7 @@ import pytest
 from cdsa.core.config import to_dict
 from cdsa.core.masks import STRATEGIES
 from cdsa.core.records import read_results
-from cdsa.datasets import DATASETS
+from cdsa.datasets.registry import DATASETS
 from cdsa.io.options import OPTIONS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset

@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cdsa.datasets import get_dataset
 from cdsa.datasets.fetch import download
+from cdsa.datasets.registry import get_dataset
 from cdsa.datasets.spec import Download
 from cdsa.errors import ConfigError
 
@@ -65,14 +65,14 @@ def test_members_of_an_archive_are_taken_out_by_their_last_names(site, tmp_path)
     assert (target / "a.txt").read_text() == "A"
     assert [path.name for path in target.iterdir()] == ["a.txt"]
     assert not list(tmp_path.rglob("evil.txt"))
-    with pytest.raises(ConfigError, match="should have b.txt in it"):
+    with pytest.raises(ConfigError, match="should contain b.txt"):
         download(with_address(Download(url=f"{url}/all.zip", files=("b.txt",))), target)
 
 
 def test_a_page_in_place_of_a_file_is_not_kept(site, tmp_path):
     folder, url = site
     (folder / "a.txt").write_text("\n<!DOCTYPE html><html>Please sign in</html>")
-    with pytest.raises(ConfigError, match="a web page came instead"):
+    with pytest.raises(ConfigError, match="received a web page"):
         download(with_address(Download(url=f"{url}/a.txt", files=("a.txt",))), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 

@@ -83,7 +83,7 @@ def settings_for(tmp_path, data, **more):
         (["kdd2015", "--datasets", "metr-la"], "no data set of the table 'kdd2015'"),
         (["kdd2015", "--protocols", "insample"], "did you mean 'in-sample'"),
         (["nyc", "--results", "no/r.jsonl"], "folder no for the results does not exist"),
-        (["kdd2018"], "is not under"),
+        (["kdd2018"], "was not found in"),
         (["nyc", "--seeds", "5-2"], "--seeds must be numbers"),
         (["nyc", "--seeds", "-1"], "--seeds must be numbers"),
         (["nyc", "--seeds", "0-99999999"], "at most 1000 seeds"),

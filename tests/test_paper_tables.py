@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cdsa.core.records import read_results
-from cdsa.datasets import get_dataset
+from cdsa.datasets.registry import get_dataset
 from cdsa.methods.registry import REGISTRY
 from cdsa.paper import runner
 from cdsa.paper.runner import experiment_key

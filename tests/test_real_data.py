@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdsa.datasets import DATASETS, open_dataset
+from cdsa.datasets.registry import DATASETS, open_dataset
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import make_method
 from cdsa.paper.protocols import kdd2015_pm25

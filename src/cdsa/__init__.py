@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cdsa.datasets import open_dataset as open_dataset
     from cdsa.datasets.nyc_weather import open_demo as open_demo
+    from cdsa.datasets.registry import open_dataset as open_dataset
     from cdsa.io.source import open_cube as open_cube
     from cdsa.io.source import open_source as open_source
     from cdsa.methods.registry import list_methods as list_methods
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cdsa.workflows.score import score as score
 
 _HOME = {
-    "open_dataset": "cdsa.datasets",
+    "open_dataset": "cdsa.datasets.registry",
     "fill": "cdsa.workflows.fill",
     "forecast": "cdsa.workflows.forecast",
     "list_methods": "cdsa.methods.registry",

@@ -10,7 +10,7 @@ from rich.table import Table
 from cdsa.cli.console import out
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_share
-from cdsa.datasets import OpenedDataset
+from cdsa.datasets.registry import OpenedDataset
 from cdsa.datasets.spec import DatasetSpec, FileSet
 from cdsa.paper.compare import (
     Block,

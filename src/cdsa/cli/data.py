@@ -22,7 +22,7 @@ data = typer.Typer(
 def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
     """All data sets, and which are available."""
     from cdsa.cli import console, console_tables
-    from cdsa.datasets import list_datasets
+    from cdsa.datasets.registry import list_datasets
 
     records = [_record(spec, folder) for spec in list_datasets()]
     if json:
@@ -35,7 +35,7 @@ def list_all(*, folder: DataFolder = None, json: Json = False) -> None:
 def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
     """Origin, licence and expected size of a data set, and which of its files are available."""
     from cdsa.cli import console, console_tables
-    from cdsa.datasets import get_dataset, open_dataset
+    from cdsa.datasets.registry import get_dataset, open_dataset
 
     spec = get_dataset(name)
     record = _record(spec, folder)
@@ -60,8 +60,8 @@ def get(
 ) -> None:
     """Download a data set, or explain how to get it if it has no public address."""
     from cdsa.cli import console
-    from cdsa.datasets import get_dataset
     from cdsa.datasets.fetch import cache_folder, download
+    from cdsa.datasets.registry import get_dataset
 
     spec = get_dataset(name)
     readable = folder is None or folder.is_dir()  # a missing folder is created
@@ -97,7 +97,7 @@ def show_one(
 
     from cdsa.cli import console, console_tables
     from cdsa.core.summary import summarise_cube
-    from cdsa.datasets import open_dataset
+    from cdsa.datasets.registry import open_dataset
     from cdsa.io.files import detect_format
     from cdsa.io.source import open_source, save_cube
     from cdsa.io.write import check_outputs

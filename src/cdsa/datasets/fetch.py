@@ -1,4 +1,4 @@
-"""Where files of public data sets are found, and how they are downloaded."""
+"""Finding and downloading the files of public datasets."""
 
 import contextlib
 import os
@@ -16,128 +16,133 @@ from cdsa.datasets.spec import DatasetSpec, Download, Files, FileSet
 from cdsa.errors import ConfigError, OutputError
 
 VARIABLE = "CDSA_DATA"
+TIMEOUT_SECONDS = 60
 
 
-def data_folders(given: str | Path | None = None) -> list[Path]:
-    """The folders to look in: the given one; else that of CDSA_DATA, then the user's cache."""
-    if given is not None:
-        if not Path(given).is_dir():
-            raise ConfigError(f"--data must be a folder, but {given} is none")
-        return [Path(given)]
-    named = os.environ.get(VARIABLE)
-    if not named:
+def data_folders(folder: str | Path | None = None) -> list[Path]:
+    """The folders to search: the given one; else that of CDSA_DATA, then the user's cache."""
+    if folder is not None:
+        if not Path(folder).is_dir():
+            raise ConfigError(f"--data must be a folder, but {folder} is not one")
+        return [Path(folder)]
+    variable = os.environ.get(VARIABLE)
+    if not variable:
         return [cache_folder()]
-    if not Path(named).is_dir():
-        raise ConfigError(f"{VARIABLE} must name a folder, but {named} is none")
-    return [Path(named), cache_folder()]
+    if not Path(variable).is_dir():
+        raise ConfigError(f"{VARIABLE} must name a folder, but {variable} is not one")
+    return [Path(variable), cache_folder()]
 
 
 def cache_folder() -> Path:
-    """The folder that downloads go to."""
+    """The default folder of downloads."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cdsa"
 
 
 def find_files(file_set: FileSet, folders: Sequence[Path]) -> Files | None:
-    """The files of a form, all from one folder: a given one or one right in it; None if one is
-    absent."""
+    """The files of a set, all from one folder or one of its direct subfolders; None if a required
+    file is missing."""
     for folder in folders:
-        for there in _listed(folder):
-            found = {name: _matching(name, there) for name in (*file_set.files, *file_set.optional)}
-            if all(found[name] for name in file_set.files):
-                return {name: paths for name, paths in found.items() if paths}
+        for paths in _list_files(folder):
+            matches = {
+                pattern: [p for p in paths if fnmatch(p.name.lower(), pattern.lower())]
+                for pattern in (*file_set.files, *file_set.optional)
+            }
+            if all(matches[pattern] for pattern in file_set.files):
+                return {pattern: found for pattern, found in matches.items() if found}
     return {} if not file_set.files else None
 
 
-def _listed(folder: Path) -> list[list[Path]]:
-    """The files of a folder, and of each of those right in it."""
+def _list_files(folder: Path) -> list[list[Path]]:
+    """The files of a folder, and of each of its direct subfolders."""
     try:
-        inside = sorted(folder.iterdir()) if folder.is_dir() else []
-        places = [folder, *(path for path in inside if path.is_dir())] if inside else []
-        return [sorted(path for path in place.iterdir() if path.is_file()) for place in places]
+        entries = sorted(folder.iterdir()) if folder.is_dir() else []
+        folders = [folder, *(path for path in entries if path.is_dir())] if entries else []
+        return [sorted(path for path in f.iterdir() if path.is_file()) for f in folders]
     except OSError as bad:
         raise ConfigError(f"{folder} cannot be read: {bad.strerror or bad}") from bad
 
 
-def _matching(name: str, paths: Sequence[Path]) -> list[Path]:
-    return [path for path in paths if fnmatch(path.name.lower(), name.lower())]
-
-
-TIMEOUT_SECONDS = 60
-
-
-Told = Callable[[str], None]
-
-
-def download(data: DatasetSpec, folder: Path, on_start: Told = lambda what: None) -> list[Path]:
-    """Bring the files of a data set into `folder`; those that are there already stay."""
-    brought: list[Path] = []
-    for address in data.downloads:
-        absent = [name for name in address.files if not (folder / name).exists()]
-        if absent:
-            on_start(address.url)
+def download(
+    spec: DatasetSpec, folder: Path, on_start: Callable[[str], None] = lambda url: None
+) -> list[Path]:
+    """Download the files of a dataset into `folder`, except those that exist; `on_start` gets the
+    address of each download."""
+    paths: list[Path] = []
+    for source in spec.downloads:
+        missing = [name for name in source.files if not (folder / name).exists()]
+        if missing:
+            on_start(source.url)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                with TemporaryDirectory(dir=folder, prefix=".part-") as part:
-                    _fetch(data, address, folder, Path(part), absent)
+                with TemporaryDirectory(dir=folder, prefix=".part-") as temp_folder:
+                    _fetch(spec, source, folder, Path(temp_folder), missing)
             except OSError as bad:
                 raise OutputError(f"{folder} cannot be written to: {bad.strerror or bad}") from bad
             finally:
-                with contextlib.suppress(OSError):  # there is something in it
+                with contextlib.suppress(OSError):  # it is not empty
                     folder.rmdir()
-        brought += [folder / name for name in absent]
-    return brought
+        paths += [folder / name for name in missing]
+    return paths
 
 
 def _fetch(
-    data: DatasetSpec, address: Download, folder: Path, part: Path, names: list[str]
+    spec: DatasetSpec, source: Download, folder: Path, temp_folder: Path, names: list[str]
 ) -> None:
-    """One address into a folder of its own; then what is wanted of it, each under its name."""
-    got = part / "download"
+    """Download one address to a temporary folder, then move the named files to `folder`."""
+    downloaded = temp_folder / "download"
     try:
         with (
-            urllib.request.urlopen(address.url, timeout=TIMEOUT_SECONDS) as reply,
-            got.open("wb") as file,
+            urllib.request.urlopen(source.url, timeout=TIMEOUT_SECONDS) as response,
+            downloaded.open("wb") as file,
         ):
-            promised = int(reply.headers.get("Content-Length") or 0)
-            shutil.copyfileobj(reply, file)
+            expected_size = int(response.headers.get("Content-Length") or 0)
+            shutil.copyfileobj(response, file)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as bad:
         reason = getattr(bad, "reason", bad)
         raise ConfigError(
-            f"{address.url} could not be reached ({reason}). Without a connection, get the files "
-            f"on another machine ({data.manual_steps}), copy them to {folder}, or give their "
-            "folder with --data DIR or CDSA_DATA"
+            f"{source.url} could not be reached ({reason}). Without a connection, get the files on "
+            f"another machine ({spec.manual_steps}), copy them to {folder}, or give their folder "
+            "with --data DIR or CDSA_DATA"
         ) from bad
-    _refuse_strange(data, address, got, promised)
+    _refuse_incomplete(spec, source, downloaded, expected_size)
     for name in names:
-        ready = got
-        if address.url.endswith(".zip"):
-            ready = part / name
-            _unpack(address, got, name, ready)
+        ready = downloaded
+        if source.url.endswith(".zip"):
+            ready = temp_folder / name
+            _extract(source, downloaded, name, ready)
         ready.replace(folder / name)
 
 
-def _refuse_strange(data: DatasetSpec, address: Download, got: Path, promised: int) -> None:
-    """Refuse what was cut off on the way, and a page in place of a file."""
-    came = got.stat().st_size
-    with got.open("rb") as file:
-        page = file.read(64).lstrip().lower().startswith((b"<!doctype", b"<html"))
-    if page or came < promised:
-        why = "a web page came instead" if page else f"{came:,} of {promised:,} bytes came"
+def _refuse_incomplete(
+    spec: DatasetSpec, source: Download, downloaded: Path, expected_size: int
+) -> None:
+    """Refuse a truncated file, and a web page in place of a file."""
+    size = downloaded.stat().st_size
+    with downloaded.open("rb") as file:
+        is_page = file.read(64).lstrip().lower().startswith((b"<!doctype", b"<html"))
+    if is_page or size < expected_size:
+        reason = (
+            "received a web page instead"
+            if is_page
+            else f"received {size:,} of {expected_size:,} bytes"
+        )
         raise ConfigError(
-            f"{address.url} could not be downloaded: {why}. Nothing was kept. Try again, or get "
-            f"the files by hand: {data.manual_steps}"
+            f"{source.url} could not be downloaded: {reason}. Nothing was saved. Try again, or get "
+            f"the files by hand: {spec.manual_steps}"
         )
 
 
-def _unpack(address: Download, archive: Path, name: str, target: Path) -> None:
-    """The member of an archive with this last name; its folders are not used as paths."""
+def _extract(source: Download, archive: Path, name: str, target: Path) -> None:
+    """Extract the member of an archive with this base name; its path is ignored."""
     try:
-        with ZipFile(archive) as packed:
-            found = [one for one in packed.namelist() if one.rsplit("/", 1)[-1] == name]
-            if not found:
-                raise ConfigError(f"{address.url} should have {name} in it, but has not")
-            with packed.open(found[0]) as member, target.open("wb") as file:
+        with ZipFile(archive) as zip_file:
+            members = [m for m in zip_file.namelist() if m.rsplit("/", 1)[-1] == name]
+            if not members:
+                raise ConfigError(f"{source.url} should contain {name}, but does not")
+            with zip_file.open(members[0]) as member, target.open("wb") as file:
                 shutil.copyfileobj(member, file)
     except BadZipFile as bad:
-        raise ConfigError(f"{address.url} should be a zip archive, but what came is none") from bad
+        raise ConfigError(
+            f"{source.url} should be a zip archive, but the download is not one"
+        ) from bad

@@ -1,11 +1,11 @@
 """KDD Cup 2018, Beijing: hourly air quality and weather at the 11 stations that have both.
 
-The publisher's tables come in two conventions: the station's column is `stationId` or `station_id`,
-and stations have the suffixes `_aq` and `_meo` or none. Stamps are UTC. Rows are repeated here and
-there, and 999999 and 999017 stand for missing. The weather in words becomes a number for each word.
+The publisher's tables follow two conventions: the station column is `stationId` or `station_id`,
+and stations have the suffixes `_aq` and `_meo` or none. Timestamps are UTC. Some rows are repeated,
+and 999999 and 999017 mean missing. Weather descriptions are encoded as integers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import DIRECTION, assign_metadata, make_cube
-from cdsa.datasets.readers import read_npz, regular_index
+from cdsa.datasets.readers import get_coordinates, read_npz, regular_index
 from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
 from cdsa.errors import TableError
 
@@ -22,7 +22,9 @@ STATIONS = (
     "pinggu", "shunyi", "tongzhou", "yanqing",
 )  # fmt: skip
 STATION_ALIASES = {"fengtai": "fengtaihuayuan"}
-"""Where the two networks name one place differently: weather -> air quality."""
+"""A station with two names: that of the weather network -> that of the air quality network."""
+
+COLUMN_NAMES = {"stationId": "station", "station_id": "station", "utc_time": "time"}
 
 UNITS = {
     "PM2.5": "ug/m3", "PM10": "ug/m3", "NO2": "ug/m3", "CO": "mg/m3", "O3": "ug/m3", "SO2": "ug/m3",
@@ -37,44 +39,45 @@ WEATHER_WORDS = (
     "Rain", "Rain with Hail", "Rain/Snow with Hail", "Sand", "Sleet", "Snow", "Sunny/clear",
     "Thundershower",
 )  # fmt: skip
-"""Weather in words; its number is the place in this list, and any other word the one behind it."""
+"""Weather descriptions, encoded by their position; other descriptions get the next number."""
 
-PLACES = "Beijing_AirQuality_Stations*.csv"
+STATION_LIST = "Beijing_AirQuality_Stations*.csv"
 FULL = ("beijing_17_18_aq.csv", "beijing_17_18_meo.csv")
 LATE = ("beijing_201802_201803_aq.csv", "beijing_201802_201803_me*.csv")
 CUBE = "common11_paperperiod*.npz"
-PERIOD = slice("2017-01-01 00:00", "2017-04-30 23:00")
-"""The paper's."""
+PERIOD = slice("2017-01-01 00:00", "2017-04-30 23:00")  # the paper's
 
 
 def _load_tables(air: str, weather: str, period: slice) -> Callable[[Files], LoadedDataset]:
     def load(files: Files) -> LoadedDataset:
-        cube = combine_tables(files[air], files[weather], next(iter(files.get(PLACES, ())), None))
+        station_list = next(iter(files.get(STATION_LIST, ())), None)
+        cube = combine_tables(files[air], files[weather], station_list)
         return LoadedDataset(cube.sel(time=period))
 
     return load
 
 
 def combine_tables(
-    air: Sequence[Path], weather: Sequence[Path], places: Path | None
+    air: Sequence[Path], weather: Sequence[Path], station_list: Path | None
 ) -> xr.DataArray:
-    """Air quality and weather of the 11 stations on one hourly grid, UTC."""
-    tables = [_read(path, AIR) for path in air] + [_read(path, WEATHER) for path in weather]
-    both = pd.concat(tables)
-    both = both[both["station"].isin(STATIONS)]
-    if both.empty:
+    """Air quality and weather of the 11 stations on an hourly grid in UTC."""
+    tables = [_read_table(path, AIR) for path in air]
+    tables += [_read_table(path, WEATHER) for path in weather]
+    rows = pd.concat(tables)
+    rows = rows[rows["station"].isin(STATIONS)]
+    if rows.empty:
         raise TableError(
             f"{', '.join(path.name for path in (*air, *weather))} must have some of the stations "
             f"{', '.join(STATIONS)}, but have none of them"
         )
-    both["weather"] = _encode_weather(both["weather"])
-    hours = regular_index(both["time"], "h", "the tables of KDD Cup 2018")
-    rows = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
-    # where rows repeat, each measurement's first value counts
-    whole = both.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(rows)
-    lat, lon = _read_coordinates(places, both)
+    rows["weather"] = _encode_weather(rows["weather"])
+    hours = regular_index(rows["time"], "h", "the tables of KDD Cup 2018")
+    index = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
+    # of duplicate rows, the first value of each measurement is used
+    table = rows.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(index)
+    lat, lon = _read_coordinates(station_list, rows)
     cube = make_cube(
-        whole.to_numpy(dtype=float).reshape(len(hours), len(STATIONS), len(MEASUREMENTS)),
+        table.to_numpy(dtype=float).reshape(len(hours), len(STATIONS), len(MEASUREMENTS)),
         hours.to_numpy(),
         STATIONS,
         MEASUREMENTS,
@@ -84,60 +87,53 @@ def combine_tables(
     return _annotate(cube)
 
 
-def _read(path: Path, names: Sequence[str]) -> pd.DataFrame:
-    """Station, time and measurements of one of the publisher's tables."""
+def _read_table(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    """Station, time, measurements and coordinates of one of the publisher's tables."""
     table = pd.read_csv(path, encoding="utf-8-sig", low_memory=False)
-    table = table.rename(
-        columns={"stationId": "station", "station_id": "station", "utc_time": "time"}
-    )
-    absent = {"station", "time", *names} - set(table)
-    if absent:
+    table = table.rename(columns=COLUMN_NAMES)
+    missing = {"station", "time", *names} - set(table)
+    if missing:
         raise TableError(
             f"{path.name} needs the columns stationId (or station_id), utc_time and "
-            f"{', '.join(names)}, but has no {', '.join(sorted(absent))}"
+            f"{', '.join(names)}, but has no {', '.join(sorted(missing))}"
         )
     try:
         table["time"] = pd.to_datetime(table["time"])
         numbers = table[[name for name in names if name != "weather"]].astype(float)
     except ValueError as bad:
-        raise TableError(f"{path.name} cannot be read as stamps and numbers: {bad}") from bad
+        raise TableError(f"{path.name} cannot be read as timestamps and numbers: {bad}") from bad
     table[numbers.columns] = numbers.mask(numbers.isin(MISSING_CODES))
     table["station"] = table["station"].astype(str).map(_normalise_station)
-    beside = [name for name in ("latitude", "longitude") if name in table]
-    return table[["station", "time", *names, *beside]].reindex(
+    coordinates = [name for name in ("latitude", "longitude") if name in table]
+    return table[["station", "time", *names, *coordinates]].reindex(
         columns=["station", "time", *MEASUREMENTS, "latitude", "longitude"]
     )
 
 
 def _normalise_station(name: str) -> str:
-    """A station's name without the suffix of its network, as the air quality network has it."""
-    short = name.strip().removesuffix("_aq").removesuffix("_meo")
-    return STATION_ALIASES.get(short, short)
+    """The name of a station in the air quality network, without a suffix."""
+    plain = name.strip().removesuffix("_aq").removesuffix("_meo")
+    return STATION_ALIASES.get(plain, plain)
 
 
-def _encode_weather(words: pd.Series) -> pd.Series:
-    """Weather as numbers, the same in every file; a code in place of a word is missing."""
-    told = words.astype("string").str.strip().str.lower()
-    known = {word.lower(): float(number) for number, word in enumerate(WEATHER_WORDS)}
-    missing = told.isna() | told.isin([f"{code:.0f}" for code in MISSING_CODES])
-    return told.map(known).astype(float).fillna(float(len(WEATHER_WORDS))).mask(missing)
+def _encode_weather(descriptions: pd.Series) -> pd.Series:
+    """Weather descriptions as numbers; the codes for missing become NaN."""
+    words = descriptions.astype("string").str.strip().str.lower()
+    numbers = {word.lower(): float(number) for number, word in enumerate(WEATHER_WORDS)}
+    missing = words.isna() | words.isin([f"{code:.0f}" for code in MISSING_CODES])
+    return words.map(numbers).astype(float).fillna(float(len(WEATHER_WORDS))).mask(missing)
 
 
 def _read_coordinates(
     path: Path | None, rows: pd.DataFrame
 ) -> tuple[list[float], list[float]] | tuple[None, None]:
-    """Coordinates from the table of stations, else from the weather's own columns."""
+    """Coordinates from the list of stations, else from the columns of the weather tables."""
+    table = rows
     if path is not None:
-        table = pd.read_csv(path, encoding="utf-8-sig").rename(
-            columns={"stationId": "station", "station_id": "station"}
-        )
+        table = pd.read_csv(path, encoding="utf-8-sig").rename(columns=COLUMN_NAMES)
         table["station"] = table["station"].astype(str).map(_normalise_station)
-    else:
-        table = rows
-    known = table.groupby("station")[["latitude", "longitude"]].first().reindex(STATIONS)
-    if known.isna().any(axis=None):
-        return None, None
-    return known["latitude"].tolist(), known["longitude"].tolist()
+    stations = table.groupby("station")[["latitude", "longitude"]].first().reindex(STATIONS)
+    return get_coordinates(stations)
 
 
 def _load_cube(files: Files) -> LoadedDataset:
@@ -146,12 +142,12 @@ def _load_cube(files: Files) -> LoadedDataset:
 
 def _annotate(cube: xr.DataArray) -> xr.DataArray:
     names = [str(name) for name in cube["measurement"].to_numpy()]
-    above: Mapping[str, tuple[float, float]] = {
+    bounds = {
         name: (0.0, 100.0 if name == "humidity" else np.inf)
         for name in (*AIR, "humidity", "wind_speed")
         if name in names
     }
-    return assign_metadata(cube, units={name: UNITS[name] for name in names}, bounds=above)
+    return assign_metadata(cube, units={name: UNITS[name] for name in names}, bounds=bounds)
 
 
 KDD2018 = DatasetSpec(
@@ -161,15 +157,12 @@ KDD2018 = DatasetSpec(
     licence="for research and the competition; no licence stated",
     manual_steps="sign in at https://www.biendata.xyz/competition/kdd_2018/data/, download the "
     f"Beijing data and keep {FULL[0]} and {FULL[1]}, and the list of stations as "
-    f"{PLACES.replace('*', '')} if you have it",
+    f"{STATION_LIST.replace('*', '')} if you have it",
     missing_codes="empty entries, 999999, 999017",
     expected=ExpectedShape(steps=2880, stations=11, measurements=12, missing=0.0683),
     file_sets=(
         FileSet(
-            name="publisher",
-            files=FULL,
-            optional=(PLACES,),
-            load=_load_tables(*FULL, PERIOD),
+            name="publisher", files=FULL, optional=(STATION_LIST,), load=_load_tables(*FULL, PERIOD)
         ),
         FileSet(
             name="cube",
@@ -181,7 +174,7 @@ KDD2018 = DatasetSpec(
         FileSet(
             name="publisher-2018",
             files=LATE,
-            optional=(PLACES,),
+            optional=(STATION_LIST,),
             load=_load_tables(*LATE, slice(None)),
             difference="of another time: February and March 2018",
         ),

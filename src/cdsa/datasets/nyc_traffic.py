@@ -1,7 +1,7 @@
-"""NYC-Traffic: vehicles seen by 186 cameras of Manhattan, 2015-12-03 to 12-26; never published.
+"""NYC-Traffic: vehicle counts of 186 cameras in Manhattan, 2015-12-03 to 12-26; never published.
 
-What the paper did with its snapshots can be done with anybody's counts: `camera_counts.csv` with
-the columns time, camera and vehicles, one row per snapshot, and lat and lon if they are known.
+The paper's preparation of its snapshots can be applied to other counts: `camera_counts.csv` with
+the columns time, camera and vehicles, one row per snapshot, and optionally lat and lon.
 """
 
 from pathlib import Path
@@ -21,30 +21,25 @@ WINDOW = "5min"
 
 
 def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
-    """The cube of single snapshots (time, camera, vehicles): means over windows that do not
-    overlap, each at its start; a window without a snapshot is missing."""
-    absent = {"time", "camera", "vehicles"} - set(counts)
-    if absent:
+    """The cube of snapshots (time, camera, vehicles): means over non-overlapping windows, labelled
+    by their start, NaN for windows without a snapshot."""
+    if not {"time", "camera", "vehicles"} <= set(counts):
         raise TableError(
             "counts of snapshots need the columns time, camera and vehicles, but there are "
             f"{', '.join(map(str, counts))}"
         )
-    when = pd.to_datetime(counts["time"])
-    if when.isna().any():
+    times = pd.to_datetime(counts["time"])
+    if times.isna().any():
         raise TableError("every snapshot needs a time, but some have none")
-    rows = counts.assign(time=when.dt.floor(window), camera=counts["camera"].astype(str))
+    rows = counts.assign(time=times.dt.floor(window), camera=counts["camera"].astype(str))
     means = rows.groupby(["time", "camera"])["vehicles"].mean().unstack("camera")
     grid = pd.date_range(means.index[0], means.index[-1], freq=window)
-    placed = {"lat", "lon"} <= set(counts)
-    places = rows.groupby("camera")[["lat", "lon"]].first() if placed else None
-    cube = make_cube(
-        means.reindex(grid).to_numpy(dtype=float)[:, :, None],
-        grid.to_numpy(),
-        list(means.columns),
-        ["vehicles"],
-        lat=places["lat"].tolist() if places is not None else None,
-        lon=places["lon"].tolist() if places is not None else None,
-    )
+    lat = lon = None
+    if {"lat", "lon"} <= set(counts):
+        cameras = rows.groupby("camera")[["lat", "lon"]].first()
+        lat, lon = cameras["lat"].tolist(), cameras["lon"].tolist()
+    values = means.reindex(grid).to_numpy(dtype=float)[:, :, None]
+    cube = make_cube(values, grid.to_numpy(), list(means.columns), ["vehicles"], lat=lat, lon=lon)
     return assign_metadata(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
 
 
@@ -53,24 +48,24 @@ def _load_counts(files: Files) -> LoadedDataset:
     try:
         return LoadedDataset(mean_counts(pd.read_csv(path, dtype={"camera": str})))
     except ValueError as bad:
-        raise TableError(f"{path.name} cannot be read as stamps and counts: {bad}") from bad
+        raise TableError(f"{path.name} cannot be read as timestamps and counts: {bad}") from bad
 
 
 def _load_substitute(files: Files) -> LoadedDataset:
     cube = read_npz(files[SUBSTITUTE][0]).assign_coords(measurement=["speed"])
-    known = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
-    return with_graph(known, files)
+    cube = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+    return with_graph(cube, files)
 
 
 NYC_TRAFFIC = DatasetSpec(
     name="nyc-traffic",
-    title="Vehicles before the cameras of Manhattan, every 5 minutes, 186 cameras, December 2015",
+    title="Vehicle counts of cameras in Manhattan, every 5 minutes, 186 cameras, December 2015",
     origin="the paper's own, never published",
     licence="-",
     manual_steps=f"the data were never published; put your own counts into {COUNTS} (columns "
     "time, camera, vehicles, one row per snapshot; lat and lon if known)",
     missing_codes="no snapshot in a window",
-    extras={GRAPH: "links between sensors, from road distances, of the stand-in"},
+    extras={GRAPH: "weights between sensors, from road distances, of the stand-in"},
     expected=ExpectedShape(steps=6624, stations=186, measurements=1, missing=0.0843),
     file_sets=(
         FileSet(

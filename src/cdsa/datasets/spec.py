@@ -1,4 +1,4 @@
-"""What is said of a data set."""
+"""The specification of a public dataset."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,16 @@ from pathlib import Path
 import xarray as xr
 
 Files = Mapping[str, Sequence[Path]]
-"""The files of a form: its pattern -> the paths found, an optional one that is absent left out."""
-
+"""File pattern -> the paths that match it; optional patterns without a match are left out."""
 
 AXIS_NAMES = {"time": "time steps", "location": "stations", "measurement": "measurements"}
-
-
 TOLERANCE = 0.0005
-"""Published shares are rounded: so much more or less is the same."""
+"""Tolerance of missing rates, which are published as rounded percentages."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedDataset:
-    """A cube and what comes with it."""
+    """A cube and the arrays that come with it."""
 
     cube: xr.DataArray
     extras: Mapping[str, xr.DataArray] = field(default_factory=dict)
@@ -27,19 +24,19 @@ class LoadedDataset:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """Files that a data set can be read from."""
+    """Files from which a dataset can be read."""
 
     name: str
     files: tuple[str, ...]
-    """Names that must be there; * stands for anything, capitals do not matter."""
+    """Patterns of required files; * matches anything, case is ignored."""
 
     load: Callable[[Files], LoadedDataset]
     optional: tuple[str, ...] = ()
     difference: str = ""
-    """How this is another thing than the data set proper; a stand-in says so here."""
+    """How the data differ from the published dataset; empty if they are the same."""
 
     user_data: bool = False
-    """Whether these are a user's own data, which need not be like the published ones."""
+    """Whether the files hold data of the user, which need not match the published dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,62 +45,61 @@ class Download:
 
     url: str
     files: tuple[str, ...]
-    """What it brings: the file, or members of a zip archive by their last names."""
+    """The name to save the file under, or the base names of members of a zip archive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedShape:
-    """What a data set must come to."""
+    """Size and missing rate of a dataset, as published."""
 
     steps: int
     stations: int
     measurements: int
     missing: float
-    """Share of cells missing, as published."""
-
     extras: Mapping[str, int] = field(default_factory=dict)
-    """Number of cells of what comes with it."""
+    """Number of cells of each extra."""
 
     def differences(self, loaded: LoadedDataset) -> list[str]:
-        """In which ways what was read is something else."""
+        """How the data that were read differ."""
         cube = loaded.cube
-        wanted = zip(
+        expected = zip(
             AXIS_NAMES.items(), (self.steps, self.stations, self.measurements), strict=True
         )
-        told = [
-            f"{cube.sizes[axis]:,} {word}, not {count:,}"
-            for (axis, word), count in wanted
-            if cube.sizes[axis] != count
+        texts = [
+            f"{cube.sizes[axis]:,} {name}, not {size:,}"
+            for (axis, name), size in expected
+            if cube.sizes[axis] != size
         ]
         missing = float(cube.isnull().mean())
         if abs(missing - self.missing) > TOLERANCE:
-            told.append(f"{missing:.2%} missing, not {self.missing:.2%}")
-        counts = {name: int(loaded.extras[name].sum()) for name in self.extras}
-        return told + [
-            f"{counts[name]:,} cells {name}, not {wanted:,}"
-            for name, wanted in self.extras.items()
-            if counts[name] != wanted
-        ]
+            texts.append(f"{missing:.2%} missing, not {self.missing:.2%}")
+        for name, size in self.extras.items():
+            n_cells = int(loaded.extras[name].sum())
+            if n_cells != size:
+                texts.append(f"{n_cells:,} cells {name}, not {size:,}")
+        return texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """A public data set."""
+    """A public dataset."""
 
     name: str
     title: str
     origin: str
-    """Who published it, and with what."""
+    """Publisher and publication."""
 
     licence: str
     manual_steps: str
-    """What to download where, and under which name to keep it."""
+    """What to download where, and under which name to save it."""
 
     missing_codes: str
-    """What stands for a missing value in the publisher's files."""
+    """What means missing in the publisher's files."""
 
     expected: ExpectedShape
     file_sets: tuple[FileSet, ...]
+    """In order of preference, those of the publisher first."""
+
     downloads: tuple[Download, ...] = ()
     extras: Mapping[str, str] = field(default_factory=dict)
-    """What comes with the cube, in words."""
+    """Extra -> its description."""

@@ -23,7 +23,7 @@ from cdsa.core.records import (
     read_results,
     to_json_value,
 )
-from cdsa.datasets import OpenedDataset, open_dataset
+from cdsa.datasets.registry import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import Filler, fill_and_ends
 from cdsa.methods.registry import make_method

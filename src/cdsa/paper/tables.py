@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from cdsa.datasets import OpenedDataset
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
+from cdsa.datasets.registry import OpenedDataset
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.registry import info_of, make_method
 from cdsa.paper import protocols

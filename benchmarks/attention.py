@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.neural.cdsa_paper import GENERAL, Imputer, PaperConfig
+from cdsa.methods.neural.cdsa_paper import GENERAL_CONFIGS, Imputer, PaperConfig
 from cdsa.nn.types import MANNERS, Sizes
 from cdsa.paper.complexity import WIDTHS, compare_costs, count_operations
 
@@ -39,7 +39,7 @@ def measure_step(spec: dict[str, Value]) -> dict[str, Value]:
     """Seconds of a training step (forward and backward), and the process's peak memory in MiB."""
     sizes = Sizes(*map(int, str(spec["sizes"]).split("x")))
     if spec["config"] == "general":
-        config = GENERAL[spec["manner"]]
+        config = GENERAL_CONFIGS[spec["manner"]]
     else:
         config = replace(CONFIGS[str(spec["config"])], manner=spec["manner"])
     if spec.get("n_layers"):
@@ -134,7 +134,7 @@ def throughput() -> list[dict[str, Value]]:
             record = run_in_process(
                 sizes=name, config="general", manner=manner, batch_size=8, repeats=5
             )
-            flops, parameters = count_operations(GENERAL[manner], sizes)
+            flops, parameters = count_operations(GENERAL_CONFIGS[manner], sizes)
             rate = int(record["batch_size"] or 0) / float(record["seconds"] or 1)
             record |= {
                 "windows_per_second": rate,

@@ -21,14 +21,14 @@ from cdsa import open_demo
 from cdsa.core.masks import Bursts
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
-from cdsa.methods.engine.explain import OWN, Cell, Reasons
+from cdsa.methods.engine.explain import OWN_SERIES, Cell, Explanation
 from cdsa.methods.registry import make_method
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")
 
 
-def change_without(filler: NeuralFiller, reasons: Reasons, cells: np.ndarray) -> float:
+def change_without(filler: NeuralFiller, reasons: Explanation, cells: np.ndarray) -> float:
     """Change of the value, in its own unit, if these cells (n, 3) had not been measured."""
     deleted = reasons.values.copy()
     deleted.to_numpy()[tuple(cells.T)] = np.nan
@@ -61,7 +61,7 @@ def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[st
         moves = [change_without(filler, reasons, cells) for cells in (first, others)]
         moved_more += moves[0] > moves[1]
         top_shares.append(float(shares[tuple(first.T)].sum()))
-        same_series.append(reasons.by_axis()[OWN])
+        same_series.append(reasons.by_axis()[OWN_SERIES])
     return {
         "method": name,
         "minutes": minutes,

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 import cdsa
-from cdsa.methods.neural.cdsa import Cdsa, training
+from cdsa.methods.neural.cdsa import Cdsa, default_training
 from cdsa.plots import plot_attended_series, plot_time_measurement
 from cdsa.plots.figures import new_figure, save_figure
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
-filler = Cdsa(train=replace(training(), minutes=0.5)).fit(cube)
+filler = Cdsa(train=replace(default_training(), minutes=0.5)).fit(cube)
 
 gap = np.argwhere(cube.sel(measurement="pressure").isnull().to_numpy())[5]
 reasons = filler.explain(

@@ -52,18 +52,18 @@ def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, man
 
 def test_the_streams_never_see_each_other_before_they_are_fused(window):
     model = build(PaperImputer, replace(WIDE, manner="independent"), SIZES)
-    x = model.embed(*window)
-    parts = model.encode.apart(x)
+    x = model.embedding(*window)
+    parts = model.encoder.apart(x)
     for axis in AXES:
-        for parameter in model.encode.parameters():
+        for parameter in model.encoder.parameters():
             parameter.grad = None
-        model.encode.apart(x)[axis].pow(2).sum().backward(retain_graph=True)
+        model.encoder.apart(x)[axis].pow(2).sum().backward(retain_graph=True)
         touched = {
-            n.split(".")[1] for n, p in model.encode.named_parameters() if p.grad is not None
+            n.split(".")[1] for n, p in model.encoder.named_parameters() if p.grad is not None
         }
         assert touched == {axis}
-    fused = sum(model.encode.fusion[axis] * parts[axis] for axis in AXES)
-    torch.testing.assert_close(model.encode(x), fused)
+    fused = sum(model.encoder.fusion[axis] * parts[axis] for axis in AXES)
+    torch.testing.assert_close(model.encoder(x), fused)
 
 
 def test_each_stream_looks_along_its_own_axis_with_its_own_depth(window):
@@ -140,7 +140,7 @@ def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
 
 def test_one_channel_has_no_embedding_and_weights_for_two_maps():
     model = PaperImputer(PaperConfig(), Sizes(432, 186, 1))
-    assert not list(model.embed.parameters())
+    assert not list(model.embedding.parameters())
     attention = 12 * 2 * (6 * 186 + 14 * 432) + (3 * 12 * 2) + (36 + 1)
     block = attention + 2 * 2 + (8 + 8 + 8 + 1)
     assert sum(p.numel() for p in model.parameters()) == 7 * block + attention + (8 + 8 + 8 + 1)

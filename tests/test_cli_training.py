@@ -64,7 +64,7 @@ def test_errors_at_stations_a_network_was_not_trained_on_are_told_apart(model, t
     places.write_text("location,lat,lon\nX,40.05,116.05\n")
     text = " ".join(run("fill", tmp_path / "more.csv", "--model", model, "-o",
         tmp_path / "out.csv").split())  # fmt: skip
-    more = cube.sizes["location"] - len(load_filler(model).axes.locations)
+    more = cube.sizes["location"] - len(load_filler(model).signature.locations)
     assert more > 1 and f"at {more} stations that the network was not trained on: error" in text
     text = run("fill", tmp_path / "more.csv", "--model", model, "--at", places, "--no-check",
         "-o", tmp_path / "other.csv")  # fmt: skip
@@ -235,11 +235,11 @@ def test_a_network_for_other_data_is_refused(table, model, tmp_path):
     other = tmp_path / "other.csv"
     panel(network(steps=90, stations=4, measurements=3)).to_csv(other, index=False)
     told = refused("fill", other, "--model", model, "-o", tmp_path / "out.csv")
-    assert "knows nothing of no2" in told
+    assert "does not know no2" in told
     run("train", table, "-o", tmp_path / "paper", "--method", "cdsa-paper", *SMALL)
     panel(network(steps=90, stations=4)).to_csv(other, index=False)
     told = refused("fill", other, "--model", tmp_path / "paper", "-o", tmp_path / "out.csv")
-    assert "knows nothing of S3" in told
+    assert "does not know S3" in told
 
 
 def test_a_training_is_logged_for_tensorboard(table, tmp_path):
@@ -267,7 +267,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(table, tmp_pa
     out, err = (text.decode() for text in process.communicate(timeout=60))
     assert process.returncode == 0, err
     assert "stopping after this step" in err and "give the same command again" in out
-    assert load_filler(folder).network.place.step > 0
+    assert load_filler(folder).network.train_state.step > 0
     assert (folder / "training.safetensors").exists()
     # the same with fewer minutes: it goes on from there and is over at once
     text = run(*words, "--minutes", "0.0001")

@@ -12,8 +12,8 @@ from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
 from cdsa.methods.engine import estimator, fit
 from cdsa.methods.engine.persistence import load_filler, save_filler
-from cdsa.methods.engine.validation import choose_exam
-from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, training
+from cdsa.methods.engine.validation import choose_holdout
+from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, default_training
 from cdsa.methods.registry import make_method
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import fill_with
@@ -110,7 +110,7 @@ def test_blocks_of_windows_give_what_all_at_once_give(filler, monkeypatch):
     cube[30:150, 0] = np.nan
     whole = fill_with(filler, cube)
     monkeypatch.setattr("cdsa.methods.engine.estimator.CELLS_IN_A_BLOCK", 1)
-    monkeypatch.setattr("cdsa.methods.engine.predictor.CELLS_AT_ONCE", 1)
+    monkeypatch.setattr("cdsa.methods.engine.predictor.MAX_CELLS_PER_BATCH", 1)
     parts = fill_with(filler, cube)
     for name in ("value", "lower", "upper"):
         np.testing.assert_allclose(parts[name], whole[name], rtol=1e-5)
@@ -203,7 +203,7 @@ def test_what_is_usual_never_tells_the_values_of_the_window(monkeypatch):
 
 def test_what_was_kept_for_the_exam_is_known_when_it_fills():
     cube = network(steps=240)
-    assert small().fit(cube).network.frame.usual.count.sum() == cube.notnull().sum()
+    assert small().fit(cube).network.context_builder.climatology.count.sum() == cube.notnull().sum()
 
 
 def default_scaler(cube):
@@ -282,10 +282,10 @@ def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch
 
 def test_short_tables_tell_nothing_usual_as_training_could_not_either():
     method = small()
-    frames = [method.fit(network(steps=n)).network.frame for n in (30, 40)]
-    assert [bool(frame.usual.count.any()) for frame in frames] == [False, True]
-    told = method.fit(network(steps=30)).network.placed(network(steps=200)).frame
-    assert not told.usual.count.any()  # what it has not learnt to make use of
+    frames = [method.fit(network(steps=n)).network.context_builder for n in (30, 40)]
+    assert [bool(frame.climatology.count.any()) for frame in frames] == [False, True]
+    told = method.fit(network(steps=30)).network.adapt_to(network(steps=200)).context_builder
+    assert not told.climatology.count.any()  # what it has not learnt to make use of
 
 
 def test_values_no_measurement_has_are_refused_by_name(filler):
@@ -318,6 +318,6 @@ def test_the_exam_is_of_gaps_like_the_tables_own():
     for start in rng.choice(3900, 40, replace=False):
         values[start : start + 24, int(rng.integers(4))] = np.nan
     own = cube.copy(data=values)
-    _, hidden = choose_exam(own, 48, 0, training(), 0)
+    _, hidden = choose_holdout(own, 48, 0, default_training(), 0)
     shown = own.where(~hidden).isnull().to_numpy()
     assert (run_lengths(shown)[hidden.to_numpy()] >= 12).mean() > 0.5

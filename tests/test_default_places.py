@@ -60,9 +60,9 @@ def test_a_station_that_moved_is_another_one():
     cube = network(steps=100)
     learnt = small().fit(cube)
     moved = cube.assign_coords(lat=cube["lat"] + 1)
-    assert learnt.network.frame.knows(cube).all()
-    assert not learnt.network.frame.knows(moved).any()
-    assert learnt.network.frame.knows(cube.drop_vars(["lat", "lon"])).all()
+    assert learnt.network.context_builder.is_known(cube).all()
+    assert not learnt.network.context_builder.is_known(moved).any()
+    assert learnt.network.context_builder.is_known(cube.drop_vars(["lat", "lon"])).all()
 
 
 def test_places_to_be_added_need_names_and_neighbours_with_coordinates():
@@ -77,7 +77,7 @@ def test_a_station_that_was_silent_in_training_and_reports_later_is_a_new_one():
     early = cube.copy()
     early[:, 2] = np.nan
     silent, gone = (small(stride=12).fit(c) for c in (early, early.drop_isel(location=2)))
-    told = [f.network.placed(cube).frame for f in (silent, gone)]
-    np.testing.assert_allclose(told[0].usual.count[:, 2], told[1].usual.count[:, 2])
-    assert told[0].usual.count[:, 2].any() and told[0].likeness[2].any()
-    assert silent.network.placed(early).never_measured(early).tolist() == [n == 2 for n in range(6)]
+    told = [f.network.adapt_to(cube).context_builder for f in (silent, gone)]
+    np.testing.assert_allclose(told[0].climatology.count[:, 2], told[1].climatology.count[:, 2])
+    assert told[0].climatology.count[:, 2].any() and told[0].station_similarity[2].any()
+    assert silent.network.adapt_to(early).unobserved(early).tolist() == [n == 2 for n in range(6)]

@@ -16,7 +16,7 @@ from cdsa.core.records import read_results
 from cdsa.datasets.registry import DATASETS
 from cdsa.io.options import OPTIONS
 from cdsa.methods.neural.cdsa import PRESETS, Cdsa
-from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
+from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, get_preset
 from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES as PAPER_TABLES
 
@@ -75,7 +75,7 @@ def names_of(config, prefix=""):
 
 def test_every_setting_of_a_network_is_explained():
     text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-    for name in names_of(preset("paper")):
+    for name in names_of(get_preset("paper")):
         own = re.sub(r"model\.(location|measurement)\.", "model.time.", name)
         short = re.sub(r"model\.time", "", own) if own != "model.time.d_qk" else own
         assert f"`{short}`" in text, name

@@ -182,13 +182,13 @@ def test_it_works_without_coordinates(model):
     values, observed = window()
     told = around()._replace(distance=None)
     assert model(values, observed, told).isfinite().all()
-    alike = model.blocks[0].leanings(7, told)["location"]
+    alike = model.blocks[0].attention_bias(7, told)["location"]
     assert (alike.diff(dim=-1).sign() == told.station_similarity.diff(dim=-1).sign()).all()
 
 
 def test_maps_lean_to_what_is_near(model):
     told = around()._replace(station_similarity=torch.zeros(5, 5).double())
-    fresh = CdsaNetwork(CONFIG, SIZES, 2).double().blocks[0].leanings(7, told)
+    fresh = CdsaNetwork(CONFIG, SIZES, 2).double().blocks[0].attention_bias(7, told)
     lags = fresh["time"][0]
     assert (lags.diff(dim=-1)[0] < 0).all() and torch.equal(lags, lags.mT)
     near = around().distance.fill_diagonal_(9).argmin(dim=1)
@@ -199,10 +199,10 @@ def test_maps_lean_to_what_is_near(model):
 
 def test_slopes_stay_positive_whatever_is_learnt(model):
     for block in model.blocks:
-        block.leanings.time.data.fill_(-50.0)
-        block.leanings.place.data.fill_(-50.0)
+        block.attention_bias.time.data.fill_(-50.0)
+        block.attention_bias.place.data.fill_(-50.0)
         told = around()._replace(station_similarity=torch.zeros(5, 5).double())
-        assert all((part <= 0).all() for name, part in block.leanings(7, told).items()
+        assert all((part <= 0).all() for name, part in block.attention_bias(7, told).items()
                    if name != "measurement")  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def test_the_maps_are_those_it_mixes_with(model):
     maps = model.maps(values, observed, told)
     assert len(maps) == CONFIG.n_layers
     first = model.blocks[0]
-    x, *_ = model._embedded(values, observed, told)
+    x, *_ = model._embed(values, observed, told)
     v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.n_heads, -1))
     mixed = apply_weighted(maps[0], v, first.weight(observed))
     torch.testing.assert_close(

@@ -111,8 +111,8 @@ def test_a_station_that_the_graph_forgot_is_pointed_out_when_it_is_learnt(caplog
 
 def graph_of_cube(filler, cube) -> torch.Tensor:
     """The graph that a network looks along when it fills a cube."""
-    learnt = filler.network.placed(cube)
-    window = learnt.windows(learnt.own(cube)).take(torch.arange(1))
+    learnt = filler.network.adapt_to(cube)
+    window = learnt.windows(learnt.align(cube)).take(torch.arange(1))
     return adjacency_of_context(window.context, window.values, "dcrnn")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cdsa.methods.engine.context import ROUGHEST, possible, roughness
+from cdsa.methods.engine.context import MAX_STEP_VARIANCE, nearest_psd, step_variance
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
@@ -163,17 +163,17 @@ def test_a_station_of_which_nothing_is_usual_says_nothing_of_what_is_unusual():
     observed = torch.ones_like(values, dtype=torch.bool)
     observed[:, :, 4] = False
     seen = []
-    model.unusual.register_forward_hook(lambda module, given, answer: seen.append(answer))
+    model.anomaly_kriging.register_forward_hook(lambda module, given, answer: seen.append(answer))
     model(torch.where(observed, values, 0.0), observed, told)
     torch.testing.assert_close(seen[0][:, :, 4], torch.zeros(1, STEPS, KINDS).double())
 
 
 def test_likenesses_that_cannot_be_true_together_are_mended():
     odd = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
-    mended = possible(odd)
+    mended = nearest_psd(odd)
     assert np.linalg.eigvalsh(odd).min() < 0 <= np.linalg.eigvalsh(mended).min() + 1e-12
     fine = np.array([[1.0, 0.5], [0.5, 1.0]])
-    np.testing.assert_allclose(possible(fine), fine)
+    np.testing.assert_allclose(nearest_psd(fine), fine)
 
 
 def test_roughness_is_the_squared_difference_of_what_stands_side_by_side():
@@ -181,4 +181,4 @@ def test_roughness_is_the_squared_difference_of_what_stands_side_by_side():
     values[:, 0, 0] = [0.0, 0.5, np.nan, 0.0, 0.5]
     values[::2, 0, 1] = 1.0
     values[:, 0, 2] = 1.0
-    np.testing.assert_allclose(roughness(values), [0.25, ROUGHEST, 1e-5])
+    np.testing.assert_allclose(step_variance(values), [0.25, MAX_STEP_VARIANCE, 1e-5])

@@ -16,7 +16,7 @@ from cdsa.methods.engine import fit
 from cdsa.methods.engine.fit import fingerprint
 from cdsa.methods.engine.persistence import load_filler, open_folder, save_filler
 from cdsa.methods.engine.predictor import pick_device
-from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, preset
+from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, get_preset
 from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import RunContext
@@ -26,7 +26,7 @@ from conftest import network
 
 
 def small(manner="decomposed", forecast=False, **changes):
-    method = preset("small", forecast=forecast).in_manner(manner)
+    method = get_preset("small", forecast=forecast).in_manner(manner)
     return replace(method, **changes)
 
 
@@ -55,15 +55,16 @@ def test_a_saved_network_fills_as_before(cube, manner, forecast, tmp_path):
     again = load_filler(tmp_path / "model", device="cpu")
     longer = append_times(cube, 4) if forecast else cube
     assert again.fill(longer).equals(filler.fill(longer))
-    assert again.method == filler.method and again.axes == filler.axes
+    assert again.method == filler.method and again.signature == filler.signature
     assert again.errors == filler.errors and len(filler.errors) == 2
 
 
 def test_what_a_checkpoint_says(folder):
     document = json.loads((folder / "model.json").read_text())
     assert document["method"] == "cdsa-paper" and document["settings"]["model"]["n_layers"] == 2
-    assert document["axes"]["locations"] == ["S0", "S1", "S2"]
-    assert document["axes"]["step"] == "1 h" and document["axes"]["places"][0] == [40.0, 116.0]
+    assert document["signature"]["locations"] == ["S0", "S1", "S2"]
+    assert document["signature"]["step"] == "1 h"
+    assert document["signature"]["coordinates"][0] == [40.0, 116.0]
     assert document["provenance"]["command"] == "cdsa train ..."
     assert {error["measurement"] for error in document["errors"]} == {"pm25", "temp"}
     assert sorted(path.name for path in folder.iterdir()) == ["model.json", "weights.safetensors"]
@@ -117,29 +118,32 @@ def test_a_folder_without_a_network_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "knows nothing of X"),
-        (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*nothing of co"),
-        (lambda c: c.isel(time=slice(None, None, 2)), "steps of 1 h, but here they are 2 h"),
+        (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "does not know X"),
+        (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*does not know co"),
+        (
+            lambda c: c.isel(time=slice(None, None, 2)),
+            "steps of 1 h, but these data have steps of 2 h",
+        ),
         (lambda c: assign_metadata(c, directions=["temp"]), "'temp' was no direction"),
     ],
 )
 def test_a_network_that_does_not_fit_the_data_is_refused_with_a_reason(cube, filler, change, told):
     with pytest.raises(ConfigError, match=told):
-        filler.axes.refuse(change(cube))
+        filler.signature.check(change(cube))
 
 
 def test_other_units_are_refused(cube):
-    axes = small().fit(assign_metadata(cube, units={"temp": "degC"})).axes
+    signature = small().fit(assign_metadata(cube, units={"temp": "degC"})).signature
     with pytest.raises(ConfigError, match="'temp' in degC, but here it is in degF"):
-        axes.refuse(assign_metadata(cube, units={"temp": "degF"}))
-    axes.refuse(cube)  # a unit that is not told may be the same
+        signature.check(assign_metadata(cube, units={"temp": "degF"}))
+    signature.check(cube)  # a unit that is not told may be the same
 
 
 def test_fewer_stations_and_another_time_fit(cube, filler):
     other = network(steps=30, stations=2).assign_coords(
         time=cube["time"].to_numpy()[:30] + np.timedelta64(400, "D")
     )
-    filler.axes.refuse(other)
+    filler.signature.check(other)
     assert filler.fill(other).notnull().all()
 
 
@@ -185,7 +189,7 @@ def test_a_forecaster_is_examined_on_a_time_it_did_not_learn_from(cube, spied):
 def test_short_data_get_short_windows_and_a_word(caplog):
     with caplog.at_level(logging.WARNING, "cdsa"):
         filler = small().fit(network(steps=8))
-    assert filler.network.past == 8 and "longer than the 8 there are" in caplog.text
+    assert filler.network.context_length == 8 and "longer than the 8 there are" in caplog.text
 
 
 def test_a_forecast_is_a_fill_of_the_steps_behind_the_end(cube):
@@ -233,7 +237,7 @@ def test_a_method_is_made_to_foresee_as_far_as_is_asked(cube):
 def test_an_exam_that_asks_nothing_is_none(cube, spied):
     late = cube["time"] > cube["time"][60]
     filler = small(forecast=True).fit(cube.where(~late))  # the end is empty
-    assert len(spied["exam"]) > 0 and filler.network.place.best > 0.01
+    assert len(spied["exam"]) > 0 and filler.network.train_state.best > 0.01
     assert spied["exam"].steps.max() <= 60
 
 
@@ -265,14 +269,14 @@ def test_every_preset_builds_its_network():
             sizes = (method.window + method.horizon, 3, 2)
             with torch.device("meta"):
                 method.model.build(cdsa.nn.types.Sizes(*sizes), method.horizon)
-            assert preset(name, forecast=presets is FORECASTERS) is method
+            assert get_preset(name, forecast=presets is FORECASTERS) is method
     with pytest.raises(ConfigError, match="no preset 'papr'; did you mean 'paper'"):
-        preset("papr")
+        get_preset("papr")
 
 
 def test_the_general_preset_has_widths_and_a_rate_for_each_manner():
     for forecast in (False, True):
-        general = preset("paper", forecast=forecast)
+        general = get_preset("paper", forecast=forecast)
         joint = general.in_manner("joint")
         assert (joint.model.n_heads, joint.train.lr) == (2, 1e-3)
         assert joint.model.n_layers == general.model.n_layers and joint.train.minutes == 5
@@ -282,14 +286,14 @@ def test_the_general_preset_has_widths_and_a_rate_for_each_manner():
 
 
 def test_the_authors_settings():
-    nyc = preset("paper-nyc")
+    nyc = get_preset("paper-nyc")
     assert (nyc.window, nyc.stride, nyc.model.n_heads, nyc.model.d_v) == (432, 2, 12, 3)
     assert (nyc.model.time.d_qk, nyc.model.location.d_qk, nyc.model.d_ff) == (6, 14, 8)
     assert nyc.model.mask_diagonal and nyc.model.d_model == 1 and nyc.model.n_layers == 8
     train = nyc.train
     assert (train.batch_size, train.epochs, train.grad_clip, train.loss) == (19, 100, 5.0, "rmse")
     assert (train.schedule, train.loss_on, train.lr) == ("steps", "visible", 1e-3)
-    assert preset("paper-metr-la", forecast=True).model.n_layers == 9
+    assert get_preset("paper-metr-la", forecast=True).model.n_layers == 9
 
 
 def test_a_fingerprint_tells_settings_and_data_apart(cube):
@@ -333,7 +337,7 @@ def test_a_finished_network_is_not_trained_over(folder):
 
 def test_too_little_to_learn_from_cannot_be_saved(tmp_path):
     filler = small().fit(network(steps=1, missing=0.0))
-    with pytest.raises(ConfigError, match="too little to learn from"):
+    with pytest.raises(ConfigError, match="too few data to train on"):
         save_filler(filler, tmp_path / "model")
 
 

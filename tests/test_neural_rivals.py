@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cdsa.core.cube import make_cube
-from cdsa.methods.engine.fit import build
+from cdsa.methods.engine.fit import build_network
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.neural.brits import Brits, BritsConfig
 from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
@@ -59,9 +59,9 @@ def test_every_weight_learns(name, ahead):
         method = replace(method, model=replace(method.model, pretrain_steps=1, critic_steps=1))
     cube = network(steps=60, stations=4)
     learnt = method.fit(cube).network
-    sizes = Sizes(learnt.length, len(learnt.locations), len(learnt.measurements))
-    clocks = learnt.frame.clocks if learnt.frame else 0
-    first = dict(build(method, sizes, learnt.ahead, clocks).named_parameters())
+    sizes = Sizes(learnt.window, len(learnt.locations), len(learnt.measurements))
+    clocks = learnt.context_builder.n_calendar_features if learnt.context_builder else 0
+    first = dict(build_network(method, sizes, learnt.horizon, clocks).named_parameters())
     same = [n for n, part in learnt.model.named_parameters() if torch.equal(part, first[n])]
     assert not same
 
@@ -135,10 +135,10 @@ def test_a_network_that_is_judged_is_not_kept_from_before_its_judge_began():
     model = replace(method.model, pretrain_steps=7, weight_clip=0.05)
     train = replace(method.train, epochs=3, validate_every=2)
     learnt = replace(method, model=model, train=train).fit(network(steps=90)).network
-    assert learnt.place.best_step > 7 and learnt.model.critic_active
+    assert learnt.train_state.best_step > 7 and learnt.model.critic_active
     assert max(part.abs().max() for part in learnt.model.critic.parameters()) <= 0.05
     short = replace(method, model=model, train=replace(train, epochs=1, batch_size=64))
-    assert short.fit(network(steps=90)).network.place.best_step == 1  # or nothing would be
+    assert short.fit(network(steps=90)).network.train_state.best_step == 1  # or nothing would be
 
 
 def test_what_the_critic_says_depends_on_how_long_each_series_was_not_seen():
@@ -296,7 +296,7 @@ def test_one_that_is_tied_to_its_stations_and_told_the_time_comes_back_as_it_was
     filler = Iin().by_preset("small").fit(cube)
     save_filler(filler, tmp_path / "net")
     told = load_filler(tmp_path / "net").fill(cube)
-    assert told.equals(filler.fill(cube)) and not filler.network.fits_any
+    assert told.equals(filler.fill(cube)) and not filler.network.inductive
 
 
 def _once(model, values, seen):

@@ -18,7 +18,7 @@ from cdsa.cli import main
 from cdsa.cli.app import app
 from cdsa.core.records import append_results, read_results
 from cdsa.errors import CdsaError
-from cdsa.methods.engine.validation import choose_exam
+from cdsa.methods.engine.validation import choose_holdout
 from cdsa.paper import runner
 from cdsa.paper.runner import RunSettings, pending, run_experiments
 from cdsa.paper.tables import TABLES, Experiment, plan_experiments
@@ -180,7 +180,7 @@ def test_a_network_is_validated_on_the_validation_time_of_dcrnn(data, tmp_path):
     )
     (method,) = seen
     both = xr.concat([trial.train, trial.validation], "time")
-    steps, _ = choose_exam(both, 24, 12, method.train, method.seed)
+    steps, _ = choose_holdout(both, 24, 12, method.train, method.seed)
     assert both["time"][steps].equals(trial.validation["time"])
 
 
@@ -326,7 +326,7 @@ def test_an_interrupted_training_is_resumed_and_removed_when_finished(data, tmp_
     opened = runner.open_dataset("kdd2015-pm25", data)
     stopped = runner.RunContext(should_stop=lambda: True)  # after the first step
     first = runner.fit_trial(experiment, runner.build_trial(experiment, opened), stopped, folder)
-    assert first.network.place.step == 1 and (folder / "training.safetensors").exists()
+    assert first.network.train_state.step == 1 and (folder / "training.safetensors").exists()
     steps = []
     run = runner.RunContext(on_progress=lambda report: steps.append(report.step))
     list(run_experiments("kdd2015", [experiment], settings_for(tmp_path, data, run=run)))

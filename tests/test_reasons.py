@@ -96,8 +96,8 @@ def test_before_it_has_learnt_the_default_network_tells_of_the_line():
     torch.manual_seed(0)
     model = CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=1).build(Sizes(6, 1, 1), 0, 0)
     with torch.no_grad():  # a difference of nothing
-        model.answer[-1].weight.zero_()
-        model.answer[-1].bias.zero_()
+        model.head[-1].weight.zero_()
+        model.head[-1].bias.zero_()
     around = WindowContext(
         calendar=torch.zeros(1, 6, 0),
         climatology=torch.full((1, 6, 1, 1), torch.nan),
@@ -106,7 +106,7 @@ def test_before_it_has_learnt_the_default_network_tells_of_the_line():
         step_variance=torch.full((1,), 1e-9),
         variable_ids=torch.zeros(1, dtype=torch.long),
     )
-    shares = model.reasons(values, observed, around, (2, 0, 0)).flatten()
+    shares = model.contributions(values, observed, around, (2, 0, 0)).flatten()
     torch.testing.assert_close(shares[[1, 5]], torch.tensor([0.75, 0.25]), atol=0.02, rtol=0)
     assert shares[[0, 2, 3, 4]].abs().max() == 0
 
@@ -235,7 +235,7 @@ def test_where_a_window_has_nothing_the_others_tell_all_of_it():
     cube[40:80] = np.nan
     filler = trained("cdsa", cube)
     place, kind = str(cube["location"].values[0]), str(cube["measurement"].values[0])
-    assert (filler.network.length, filler.network.stride) == (12, 6)
+    assert (filler.network.window, filler.network.stride) == (12, 6)
     for step in (42, 47, 72, 77):  # one window of two is empty
         told = filler.explain(cube, (cube["time"].values[step], place, kind))
         assert told.shares.sum().item() == pytest.approx(1, abs=1e-5)
@@ -246,12 +246,12 @@ def test_where_a_window_has_nothing_the_others_tell_all_of_it():
 
 
 def test_the_benchmark_records_the_command_that_was_run(tmp_path, monkeypatch):
-    words = ["benchmarks/reasons.py", "--methods", "cdsa", "--seed", "3", "--record"]
+    words = ["benchmarks/explanations.py", "--methods", "cdsa", "--seed", "3", "--record"]
     words.append(str(tmp_path / "told.jsonl"))
     monkeypatch.setattr("sys.argv", words)
-    script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "reasons.py"))
+    script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "explanations.py"))
     main = script["main"]
-    monkeypatch.setitem(main.__globals__, "measured", lambda *told: {"moved_more": 1.0})
+    monkeypatch.setitem(main.__globals__, "measure_network", lambda *told: {"moved_more": 1.0})
     main()
     assert read_results(tmp_path / "told.jsonl")[0]["command"] == "python " + " ".join(words)
 

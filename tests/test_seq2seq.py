@@ -268,7 +268,7 @@ def test_what_is_not_learnt_to_be_looked_at_is_refused(name):
 def test_one_that_is_tied_to_its_stations_is_told_the_time_too(tmp_path):
     cube = network(steps=96, stations=4)
     filler = FcLstm().by_preset("small").fit(cube)
-    assert filler.network.frame.clocks == 2 and not filler.network.fits_any
+    assert filler.network.context_builder.n_calendar_features == 2 and not filler.network.inductive
     later = cube.assign_coords(time=cube["time"] + np.timedelta64(7, "h"))
     origins = np.array([60])
     now, then = (filler.foresee(c, origins)[5].to_numpy() for c in (cube, later))

@@ -51,10 +51,13 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
     """The errors to expect of a kept network at stations that it was not trained on: told by hiding
     some of what they measured, and where they measured nothing by its own exam."""
     network = filler.network
-    if network is None or network.frame is None or not network.fits_any:
+    if network is None or network.context_builder is None or not network.inductive:
         return []
     told = []
-    strange = ~network.frame.knows(cube) & cube.notnull().any(("time", "measurement")).to_numpy()
+    strange = (
+        ~network.context_builder.is_known(cube)
+        & cube.notnull().any(("time", "measurement")).to_numpy()
+    )
     scored = _score_at(filler, cube, strange) if strange.any() else None
     if scored is not None:
         errors = {str(r["measurement"]): r["mae"] for r in scored.records() if not r["overall"]}
@@ -63,7 +66,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
             f"on: error {_listed(errors, units_of(cube))} on "
             f"{format_count(scored.hidden, 'measured cell')} hidden from it"
         )
-    silent = network.placed(cube).never_measured(cube)
+    silent = network.adapt_to(cube).unobserved(cube)
     errors = {str(error["measurement"]): error["mae_elsewhere"] for error in filler.errors}
     if silent.any() and any(error is not None for error in errors.values()):
         told.append(

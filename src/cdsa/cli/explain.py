@@ -12,7 +12,7 @@ from cdsa.core.text import format_number
 if TYPE_CHECKING:
     from cdsa.core.records import Value
     from cdsa.core.times import Clock
-    from cdsa.methods.engine.explain import Cell, Reasons
+    from cdsa.methods.engine.explain import Cell, Explanation
 
 
 @with_read_options_for_cell
@@ -59,7 +59,7 @@ def explain(
     _print(reasons, top, units_of(source.cube)[reasons.cell.measurement], clock)
 
 
-def _records(reasons: "Reasons", top: int, clock: "Clock") -> "list[dict[str, Value]]":
+def _records(reasons: "Explanation", top: int, clock: "Clock") -> "list[dict[str, Value]]":
     about: dict[str, Value] = {
         "of_time": _stamp(reasons.cell, clock),
         "of_location": reasons.cell.location,
@@ -87,7 +87,7 @@ def _stamp(cell: "Cell", clock: "Clock") -> str:
     return clock.format(np.array([cell.time]))[0]
 
 
-def _print(reasons: "Reasons", top: int, unit: str, clock: "Clock") -> None:
+def _print(reasons: "Explanation", top: int, unit: str, clock: "Clock") -> None:
     """The value, how much of it comes from where, and its foremost cells."""
     from rich.markup import escape
     from rich.table import Table

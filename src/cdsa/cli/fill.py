@@ -258,7 +258,7 @@ def train(
         filler: NeuralFiller = made.fit(source.cube)  # type: ignore[assignment]
     advice.tell_short_windows(filler, console.note)
     save_filler(filler, output, command=train_options.command_line())
-    stopped = filler.network is not None and not filler.network.place.finished
+    stopped = filler.network is not None and not filler.network.train_state.finished
     if not stopped:
         finish_training(output)
     records = train_options.training_records(filler)
@@ -290,9 +290,9 @@ def _load(folder: Path, training: Training, cube: "xr.DataArray", steps: int = 0
 
     with console.busy(f"loading {folder}"):
         filler = load_filler(folder, device=str(training.get("device", "auto")))
-    fits_any = filler.network is not None and filler.network.fits_any
-    filler.axes.refuse(cube, stations=not fits_any)
-    ahead = filler.network.ahead if filler.network else 0
+    inductive = filler.network is not None and filler.network.inductive
+    filler.signature.check(cube, stations=not inductive)
+    ahead = filler.network.horizon if filler.network else 0
     if steps > ahead:
         can = f"foresees {ahead} steps" if ahead else "fills gaps and foresees nothing"
         raise ConfigError(

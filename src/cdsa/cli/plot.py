@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdsa.core.times import Clock
     from cdsa.methods.base import Filler
     from cdsa.methods.engine.estimator import NeuralFiller
-    from cdsa.methods.engine.explain import Reasons
+    from cdsa.methods.engine.explain import Explanation
     from cdsa.workflows.score import Score
 
 
@@ -306,7 +306,7 @@ class _Wish:
             plot_attention_map(table, ax, row=getattr(told.cell, axis))
         return figure
 
-    def _explained(self) -> "Reasons":
+    def _explained(self) -> "Explanation":
         from cdsa.methods.engine.persistence import load_filler
 
         if self.model is None or self.moment is None or self.place is None:

@@ -165,7 +165,7 @@ def training_records(filler: "NeuralFiller") -> list[dict[str, Value]]:
     network = filler.network
     if network is None:
         return []
-    place = network.place
+    place = network.train_state
     common: dict[str, Value] = {
         "method": filler.method.label,
         "variables": sum(part.numel() for part in network.model.parameters()),

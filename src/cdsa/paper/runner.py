@@ -248,12 +248,12 @@ def _training_stats(filler: Any) -> dict[str, Value]:
     network = getattr(filler, "network", None)
     if network is None:
         return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "parameters"))
-    place = network.place
+    state = network.train_state
     return {
-        "trained_seconds": round(place.seconds, 1),
-        "trained_steps": place.step,
-        "threads": network.threads,
-        "parameters": network.variables,
+        "trained_seconds": round(state.seconds, 1),
+        "trained_steps": state.step,
+        "threads": network.n_threads,
+        "parameters": network.n_parameters,
     }
 
 

@@ -21,7 +21,7 @@ from cdsa.plots.figures import (
 )
 
 if TYPE_CHECKING:
-    from cdsa.methods.engine.explain import Reasons
+    from cdsa.methods.engine.explain import Explanation
 
 MAX_LABELS = 24
 
@@ -54,7 +54,7 @@ def plot_attention_map(table: xr.DataArray, ax: Axes, *, row: object = None) -> 
     return ax
 
 
-def plot_time_measurement(explanation: "Reasons", ax: Axes, *, radius: int = RADIUS) -> Axes:
+def plot_time_measurement(explanation: "Explanation", ax: Axes, *, radius: int = RADIUS) -> Axes:
     """Shares by time and measurement at the station of the cell or, if they are all zero, over all
     stations; the largest ones are boxed."""
     shares = explanation.shares.isel(time=_window(explanation, radius))
@@ -79,7 +79,7 @@ def plot_time_measurement(explanation: "Reasons", ax: Axes, *, radius: int = RAD
 
 
 def plot_attended_series(
-    explanation: "Reasons", ax: Axes, *, other: str | None = None, radius: int = RADIUS
+    explanation: "Explanation", ax: Axes, *, other: str | None = None, radius: int = RADIUS
 ) -> Axes:
     """The series of the cell above a second one: the `other` measurement of the station or, by
     default, the series with the largest share.
@@ -143,7 +143,7 @@ def plot_attended_series(
     return hide_spines(ax)
 
 
-def _window(explanation: "Reasons", radius: int) -> slice:
+def _window(explanation: "Explanation", radius: int) -> slice:
     times = explanation.shares["time"].to_numpy()
     t = int(np.flatnonzero(times == explanation.cell.time)[0])
     return slice(max(0, t - radius), t + radius + 1)

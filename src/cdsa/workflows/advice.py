@@ -69,10 +69,10 @@ def tell_short_windows(filler: object, tell: Tell) -> None:
         return
     if network is None:
         tell("there is too little to learn from; gaps get means")
-    elif network.past + network.ahead < method.window + method.horizon:
+    elif network.window < method.window + method.horizon:
         tell(
             f"windows of {method.window + method.horizon} steps were shortened to the "
-            f"{network.past + network.ahead} that the table allows"
+            f"{network.window} that the table allows"
         )
 
 

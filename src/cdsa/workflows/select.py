@@ -257,7 +257,7 @@ def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -
     """Let the plan's method, as it was made, learn; others too if they are to be tried. `progress`
     is told the name of each method before it learns."""
     known, label = plan.learnt_from, str(getattr(made, "label", plan.method))
-    tied = not getattr(getattr(made, "model", None), "fits_any", True)
+    tied = not getattr(getattr(made, "model", None), "inductive", True)
     if plan.places and tied:
         raise ConfigError(
             f"'{label}' knows the stations it is trained on, and nothing of places without a "

@@ -22,23 +22,23 @@ Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
 
 
-SHORTEST = 15
+MIN_BIN_MINUTES = 15
 """Minutes of a slot; shorter steps share one."""
 
 
 DAY = 24 * 60
 
 
-WEEKS_FOR_WEEKENDS = 4
+MIN_WEEKS_FOR_WEEKENDS = 4
 
 
-SMOOTHEST, ROUGHEST = 1e-5, 2.0
+MIN_STEP_VARIANCE, MAX_STEP_VARIANCE = 1e-5, 2.0
 """Roughness lies between these; values that have nothing to do with each other differ by two
 variances."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slots:
+class TimeBins:
     """The times of day that are told apart."""
 
     minutes: int
@@ -48,24 +48,24 @@ class Slots:
     """Whether Saturday and Sunday have slots of their own."""
 
     @classmethod
-    def for_times(cls, times: Times) -> "Slots":
+    def for_times(cls, times: Times) -> "TimeBins":
         """The slots that suit steps like these."""
         if len(times) < 2:
             return cls(minutes=DAY, weekends=False)
         step = np.median(np.diff(times)) / np.timedelta64(1, "m")
         if step > DAY / 4:
             return cls(minutes=DAY, weekends=False)
-        fit = [minutes for minutes in range(SHORTEST, DAY) if DAY % minutes == 0]
+        fit = [minutes for minutes in range(MIN_BIN_MINUTES, DAY) if DAY % minutes == 0]
         minutes = next(minutes for minutes in fit if minutes >= step)
         weeks = (times[-1] - times[0]) / np.timedelta64(7, "D")
-        return cls(minutes=minutes, weekends=bool(weeks >= WEEKS_FOR_WEEKENDS))
+        return cls(minutes=minutes, weekends=bool(weeks >= MIN_WEEKS_FOR_WEEKENDS))
 
     @property
-    def count(self) -> int:
+    def n_bins(self) -> int:
         """How many there are."""
         return DAY // self.minutes * (2 if self.weekends else 1)
 
-    def of(self, times: Times) -> NDArray[np.int64]:
+    def index_of(self, times: Times) -> NDArray[np.int64]:
         """The slot of each step."""
         index = pd.DatetimeIndex(times)
         minute = (index.hour * 60 + index.minute).to_numpy(np.int64)
@@ -77,20 +77,20 @@ class Slots:
 
 
 @dataclass(frozen=True, eq=False)
-class Usual:
+class Climatology:
     """Sums and counts of each series by slot, both (slots, l, m)."""
 
-    slots: Slots
+    time_bins: TimeBins
     total: Floats
     count: Floats
 
     @classmethod
-    def learn(cls, values: Floats, times: Times, slots: Slots | None = None) -> "Usual":
+    def fit(cls, values: Floats, times: Times, slots: TimeBins | None = None) -> "Climatology":
         """What is usual in scaled values (t, l, m) with NaN where nothing was measured; in these
         slots, or those that suit the times."""
-        slots = slots or Slots.for_times(times)
-        slot = slots.of(times)
-        total, count = (np.zeros((slots.count, *values.shape[1:])) for _ in range(2))
+        slots = slots or TimeBins.for_times(times)
+        slot = slots.index_of(times)
+        total, count = (np.zeros((slots.n_bins, *values.shape[1:])) for _ in range(2))
         np.add.at(total, slot, np.nan_to_num(values))
         np.add.at(count, slot, np.isfinite(values))
         return cls(slots, total, count)
@@ -100,38 +100,40 @@ class Usual:
         parts = (torch.as_tensor(part) for part in (self.total, self.count))
         total, count = parts
         told = shrunken_mean(total, count, total.sum(dim=0), count.sum(dim=0)).numpy()
-        every: Floats = told[self.slots.of(times)]
+        every: Floats = told[self.time_bins.index_of(times)]
         return every
 
 
-def roughness(values: Floats) -> Floats:
+def step_variance(values: Floats) -> Floats:
     """Mean squared difference from one step to the next of scaled values (t, l, m), for every
     measurement; that of values without any order if no two stand side by side."""
     apart = np.diff(values, axis=0) ** 2
     count = np.isfinite(apart).sum(axis=(0, 1))
-    none = np.full(values.shape[2], ROUGHEST)
+    none = np.full(values.shape[2], MAX_STEP_VARIANCE)
     mean = np.divide(np.nansum(apart, axis=(0, 1)), count, out=none, where=count > 0)
-    told: Floats = np.clip(mean, SMOOTHEST, ROUGHEST)
+    told: Floats = np.clip(mean, MIN_STEP_VARIANCE, MAX_STEP_VARIANCE)
     return told
 
 
-TRUST = 24.0
+SHRINKAGE_STEPS = 24.0
 """Steps at which two stations must both report for half of their correlation to be believed."""
 
 
-BLOCKS = 10
+N_FOLDS = 10
 """Stretches of time that a cube is parted into, to tell likeness from outside each of them."""
 
 
-def resemblance(unusual: Floats, others: Floats | None = None) -> Floats:
+def station_similarity(unusual: Floats, others: Floats | None = None) -> Floats:
     """Correlations (l, k) of stations (t, l, m) with each other, or with `others` (t, k, m), over
     the steps at which both report; the mean over measurements. NaN is missing. Few common steps
     make it small, and none makes it zero."""
     ours = _centred(unusual)
-    return _told(_sums(ours, ours if others is None else _centred(others)))
+    return _correlations(_pair_sums(ours, ours if others is None else _centred(others)))
 
 
-def resemblance_outside(unusual: Floats, length: int) -> tuple[NDArray[np.int64], Floats]:
+def station_similarity_out_of_fold(
+    unusual: Floats, length: int
+) -> tuple[NDArray[np.int64], Floats]:
     """Which block of time each step belongs to, (t,); and correlations (block, l, k) for windows of
     this length that begin in a block, told from the steps that no such window sees.
 
@@ -140,18 +142,18 @@ def resemblance_outside(unusual: Floats, length: int) -> tuple[NDArray[np.int64]
     do in less than three windows, where nothing is left outside.
     """
     steps = len(unusual)
-    count = min(BLOCKS, steps // length)
+    count = min(N_FOLDS, steps // length)
     if count < 3:
-        return np.zeros(steps, dtype=np.int64), possible(resemblance(unusual))[None]
+        return np.zeros(steps, dtype=np.int64), nearest_psd(station_similarity(unusual))[None]
     block = np.arange(steps) * count // steps
     values, known = _centred(unusual)
     parts = [(values[block == one], known[block == one]) for one in range(count)]
-    sums = np.stack([_sums(part, part) for part in parts])
+    sums = np.stack([_pair_sums(part, part) for part in parts])
     outside = [sums.sum(axis=0) - sums[one : one + 2].sum(axis=0) for one in range(count)]
-    return block, np.stack([possible(_told(part)) for part in outside])
+    return block, np.stack([nearest_psd(_correlations(part)) for part in outside])
 
 
-def possible(likeness: Floats) -> Floats:
+def nearest_psd(likeness: Floats) -> Floats:
     """The nearest likenesses (l, l) that can be true together: correlations of pairs that report at
     different times need not be."""
     told = np.zeros_like(likeness)
@@ -169,7 +171,7 @@ def _centred(values: Floats) -> tuple[Floats, Floats]:
     return np.where(known, values - mean, 0.0), known.astype(np.float64)
 
 
-def _sums(ours: tuple[Floats, Floats], others: tuple[Floats, Floats]) -> Floats:
+def _pair_sums(ours: tuple[Floats, Floats], others: tuple[Floats, Floats]) -> Floats:
     """Over the steps at which both report: products, squares of the one and of the other, and how
     many there are; (4, m, l, k)."""
     (a, has_a), (b, has_b) = ours, others
@@ -182,12 +184,12 @@ def _sums(ours: tuple[Floats, Floats], others: tuple[Floats, Floats]) -> Floats:
     return sums
 
 
-def _told(sums: Floats) -> Floats:
+def _correlations(sums: Floats) -> Floats:
     """The correlations (l, k) that such sums tell."""
     products, ours, others, common = sums
     spread = np.sqrt(np.maximum(ours * others, 0.0))
     correlation = np.divide(products, spread, out=np.zeros_like(spread), where=spread > 1e-12)
-    believed = (common * correlation * common / (common + TRUST)).sum(axis=0)
+    believed = (common * correlation * common / (common + SHRINKAGE_STEPS)).sum(axis=0)
     weight: Floats = common.sum(axis=0)
     told: Floats = np.divide(believed, weight, out=np.zeros_like(weight), where=weight > 0)
     return told
@@ -196,43 +198,43 @@ def _told(sums: Floats) -> Floats:
 Cycle = Literal["day", "week", "year"]
 
 
-LENGTHS: dict[Cycle, np.timedelta64] = {
+PERIODS: dict[Cycle, np.timedelta64] = {
     "day": np.timedelta64(24 * 60, "m"),
     "week": np.timedelta64(7 * 24 * 60, "m"),
     "year": np.timedelta64(int(365.2425 * 24 * 60), "m"),
 }
 
 
-SAME_KM = 1.0
+MAX_MOVE_KM = 1.0
 """A station that is further from where it was is another one of the same name."""
 
 
-FEW_WINDOWS = 3
+MIN_WINDOWS = 3
 
 
-TURNS: dict[Cycle, float] = {"day": 2, "week": 4, "year": 2}
+MIN_CYCLES: dict[Cycle, float] = {"day": 2, "week": 4, "year": 2}
 """How often a cycle must have been seen to be told: one that was seen once is only a date."""
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class ContextBuilder:
     """What places a cube."""
 
-    unit: float | None
+    distance_scale: float | None
     """Kilometres that count as one, the usual distance between stations; None without places."""
 
     cycles: tuple[Cycle, ...]
-    usual: Usual
-    likeness: NDArray[np.float64]
+    climatology: Climatology
+    station_similarity: NDArray[np.float64]
     """How much the stations resemble each other, (l, k)."""
 
-    roughness: NDArray[np.float64]
+    step_variance: NDArray[np.float64]
     """Mean squared difference of a measurement from one step to the next, (m,)."""
 
-    learnt: NDArray[np.datetime64]
+    trained_ranges: NDArray[np.datetime64]
     """First and last step of each stretch of time that was learnt from, (n, 2)."""
 
-    least: int
+    min_steps: int
     """Steps that a cube must have for its own values to tell what is usual at its stations."""
 
     measured: NDArray[np.bool_]
@@ -241,177 +243,188 @@ class Frame:
     locations: NDArray[np.str_]
     """The stations of which this is known."""
 
-    places: NDArray[np.float64]
+    coordinates: NDArray[np.float64]
     """Their latitude and longitude, NaN if they have none; (l, 2)."""
 
     edges: tuple[Edge, ...] = ()
     """Who is heard of by whom and how much, where a graph was given; of other stations too."""
 
-    width: float | None = None
+    bandwidth: float | None = None
     """Of the graph that distances make, in the same unit as they."""
 
     @classmethod
-    def learn(cls, scaled: xr.DataArray, length: int = 1, edges: tuple[Edge, ...] = ()) -> "Frame":
+    def fit(
+        cls, scaled: xr.DataArray, window: int = 1, edges: tuple[Edge, ...] = ()
+    ) -> "ContextBuilder":
         """The frame of what a network learns from, in windows of this length: scaled values, NaN
         where there is none.
 
         What is usual is told to a window from outside of it, so that takes a few windows.
         """
         times, values = scaled["time"].to_numpy(), scaled.to_numpy()
-        least = FEW_WINDOWS * length
+        least = MIN_WINDOWS * window
         step = np.median(np.diff(times)) if len(times) > 1 else np.timedelta64(0, "ns")
         span = times[-1] - times[0]
         cycles = tuple(
             cycle
-            for cycle, length in LENGTHS.items()
-            if 2 * step <= length and span >= TURNS[cycle] * length
+            for cycle, length in PERIODS.items()
+            if 2 * step <= length and span >= MIN_CYCLES[cycle] * length
         )
         long = len(times) >= least
-        usual = Usual.learn(values if long else np.full_like(values, np.nan), times)
-        places = _places(scaled)
+        usual = Climatology.fit(values if long else np.full_like(values, np.nan), times)
+        places = _coordinates(scaled)
         unit = median_distance(_kilometres(places)) if has_coordinates(scaled) else None
         return cls(
-            unit=unit,
+            distance_scale=unit,
             cycles=cycles,
-            usual=usual,
-            likeness=possible(resemblance(values - np.nan_to_num(usual.at(times)))),
-            roughness=roughness(values),
-            learnt=_stretches(scaled),
-            least=least,
+            climatology=usual,
+            station_similarity=nearest_psd(
+                station_similarity(values - np.nan_to_num(usual.at(times)))
+            ),
+            step_variance=step_variance(values),
+            trained_ranges=_trained_ranges(scaled),
+            min_steps=least,
             measured=np.isfinite(values).any(axis=(0, 2)),
             locations=scaled["location"].to_numpy(),
-            places=places,
+            coordinates=places,
             edges=edges,
-            width=None if unit is None else kernel_bandwidth(_apart(places, unit)),
+            bandwidth=None if unit is None else kernel_bandwidth(_scaled_distances(places, unit)),
         )
 
     @property
-    def clocks(self) -> int:
+    def n_calendar_features(self) -> int:
         """Numbers that tell the time of a step."""
         return 2 * len(self.cycles)
 
-    def knows(self, cube: xr.DataArray) -> NDArray[np.bool_]:
+    def is_known(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Which stations of a cube the frame knows: something was measured there, they have the
         same name and, if it can be told, are at the same place."""
         old = {name: number for number, name in enumerate(self.locations)}
         known = np.zeros(cube.sizes["location"], dtype=bool)
         for number, (name, place) in enumerate(
-            zip(cube["location"].to_numpy(), _places(cube), strict=True)
+            zip(cube["location"].to_numpy(), _coordinates(cube), strict=True)
         ):
             if name in old and self.measured[old[name]]:
-                then = self.places[old[name]]
+                then = self.coordinates[old[name]]
                 moved = great_circle(then[:1], then[1:], place[:1], place[1:])[0, 0]
-                known[number] = not moved > SAME_KM  # NaN: nobody can tell
+                known[number] = not moved > MAX_MOVE_KM  # NaN: nobody can tell
         return known
 
-    def needs(self, cube: xr.DataArray) -> bool:
+    def needs_values(self, cube: xr.DataArray) -> bool:
         """Whether it takes a cube's own values to place it."""
-        return not (self.knows(cube).all() and self.usual.count.any(axis=0).all())
+        return not (self.is_known(cube).all() and self.climatology.count.any(axis=0).all())
 
-    def placing(self, scaled: xr.DataArray, kinds: NDArray[np.int64]) -> "Frame":
+    def adapt_to(self, scaled: xr.DataArray, variable_ids: NDArray[np.int64]) -> "ContextBuilder":
         """The same frame for the stations of another cube, whose measurements have these numbers.
         What is usual in a series that was not learnt from, and what a new station resembles, is
         told from the cube's own values. Where known stations are is known, should the cube not say.
         """
         names, times = scaled["location"].to_numpy(), scaled["time"].to_numpy()
-        known, slots = self.knows(scaled), self.usual.slots
+        known, slots = self.is_known(scaled), self.climatology.time_bins
         old = {name: number for number, name in enumerate(self.locations)}
         rows = np.array([old[name] for name in names[known]], dtype=np.int64)
-        shape = (slots.count, len(names), self.usual.total.shape[2])
+        shape = (slots.n_bins, len(names), self.climatology.total.shape[2])
         total, count = np.zeros(shape), np.zeros(shape)
         likeness = np.zeros((len(names), len(names)))
-        total[:, known], count[:, known] = self.usual.total[:, rows], self.usual.count[:, rows]
-        likeness[np.ix_(known, known)] = self.likeness[np.ix_(rows, rows)]
-        places = _places(scaled)
+        total[:, known], count[:, known] = (
+            self.climatology.total[:, rows],
+            self.climatology.count[:, rows],
+        )
+        likeness[np.ix_(known, known)] = self.station_similarity[np.ix_(rows, rows)]
+        places = _coordinates(scaled)
         if not has_coordinates(scaled):
-            places[known] = self.places[rows]
-        usual = Usual(slots, total, count)
+            places[known] = self.coordinates[rows]
+        usual = Climatology(slots, total, count)
         values = scaled.to_numpy()
-        lacking = (count.sum(axis=0)[:, kinds] == 0) & np.isfinite(values).any(axis=0)
-        told = bool(self.usual.count.any())  # else the network has not learnt what to make of it
-        if told and lacking.any() and len(times) >= self.least:
-            own = Usual.learn(np.where(lacking, values, np.nan), times, slots)
-            total[:, :, kinds] += own.total
-            count[:, :, kinds] += own.count
+        lacking = (count.sum(axis=0)[:, variable_ids] == 0) & np.isfinite(values).any(axis=0)
+        told = bool(
+            self.climatology.count.any()
+        )  # else the network has not learnt what to make of it
+        if told and lacking.any() and len(times) >= self.min_steps:
+            own = Climatology.fit(np.where(lacking, values, np.nan), times, slots)
+            total[:, :, variable_ids] += own.total
+            count[:, :, variable_ids] += own.count
         strange = np.flatnonzero(~known & lacking.any(axis=1))
         if len(strange):
-            unusual = values - np.nan_to_num(usual.at(times)[:, :, kinds])
-            new = resemblance(unusual[:, strange], unusual)
+            unusual = values - np.nan_to_num(usual.at(times)[:, :, variable_ids])
+            new = station_similarity(unusual[:, strange], unusual)
             likeness[strange], likeness[:, strange] = new, new.T
-            likeness = possible(likeness)
+            likeness = nearest_psd(likeness)
         return replace(
             self,
-            usual=usual,
-            likeness=likeness,
+            climatology=usual,
+            station_similarity=likeness,
             measured=known | lacking.any(axis=1),
             locations=names,
-            places=places,
+            coordinates=places,
         )
 
-    def fresh(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
+    def out_of_sample(self, times: NDArray[np.datetime64]) -> NDArray[np.bool_]:
         """Which steps lie in no time that was learnt from."""
-        first, last = self.learnt[:, 0], self.learnt[:, 1]
+        first, last = self.trained_ranges[:, 0], self.trained_ranges[:, 1]
         inside = (times[:, None] >= first) & (times[:, None] <= last)
         outside: NDArray[np.bool_] = ~np.any(inside, axis=1)
         return outside
 
-    def forgetting(self, names: NDArray[np.str_]) -> "Frame":
+    def without_stations(self, names: NDArray[np.str_]) -> "ContextBuilder":
         """The same with nothing known of some of its stations but where they are."""
         lost = np.isin(self.locations, names)
         apart = lost[:, None] | lost
         total, count = (
             np.where(lost[None, :, None], 0.0, part)
-            for part in (self.usual.total, self.usual.count)
+            for part in (self.climatology.total, self.climatology.count)
         )
         return replace(
             self,
-            usual=replace(self.usual, total=total, count=count),
-            likeness=np.where(apart, 0.0, self.likeness),
+            climatology=replace(self.climatology, total=total, count=count),
+            station_similarity=np.where(apart, 0.0, self.station_similarity),
         )
 
-    def where(
-        self, scaled: xr.DataArray, kinds: NDArray[np.int64], *, learning: bool = False
+    def build(
+        self, scaled: xr.DataArray, variable_ids: NDArray[np.int64], *, training: bool = False
     ) -> CubeContext:
         """Where and when the cells of a cube are that the frame was placed for, or, while
         `learning`, learnt from. In a time that was learnt from, what is usual is told from outside
         each window when it is filled, too."""
         times = scaled["time"].to_numpy()
         distance = None
-        if self.unit is not None and np.isfinite(self.places).all():
-            distance = _apart(self.places, self.unit)
-        clock, slot = self._clock(times), self.usual.slots.of(times)
-        block, likeness = np.zeros(len(times), dtype=np.int64), self.likeness[None]
-        summed = ~self.fresh(times)
-        if learning:
-            unusual = scaled.to_numpy() - np.nan_to_num(self.usual.at(times)[:, :, kinds])
-            block, likeness = resemblance_outside(unusual, self.least // FEW_WINDOWS)
+        if self.distance_scale is not None and np.isfinite(self.coordinates).all():
+            distance = _scaled_distances(self.coordinates, self.distance_scale)
+        clock, slot = self._calendar_features(times), self.climatology.time_bins.index_of(times)
+        block, likeness = np.zeros(len(times), dtype=np.int64), self.station_similarity[None]
+        summed = ~self.out_of_sample(times)
+        if training:
+            unusual = scaled.to_numpy() - np.nan_to_num(
+                self.climatology.at(times)[:, :, variable_ids]
+            )
+            block, likeness = station_similarity_out_of_fold(unusual, self.min_steps // MIN_WINDOWS)
         return CubeContext(
             calendar=torch.as_tensor(
                 np.concatenate([clock, np.zeros_like(clock[:1])]), dtype=torch.float32
             ),
             time_bin=torch.as_tensor(np.append(slot, 0)),
-            total=torch.as_tensor(self.usual.total[:, :, kinds], dtype=torch.float32),
-            count=torch.as_tensor(self.usual.count[:, :, kinds], dtype=torch.float32),
+            total=torch.as_tensor(self.climatology.total[:, :, variable_ids], dtype=torch.float32),
+            count=torch.as_tensor(self.climatology.count[:, :, variable_ids], dtype=torch.float32),
             distance=distance,
             fold=torch.as_tensor(np.append(block, 0)),
             station_similarity=torch.as_tensor(likeness, dtype=torch.float32),
-            step_variance=torch.as_tensor(self.roughness[kinds], dtype=torch.float32),
-            variable_ids=torch.as_tensor(kinds),
+            step_variance=torch.as_tensor(self.step_variance[variable_ids], dtype=torch.float32),
+            variable_ids=torch.as_tensor(variable_ids),
             adjacency=adjacency_of_edges(self.edges, self.locations.tolist())
             if self.edges
             else None,
             summed=torch.as_tensor(np.append(summed, False)),
-            bandwidth=self.width,
+            bandwidth=self.bandwidth,
         )
 
-    def _clock(self, times: NDArray[np.datetime64]) -> NDArray[np.float64]:
+    def _calendar_features(self, times: NDArray[np.datetime64]) -> NDArray[np.float64]:
         since = times - np.datetime64("2001-01-01", "ns")  # a Monday, and the start of a year
-        turns = [2 * np.pi * (since / LENGTHS[cycle]) for cycle in self.cycles]
+        turns = [2 * np.pi * (since / PERIODS[cycle]) for cycle in self.cycles]
         waves = [wave(turn) for turn in turns for wave in (np.sin, np.cos)]
         return np.stack(waves, axis=-1) if waves else np.zeros((len(times), 0))
 
 
-def _stretches(scaled: xr.DataArray) -> NDArray[np.datetime64]:
+def _trained_ranges(scaled: xr.DataArray) -> NDArray[np.datetime64]:
     """Times with something measured; a pause as long as a long gap does not part them."""
     times = scaled["time"].to_numpy()
     there = np.flatnonzero(scaled.notnull().any(("location", "measurement")).to_numpy())
@@ -421,14 +434,14 @@ def _stretches(scaled: xr.DataArray) -> NDArray[np.datetime64]:
     return np.array([(times[part[0]], times[part[-1]]) for part in parts])
 
 
-def _places(cube: xr.DataArray) -> NDArray[np.float64]:
+def _coordinates(cube: xr.DataArray) -> NDArray[np.float64]:
     """Latitude and longitude of each station, NaN if they have none; (l, 2)."""
     if not has_coordinates(cube):
         return np.full((cube.sizes["location"], 2), np.nan)
     return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
 
 
-def _apart(places: NDArray[np.float64], unit: float) -> torch.Tensor:
+def _scaled_distances(places: NDArray[np.float64], unit: float) -> torch.Tensor:
     """Distances between places (l, 2) in units of so many kilometres, (l, k)."""
     return torch.as_tensor(_kilometres(places) / unit, dtype=torch.float32)
 

@@ -22,10 +22,10 @@ from cdsa.core.records import Value
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Bounds, quantile_pair
-from cdsa.methods.engine.explain import Reasoning, Reasons, explain, find_cell
-from cdsa.methods.engine.fit import learn
-from cdsa.methods.engine.predictor import Network, refuse_too_many
-from cdsa.methods.engine.signature import Axes
+from cdsa.methods.engine.explain import Explainable, Explanation, explain, find_cell
+from cdsa.methods.engine.fit import fit_network
+from cdsa.methods.engine.predictor import Predictor, refuse_too_many_stations
+from cdsa.methods.engine.signature import DataSignature
 from cdsa.methods.engine.validation import gap_classes
 from cdsa.methods.wrapper import Guard, bare
 from cdsa.nn.graph import Edge
@@ -47,10 +47,10 @@ CELLS_IN_A_BLOCK = 400_000
 class ModelConfig(Protocol):
     """Settings of a network that can build it."""
 
-    situated: ClassVar[bool]
+    uses_context: ClassVar[bool]
     """Whether the network is told where and when its cells are."""
 
-    fits_any: ClassVar[bool]
+    inductive: ClassVar[bool]
     """Whether its weights serve any stations, not only those it was trained on; one that does is
     told where and when they are."""
 
@@ -127,7 +127,7 @@ class Neural:
         own = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
         past, ahead = self._lengths(cube.sizes["time"])
         enough = own.size > 0 and past + ahead > 1 and (not self.horizon or min(past, ahead) > 0)
-        network = learn(self, own, past, ahead) if enough else None
+        network = fit_network(self, own, past, ahead) if enough else None
         means = bare(to_components(cube))
         return NeuralFiller(
             station_means=means.mean("time"),
@@ -136,7 +136,7 @@ class Neural:
                 self, run=RunContext()
             ),  # who accompanied it has no part in what was learnt
             network=network,
-            axes=Axes.of(cube),
+            signature=DataSignature.of(cube),
         )
 
     def foreseeing(self, steps: int) -> Self:
@@ -145,7 +145,7 @@ class Neural:
 
     def knowing(self, names: Sequence[str]) -> Self:
         """The same with these measurements known in advance."""
-        if not (self.model.situated and self.KNOWING):
+        if not (self.model.uses_context and self.KNOWING):
             raise ConfigError(
                 f"'{self.name}' makes no use of what is known in advance (--known). Use cdsa"
             )
@@ -170,10 +170,10 @@ class NeuralFiller(Guard):
     """A network that fills, and where it comes from."""
 
     method: Neural
-    network: Network | None
+    network: Predictor | None
     """None if there was not enough to learn from; then means are all there is."""
 
-    axes: Axes
+    signature: DataSignature
 
     def fill(self, cube: xr.DataArray) -> xr.DataArray:
         """The cube filled; data of another kind are refused. Stations that it was not trained on
@@ -188,15 +188,15 @@ class NeuralFiller(Guard):
 
         A long cube is filled in blocks, so that memory beside it and what comes out stays the same.
         """
-        self.axes.refuse(cube, stations=False, measurements=False)
+        self.signature.check(cube, stations=False, measurements=False)
         check_cube(cube)
         if self.network is None:
             nothing = xr.full_like(cube, np.nan)
             return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
-        network = self.network.placed(cube)
-        silent = network.never_measured(cube)
-        if network.fits_any:
-            refuse_too_many(int((~silent).sum()))
+        network = self.network.adapt_to(cube)
+        silent = network.unobserved(cube)
+        if network.inductive:
+            refuse_too_many_stations(int((~silent).sum()))
         if silent.sum() > PLACES_AT_ONCE and not self.method.JOINED:
             return self._in_groups(cube, levels, silent)
         parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
@@ -227,21 +227,21 @@ class NeuralFiller(Guard):
 
     def _between(
         self,
-        network: Network,
+        network: Predictor,
         cube: xr.DataArray,
         levels: Sequence[float],
         silent: NDArray[np.bool_],
     ) -> list[xr.DataArray]:
         """The cube filled, then lower and upper end of each level; `silent` stations (l,) were
         never measured."""
-        calibration, fresh = network.calibration, network.fresh(cube)
+        calibration, fresh = network.calibration, network.out_of_sample(cube)
         if calibration is None or not levels:
-            filled = self.kept(cube, network.answer(to_components(cube))[0])
+            filled = self.kept(cube, network.predict(to_components(cube))[0])
             return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
         shares = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
         wanted = [end for share in shares for end in quantile_pair(share)]
-        guess, *told = network.answer(to_components(cube), wanted)
-        filled, gaps = self.kept(cube, guess), gap_classes(cube, network.ahead, silent)
+        guess, *told = network.predict(to_components(cube), wanted)
+        filled, gaps = self.kept(cube, guess), gap_classes(cube, network.horizon, silent)
         ends = [
             end
             for share, lower, upper in zip(shares, told[::2], told[1::2], strict=True)
@@ -258,11 +258,11 @@ class NeuralFiller(Guard):
     def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
         """What each origin and the steps behind it will be, told from the steps before it: one cube
         per step ahead, with a time for every origin. All windows go through the network at once."""
-        self.axes.refuse(cube, stations=False, measurements=False)
-        if self.network is None or not self.network.ahead:
+        self.signature.check(cube, stations=False, measurements=False)
+        if self.network is None or not self.network.horizon:
             raise ConfigError("this network has not learnt to foresee. Train a forecaster")
         before = cube.isel(time=slice(0, max(1, int(origins.min(initial=1)))))
-        told = self.network.placed(before).foresee(to_components(cube), origins)
+        told = self.network.adapt_to(before).forecast_from(to_components(cube), origins)
         cubes = []
         for ahead, (guess,) in enumerate(told):
             nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
@@ -277,33 +277,33 @@ class NeuralFiller(Guard):
         cell: object,
         location: str | None = None,
         measurement: str | None = None,
-    ) -> Reasons:
+    ) -> Explanation:
         """Where the value that a cell of the cube is filled with comes from. The cell is a `Cell`,
         or a tuple of its time, location and measurement; these may be given one by one too."""
-        self.axes.refuse(cube, stations=False, measurements=False)
+        self.signature.check(cube, stations=False, measurements=False)
         place = find_cell(cube, cell, location, measurement)
         if self.network is None:
             raise ConfigError("there was too little to learn from: every value is a mean")
-        return explain(self, self.network.placed(cube), cube, place)
+        return explain(self, self.network.adapt_to(cube), cube, place)
 
     @property
     def explains(self) -> bool:
         """Whether it can say where its values come from."""
-        return self.network is not None and isinstance(self.network.model, Reasoning)
+        return self.network is not None and isinstance(self.network.model, Explainable)
 
     def acquainted(self, cube: xr.DataArray) -> Self:
         """The same, with all that can be known of the stations of this cube."""
-        return replace(self, network=self.network and self.network.placed(cube))
+        return replace(self, network=self.network and self.network.adapt_to(cube))
 
     @property
     def looks_back(self) -> int:
         """Steps before the first one foreseen that matter to it."""
-        return self.network.past if self.network else 1
+        return self.network.context_length if self.network else 1
 
     @property
     def foresees(self) -> int:
         """Steps ahead that it can foresee; none if it fills, or had too little to learn from."""
-        return self.network.ahead if self.network else 0
+        return self.network.horizon if self.network else 0
 
     @property
     def errors(self) -> tuple[dict[str, Value], ...]:
@@ -311,7 +311,7 @@ class NeuralFiller(Guard):
         return self.network.errors if self.network else ()
 
 
-def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice, slice]]:
+def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slice, slice]]:
     """Steps of a cube to be filled together: those that are seen, which of them are told, and where
     these stand. What is told is the same as if all were filled at once: windows begin at the same
     steps, and every block sees a window, and the longest class of gaps, beyond what it tells."""
@@ -321,7 +321,7 @@ def blocks(cube: xr.DataArray, network: Network) -> Iterator[tuple[slice, slice,
     whole = found >= set(cube["measurement"].to_numpy()[fillable(cube)])
     margin = stride * -(-max(2 * stride, LONG_GAP) // stride)
     core = stride * max(1, CELLS_IN_A_BLOCK // (stride * cube[0].size))
-    if network.ahead or not whole:  # means stand in for what a network does not know
+    if network.horizon or not whole:  # means stand in for what a network does not know
         core = there
     for first in range(0, there, core):
         last = min(there, first + core)

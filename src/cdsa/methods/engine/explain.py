@@ -15,17 +15,17 @@ from torch import Tensor
 from cdsa.core.circular import base_names, to_components
 from cdsa.core.times import Clock
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.engine.predictor import Network
+from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.wrapper import Guard
 from cdsa.nn.attention import along
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import AXES, AttentionMaps
 from cdsa.training.windows import Windows, taper
 
-OWN = "own series at other times"
+OWN_SERIES = "own series at other times"
 
 
-PARTS = (OWN, "other places", "other measurements", "other places and measurements")
+SOURCES = (OWN_SERIES, "other places", "other measurements", "other places and measurements")
 """What a value may come from; each cell belongs to one of them."""
 
 
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
     measurement: str
 
 
-class Reason(NamedTuple):
+class Contribution(NamedTuple):
     """A measured cell, and how much of a value comes from it."""
 
     cell: Cell
@@ -46,10 +46,10 @@ class Reason(NamedTuple):
 
 
 @runtime_checkable
-class Reasoning(Protocol):
+class Explainable(Protocol):
     """A network that can say where its guess of a cell comes from."""
 
-    def reasons(
+    def contributions(
         self,
         values: Tensor,
         observed: Tensor,
@@ -61,7 +61,7 @@ class Reasoning(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Reasons:
+class Explanation:
     """Where a value comes from."""
 
     cell: Cell
@@ -79,7 +79,7 @@ class Reasons:
     """Of the window that tells most of it, the map of each axis: who looks at whom, averaged over
     heads and layers; rows sum to one."""
 
-    def top(self, most: int = 10) -> list[Reason]:
+    def top(self, most: int = 10) -> list[Contribution]:
         """The cells with the largest shares."""
         flat = self.shares.to_numpy().ravel()
         order = np.argsort(-flat, kind="stable")[:most]
@@ -91,7 +91,7 @@ class Reasons:
                 str(self.shares["location"].to_numpy()[l]),
                 str(self.shares["measurement"].to_numpy()[m]),
             )
-            found.append(Reason(cell, float(self.values[t, l, m]), float(flat[number])))
+            found.append(Contribution(cell, float(self.values[t, l, m]), float(flat[number])))
         return found
 
     def by_axis(self) -> dict[str, float]:
@@ -103,7 +103,7 @@ class Reasons:
         parts = (here & same, ~here & same, here & ~same, ~here & ~same)
         return {
             name: float(self.shares.where(part, 0.0).sum())
-            for name, part in zip(PARTS, parts, strict=True)
+            for name, part in zip(SOURCES, parts, strict=True)
         }
 
 
@@ -142,42 +142,42 @@ def find_cell(
 
 
 def explain(
-    filler: Guard, network: Network, cube: xr.DataArray, cell: tuple[int, int, int]
-) -> Reasons:
+    filler: Guard, network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]
+) -> Explanation:
     """Where the value of a cell comes from. The network must be placed for the cube."""
-    part, time = _around(network, cube, cell[0])
+    part, time = _steps_around(network, cube, cell[0])
     inside = (time, *cell[1:])
-    filled = filler.kept(part, network.answer(to_components(part))[0])
-    return Reasons(
+    filled = filler.kept(part, network.predict(to_components(part))[0])
+    return Explanation(
         cell=Cell(
             cube["time"].to_numpy()[cell[0]],
             str(cube["location"].to_numpy()[cell[1]]),
             str(cube["measurement"].to_numpy()[cell[2]]),
         ),
         value=float(filled.to_numpy()[inside]),
-        shares=shares_of(network, part, inside),
+        shares=attribute(network, part, inside),
         values=part,
-        maps=maps_of(network, part, inside),
+        maps=mean_maps(network, part, inside),
     )
 
 
-def _around(network: Network, cube: xr.DataArray, time: int) -> tuple[xr.DataArray, int]:
+def _steps_around(network: Predictor, cube: xr.DataArray, time: int) -> tuple[xr.DataArray, int]:
     """The steps that matter to one, and its number among them: windows begin at the same steps as
     in the whole cube, and none that answers for it ends with the part."""
-    stride, reach = network.stride, 2 * network.length
+    stride, reach = network.stride, 2 * network.window
     low = max(0, (time - reach) // stride * stride)
-    high = cube.sizes["time"] if network.ahead else time + reach + 1
+    high = cube.sizes["time"] if network.horizon else time + reach + 1
     return cube.isel(time=slice(low, high)), time - low
 
 
-def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) -> xr.DataArray:
+def attribute(network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]) -> xr.DataArray:
     """The shares that measured cells have in what is told of one cell."""
     model = network.model
-    if not isinstance(model, Reasoning):
+    if not isinstance(model, Explainable):
         raise ConfigError(
             "this network cannot say where its values come from; those of cdsa and cdsa-paper can"
         )
-    own = network.own(to_components(cube))
+    own = network.align(to_components(cube))
     bases = base_names(own["measurement"].to_numpy())
     asked = np.flatnonzero(bases == cube["measurement"].to_numpy()[cell[2]])
     at = np.flatnonzero(own["location"].to_numpy() == cube["location"].to_numpy()[cell[1]])
@@ -190,12 +190,12 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
     total = np.zeros((own.sizes["time"] + 1, *own.shape[1:]))  # the last for empty steps
     told_of = 0.0
     model.eval()
-    for number, step, weight in _covering(network, windows, cell[0]):
+    for number, step, weight in _windows_covering(network, windows, cell[0]):
         window = windows.take(torch.tensor([number], device=network.device))
         around = () if window.context is None else (window.context,)
         for kind in asked:  # both components of a direction
             told = (*around, (step, int(at[0]), int(kind)))
-            share = model.reasons(window.values, window.observed, *told)[0].cpu().double()
+            share = model.contributions(window.values, window.observed, *told)[0].cpu().double()
             total[window.steps[0].cpu().numpy()] += weight / len(asked) * share.numpy()
             told_of += weight / len(asked) if share.sum() > 0 else 0.0
     total /= told_of or 1.0  # a window without a single value says what is usual
@@ -207,14 +207,14 @@ def shares_of(network: Network, cube: xr.DataArray, cell: tuple[int, int, int]) 
     return shares
 
 
-def maps_of(
-    network: Network, cube: xr.DataArray, cell: tuple[int, int, int]
+def mean_maps(
+    network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]
 ) -> dict[str, xr.DataArray]:
     """The map of each axis in the window that counts most for a cell, averaged over heads and
     layers."""
-    own = network.own(to_components(cube))
+    own = network.align(to_components(cube))
     windows = network.windows(own)
-    number, *_ = max(_covering(network, windows, cell[0]), key=lambda found: found[2])
+    number, *_ = max(_windows_covering(network, windows, cell[0]), key=lambda found: found[2])
     window = windows.take(torch.tensor([number], device=network.device))
     around = () if window.context is None else (window.context,)
     with torch.no_grad():
@@ -235,10 +235,12 @@ def maps_of(
     return found
 
 
-def _covering(network: Network, windows: Windows, time: int) -> list[tuple[int, int, float]]:
+def _windows_covering(
+    network: Predictor, windows: Windows, time: int
+) -> list[tuple[int, int, float]]:
     """Windows that answer for a step: their number, the step within them, and how they count."""
     steps = windows.steps.cpu().numpy()
-    first = network.past if network.ahead else 0
+    first = network.context_length if network.horizon else 0
     length = steps.shape[1] - first
     weight = taper(length).numpy()
     found = [(int(w), int(s)) for w, s in np.argwhere(steps == time) if s >= first]

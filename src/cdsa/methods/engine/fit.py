@@ -16,9 +16,14 @@ from cdsa.core.config import to_dict
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.engine.context import Frame
-from cdsa.methods.engine.predictor import Network, pick_device, warn_of_lonely
-from cdsa.methods.engine.validation import EXAM_WINDOWS, Exam, choose_exam, evenly
+from cdsa.methods.engine.context import ContextBuilder
+from cdsa.methods.engine.predictor import Predictor, pick_device, warn_isolated_stations
+from cdsa.methods.engine.validation import (
+    MAX_VALIDATION_WINDOWS,
+    Validator,
+    choose_holdout,
+    spread_evenly,
+)
 from cdsa.methods.wrapper import bare
 from cdsa.nn.types import Sizes
 from cdsa.training.checkpoint import TRAINING
@@ -31,38 +36,45 @@ if TYPE_CHECKING:
     from cdsa.methods.engine.estimator import Neural
 
 
-def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network:
+def fit_network(
+    method: "Neural", cube: xr.DataArray, context_length: int, horizon: int
+) -> Predictor:
     """Hide what to validate on, scale what is left, cut it into windows, train."""
-    length, run, device = past + ahead, method.run, pick_device(method.run.device)
-    exam_steps, hidden = choose_exam(own, length, ahead, method.train, method.seed)
-    plain = to_components(own)
+    length, run, device = context_length + horizon, method.run, pick_device(method.run.device)
+    exam_steps, hidden = choose_holdout(cube, length, horizon, method.train, method.seed)
+    plain = to_components(cube)
     names = plain["measurement"].to_numpy()
     asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
     # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
-    learnt_steps = ~exam_steps if ahead else np.ones_like(exam_steps)
+    learnt_steps = ~exam_steps if horizon else np.ones_like(exam_steps)
     visible = plain.where(~asked & time_mask(learnt_steps, plain))
     scaler = Scaler.fit(visible)
     scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
     frame = where = exam_where = None
-    if method.model.situated:
+    if method.model.uses_context:
         edges = method.edges_for(plain["location"].to_numpy())
         if edges:
-            warn_of_lonely(edges, plain["location"].to_numpy())
-        frame, kinds = Frame.learn(seen, length, edges), np.arange(len(names))
-        where = frame.where(seen, kinds, learning=True)
-        exam_where = frame.where(seen, kinds, learning=not ahead)  # nothing of its time was learnt
+            warn_isolated_stations(edges, plain["location"].to_numpy())
+        frame, kinds = ContextBuilder.fit(seen, length, edges), np.arange(len(names))
+        where = frame.build(seen, kinds, training=True)
+        exam_where = frame.build(
+            seen, kinds, training=not horizon
+        )  # nothing of its time was learnt
     stride = min(length, method.stride or max(1, length // 4))
-    windows = _with_something(
+    windows = _with_observations(
         cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, context=where),
-        ahead or length,
+        horizon or length,
     )
     exam = cut(
-        bare(scaled), length, ahead or length, target=asked, part=exam_steps, context=exam_where
+        bare(scaled), length, horizon or length, target=asked, part=exam_steps, context=exam_where
     )
-    exam = _spaced(_with_something(exam, ahead) if ahead else _asking(exam), EXAM_WINDOWS)
+    exam = _at_most(
+        _with_observations(exam, horizon) if horizon else _with_targets(exam),
+        MAX_VALIDATION_WINDOWS,
+    )
     sizes = Sizes(length, plain.sizes["location"], len(names))
-    model = build(method, sizes, ahead, frame.clocks if frame else 0)
-    task = task_of(method, names, ahead)
+    model = build_network(method, sizes, horizon, frame.n_calendar_features if frame else 0)
+    task = make_task(method, names, horizon)
     run.on_start(method)
     place = train(
         model.to(device),
@@ -71,30 +83,30 @@ def learn(method: "Neural", own: xr.DataArray, past: int, ahead: int) -> Network
         method.train,
         seed=method.seed,
         task=task,
-        store=_store(method, own),
+        store=_store(method, cube),
         on_progress=run.on_progress,
         should_stop=run.should_stop,
     )
-    network = Network(
+    network = Predictor(
         model=model,
         scaler=scaler,
         locations=plain["location"].to_numpy(),
         measurements=names,
-        past=past,
-        ahead=ahead,
+        context_length=context_length,
+        horizon=horizon,
         device=device,
-        place=place,
-        frame=frame,
-        fits_any=method.model.fits_any,
-        known=method.known_covariates if ahead else (),
+        train_state=place,
+        context_builder=frame,
+        inductive=method.model.inductive,
+        known_covariates=method.known_covariates if horizon else (),
     )
-    errors, calibration = Exam(network, own, hidden, exam_steps).result(method.seed)
+    errors, calibration = Validator(network, cube, hidden, exam_steps).validate(method.seed)
     if frame is not None:  # what was kept for the exam is known to users, too
-        frame = Frame.learn(scaled, length, frame.edges)
-    return replace(network, frame=frame, errors=errors, calibration=calibration)
+        frame = ContextBuilder.fit(scaled, length, frame.edges)
+    return replace(network, context_builder=frame, errors=errors, calibration=calibration)
 
 
-def build(method: "Neural", sizes: Sizes, ahead: int, clocks: int) -> nn.Module:
+def build_network(method: "Neural", sizes: Sizes, ahead: int, clocks: int) -> nn.Module:
     """The network with its first weights, which depend on the seed only."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(method.seed)  # the world's generators stay as they are
@@ -124,7 +136,7 @@ def _store(method: "Neural", own: xr.DataArray) -> TrainingStore | None:
     return TrainingStore(folder / TRAINING, fingerprint(method, own), settings)
 
 
-def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
+def make_task(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
     """What the network is to learn."""
     bases = base_names(names)
     strange = [name for name in method.known_covariates if name not in bases]
@@ -139,17 +151,17 @@ def task_of(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
     )
 
 
-def _with_something(windows: Windows, last: int) -> Windows:
+def _with_observations(windows: Windows, last: int) -> Windows:
     """Those windows with a measured cell in their `last` steps."""
     there = windows.observed.flatten(1).any(dim=1)
     return windows.keep(there[windows.steps[:, -last:]].any(dim=1))
 
 
-def _asking(windows: Windows) -> Windows:
+def _with_targets(windows: Windows) -> Windows:
     """Those windows with a cell that is asked for."""
     return windows.keep(windows.target.flatten(1).any(dim=1)[windows.steps].any(dim=1))
 
 
-def _spaced(windows: Windows, most: int) -> Windows:
+def _at_most(windows: Windows, most: int) -> Windows:
     """At most so many windows, over all the time."""
-    return windows.keep(torch.as_tensor(evenly(len(windows), most)))
+    return windows.keep(torch.as_tensor(spread_evenly(len(windows), most)))

@@ -1,12 +1,14 @@
-"""Trained networks written to a folder and read back."""
+"""Save a trained network to a folder and load it again."""
 
-import dataclasses
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import xarray as xr
+from numpy.typing import NDArray
+from torch import Tensor
 
 from cdsa.core.atomic import make_directory
 from cdsa.core.config import from_dict, to_dict
@@ -14,11 +16,11 @@ from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.methods.calibration import Calibration
-from cdsa.methods.engine.context import Frame, Slots, Usual
+from cdsa.methods.engine.context import Climatology, ContextBuilder, TimeBins
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
-from cdsa.methods.engine.fit import build
-from cdsa.methods.engine.predictor import Network, pick_device
-from cdsa.methods.engine.signature import Axes
+from cdsa.methods.engine.fit import build_network
+from cdsa.methods.engine.predictor import Predictor, pick_device
+from cdsa.methods.engine.signature import DataSignature
 from cdsa.methods.registry import REGISTRY, class_of
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
@@ -32,103 +34,102 @@ from cdsa.training.checkpoint import (
 )
 from cdsa.training.state import TrainState
 
-NETWORK, BESIDE = "network.", "beside."
+Tensors = dict[str, Tensor]
+Document = dict[str, Any]
 
+WEIGHT = "network."
+"""Prefix of the network's parameters; other tensors are arrays of the data."""
 
-ARRAYS = ("mean", "spread", "station_means", "means")
+MEASUREMENT, STATION = ("measurement",), ("location", "measurement")
 
 
 def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") -> None:
-    """Write a trained network; the folder then holds all that is needed to fill with it."""
-    folder, network = Path(folder), filler.network
-    if network is None:
-        raise ConfigError("there was too little to learn from, so there is no network to save")
+    """Write a trained network with all that is needed to fill with it."""
+    folder, predictor = Path(folder), filler.network
+    if predictor is None:
+        raise ConfigError("there were too few data to train on, so there is no network to save")
     make_directory(folder)
-    arrays = {
-        "mean": network.scaler.mean,
-        "spread": network.scaler.std,
-        "station_means": filler.station_means.transpose("location", "measurement"),
-        "means": filler.means,
+    builder, calibration = predictor.context_builder, predictor.calibration
+    arrays: dict[str, NDArray[Any]] = {
+        "scaler.mean": predictor.scaler.mean.to_numpy().astype(np.float64),
+        "scaler.std": predictor.scaler.std.to_numpy().astype(np.float64),
+        "means.station": filler.station_means.transpose(*STATION).to_numpy().astype(np.float64),
+        "means.measurement": filler.means.to_numpy().astype(np.float64),
     }
-    calibration, frame = network.calibration, network.frame
-    tensors = {NETWORK + name: part for name, part in network.model.state_dict().items()}
-    for name, array in arrays.items():
-        tensors[BESIDE + name] = torch.from_numpy(array.to_numpy().astype(np.float64))
-    if frame is not None:
-        tensors[BESIDE + "usual_total"] = torch.from_numpy(frame.usual.total)
-        tensors[BESIDE + "usual_count"] = torch.from_numpy(frame.usual.count)
-        tensors[BESIDE + "likeness"] = torch.from_numpy(frame.likeness)
-        tensors[BESIDE + "roughness"] = torch.from_numpy(frame.roughness)
-        tensors[BESIDE + "measured"] = torch.from_numpy(frame.measured)
-        tensors[BESIDE + "places"] = torch.from_numpy(frame.places)
-    if calibration is not None:
-        tensors[BESIDE + "factors"] = torch.from_numpy(calibration.factors)
-    save_checkpoint(
-        folder,
-        tensors,
-        {
-            "method": filler.method.name,
-            "settings": to_dict(filler.method),
-            "window": {"past": network.past, "ahead": network.ahead},
-            "axes": dataclasses.asdict(filler.axes),
-            "network": {
-                "locations": [str(name) for name in network.locations],
-                "measurements": [str(name) for name in network.measurements],
-                "variables": sum(part.numel() for part in network.model.parameters()),
-            },
-            "beside": {
-                "locations": [str(n) for n in filler.station_means["location"].to_numpy()],
-                "measurements": [str(n) for n in filler.means["measurement"].to_numpy()],
-            },
-            "frame": None
-            if frame is None
-            else {
-                "unit": frame.unit,
-                "cycles": list(frame.cycles),
-                "slots": dataclasses.asdict(frame.usual.slots),
-                "least": frame.least,
-                "width": frame.width,
-                "locations": [str(name) for name in frame.locations],
-                "learnt": [[str(time) for time in part] for part in frame.learnt],
-            },
-            "calibration": None
-            if calibration is None
-            else {
-                "measurements": list(calibration.measurements),
-                "angles": list(calibration.is_direction),
-                "windows": calibration.n_windows,
-            },
-            "training": dataclasses.asdict(network.place),
-            "errors": list(network.errors),
-            "provenance": provenance(command),
+    document: Document = {
+        "method": filler.method.name,
+        "settings": to_dict(filler.method),
+        "window": {"context_length": predictor.context_length, "horizon": predictor.horizon},
+        "signature": asdict(filler.signature),
+        "network": {
+            "locations": _texts(predictor.locations),
+            "measurements": _texts(predictor.measurements),
+            "n_parameters": sum(part.numel() for part in predictor.model.parameters()),
         },
-    )
+        "means": {
+            "locations": _texts(filler.station_means["location"].to_numpy()),
+            "measurements": _texts(filler.means["measurement"].to_numpy()),
+        },
+        "context": None,
+        "calibration": None,
+        "training": asdict(predictor.train_state),
+        "errors": list(predictor.errors),
+        "provenance": provenance(command),
+    }
+    if builder is not None:
+        arrays |= {
+            "context.climatology_total": builder.climatology.total,
+            "context.climatology_count": builder.climatology.count,
+            "context.station_similarity": builder.station_similarity,
+            "context.step_variance": builder.step_variance,
+            "context.measured": builder.measured,
+            "context.coordinates": builder.coordinates,
+        }
+        document["context"] = {
+            "distance_scale": builder.distance_scale,
+            "cycles": list(builder.cycles),
+            "time_bins": asdict(builder.climatology.time_bins),
+            "min_steps": builder.min_steps,
+            "bandwidth": builder.bandwidth,
+            "locations": _texts(builder.locations),
+            "trained_ranges": [_texts(bounds) for bounds in builder.trained_ranges],
+        }
+    if calibration is not None:
+        arrays["calibration.factors"] = calibration.factors
+        document["calibration"] = {
+            "measurements": list(calibration.measurements),
+            "directions": list(calibration.is_direction),
+            "n_windows": calibration.n_windows,
+        }
+    weights = {WEIGHT + name: part for name, part in predictor.model.state_dict().items()}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    save_checkpoint(folder, weights | tensors, document)
 
 
 def open_folder(folder: Path, *, overwrite: bool) -> bool:
-    """Make the folder of a training; whether there is one in it to go on with.
+    """Make the folder of a training run; True if it holds an unfinished run to resume.
 
-    A folder with a finished network, or with something else in it, is refused or, if it is ours
-    and `overwrite`, emptied.
+    A folder with a finished network or with other files is refused; with `overwrite`, a network
+    or an unfinished run in it is deleted.
     """
-    ours = [folder / name for name in (DOCUMENT, WEIGHTS, TRAINING)]
+    files = [folder / name for name in (DOCUMENT, WEIGHTS, TRAINING)]
     make_directory(folder)
     others = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if others and not any(path in ours for path in others):
+    if others and not any(path in files for path in others):
         raise OutputError(f"{folder} is not empty and holds no network. Choose another folder")
     if overwrite:
-        for path in ours:
+        for path in files:
             path.unlink(missing_ok=True)
     elif (folder / DOCUMENT).exists() and not (folder / TRAINING).exists():
         raise OutputError(
-            f"{folder} holds a trained network already. Choose another folder, or start anew with "
+            f"{folder} already holds a trained network. Choose another folder, or start again with "
             "--overwrite"
         )
     return (folder / TRAINING).exists()
 
 
 def finish_training(folder: Path) -> None:
-    """Remove what was written down to go on from."""
+    """Delete the state that an interrupted training resumes from."""
     (folder / TRAINING).unlink(missing_ok=True)
 
 
@@ -140,96 +141,108 @@ def load_filler(folder: str | Path, *, device: str = "auto") -> NeuralFiller:
         return _filler(tensors, document, pick_device(device))
     except CdsaError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as bad:
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise CheckpointError(
-            f"{folder} does not hold a network that this version of cdsa can use: {bad}"
-        ) from bad
+            f"{folder} does not hold a network that this version of cdsa can use: {error}"
+        ) from error
 
 
-def _filler(
-    tensors: dict[str, torch.Tensor], document: dict[str, Any], device: torch.device
-) -> NeuralFiller:
-    name = document["method"]
+def _filler(tensors: Tensors, document: Document, device: torch.device) -> NeuralFiller:
+    name, means = document["method"], document["means"]
     if name not in REGISTRY or not REGISTRY[name].trains:
-        raise CheckpointError(f"this version of cdsa has no method '{name}', which was trained")
+        raise CheckpointError(f"the network is of method '{name}', which this version lacks")
     method: Neural = from_dict(class_of(REGISTRY[name]), document["settings"])
-    beside = {n: tensors[BESIDE + n].numpy() for n in ARRAYS}
-    window, own, around = document["window"], document["network"], document["beside"]
-    locations, measurements = np.array(own["locations"]), np.array(own["measurements"])
-    sizes = Sizes(window["past"] + window["ahead"], len(locations), len(measurements))
-    frame = _frame(tensors, document["frame"], method.edges_for(locations))
-    model = build(method, sizes, window["ahead"], frame.clocks if frame else 0)
-    model.load_state_dict(
-        {n.removeprefix(NETWORK): part for n, part in tensors.items() if n.startswith(NETWORK)}
+    return NeuralFiller(
+        station_means=_labelled(tensors["means.station"], STATION, means),
+        means=_labelled(tensors["means.measurement"], MEASUREMENT, means),
+        method=method,
+        network=_predictor(tensors, document, method, device),
+        signature=_signature(document["signature"]),
     )
-    kinds = {"measurement": measurements}
-    network = Network(
+
+
+def _predictor(
+    tensors: Tensors, document: Document, method: Neural, device: torch.device
+) -> Predictor:
+    names, window = document["network"], document["window"]
+    locations, measurements = np.array(names["locations"]), np.array(names["measurements"])
+    context_length, horizon = window["context_length"], window["horizon"]
+    builder = _context_builder(tensors, document["context"], method.edges_for(locations))
+    sizes = Sizes(context_length + horizon, len(locations), len(measurements))
+    model = build_network(method, sizes, horizon, builder.n_calendar_features if builder else 0)
+    model.load_state_dict(
+        {n.removeprefix(WEIGHT): part for n, part in tensors.items() if n.startswith(WEIGHT)}
+    )
+    return Predictor(
         model=model.to(device),
         scaler=Scaler(
-            xr.DataArray(beside["mean"], dims="measurement", coords=kinds),
-            xr.DataArray(beside["spread"], dims="measurement", coords=kinds),
+            _labelled(tensors["scaler.mean"], MEASUREMENT, names),
+            _labelled(tensors["scaler.std"], MEASUREMENT, names),
         ),
         locations=locations,
         measurements=measurements,
-        past=window["past"],
-        ahead=window["ahead"],
+        context_length=context_length,
+        horizon=horizon,
         device=device,
-        place=TrainState(**document["training"]),
+        train_state=TrainState(**document["training"]),
         errors=tuple(document["errors"]),
-        frame=frame,
-        fits_any=method.model.fits_any,
-        known=method.known_covariates if window["ahead"] else (),
+        context_builder=builder,
+        inductive=method.model.inductive,
+        known_covariates=method.known_covariates if horizon else (),
         calibration=_calibration(tensors, document["calibration"]),
     )
-    axes: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in document["axes"].items()
+
+
+def _signature(fields: Document) -> DataSignature:
+    tuples: Document = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
-    if axes["places"] is not None:
-        axes["places"] = tuple((lat, lon) for lat, lon in axes["places"])
-    named = {key: around[f"{key}s"] for key in ("location", "measurement")}
-    return NeuralFiller(
-        station_means=xr.DataArray(
-            beside["station_means"], dims=("location", "measurement"), coords=named
-        ),
-        means=xr.DataArray(
-            beside["means"], dims="measurement", coords={"measurement": named["measurement"]}
-        ),
-        method=method,
-        network=network,
-        axes=Axes(**axes),
-    )
+    if tuples["coordinates"] is not None:
+        tuples["coordinates"] = tuple((lat, lon) for lat, lon in tuples["coordinates"])
+    return DataSignature(**tuples)
 
 
-def _frame(
-    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None, edges: tuple[Edge, ...]
-) -> Frame | None:
-    if told is None:
+def _context_builder(
+    tensors: Tensors, fields: Document | None, edges: tuple[Edge, ...]
+) -> ContextBuilder | None:
+    if fields is None:
         return None
-    total, count = (tensors[f"{BESIDE}usual_{part}"].numpy() for part in ("total", "count"))
-    usual = Usual(Slots(**told["slots"]), total, count)
-    names = ("likeness", "roughness", "places", "measured")
-    likeness, rough, places, measured = (tensors[BESIDE + name].numpy() for name in names)
-    return Frame(
-        unit=told["unit"],
-        cycles=tuple(told["cycles"]),
-        usual=usual,
-        likeness=likeness,
-        roughness=rough,
-        learnt=np.array(told["learnt"], dtype="datetime64[ns]").reshape(-1, 2),
-        least=told["least"],
-        measured=measured,
-        locations=np.array(told["locations"]),
-        places=places,
+    prefix = "context."
+    arrays = {n.removeprefix(prefix): t.numpy() for n, t in tensors.items() if n.startswith(prefix)}
+    return ContextBuilder(
+        distance_scale=fields["distance_scale"],
+        cycles=tuple(fields["cycles"]),
+        climatology=Climatology(
+            TimeBins(**fields["time_bins"]),
+            arrays["climatology_total"],
+            arrays["climatology_count"],
+        ),
+        station_similarity=arrays["station_similarity"],
+        step_variance=arrays["step_variance"],
+        trained_ranges=np.array(fields["trained_ranges"], dtype="datetime64[ns]").reshape(-1, 2),
+        min_steps=fields["min_steps"],
+        measured=arrays["measured"],
+        locations=np.array(fields["locations"]),
+        coordinates=arrays["coordinates"],
         edges=edges,
-        width=told.get("width"),
+        bandwidth=fields["bandwidth"],
     )
 
 
-def _calibration(
-    tensors: dict[str, torch.Tensor], told: dict[str, Any] | None
-) -> Calibration | None:
-    if told is None:
+def _calibration(tensors: Tensors, fields: Document | None) -> Calibration | None:
+    if fields is None:
         return None
-    factors = tensors[BESIDE + "factors"].numpy()
-    return Calibration(factors, tuple(told["measurements"]), tuple(told["angles"]), told["windows"])
+    return Calibration(
+        tensors["calibration.factors"].numpy(),
+        tuple(fields["measurements"]),
+        tuple(fields["directions"]),
+        fields["n_windows"],
+    )
+
+
+def _labelled(tensor: Tensor, dims: tuple[str, ...], names: Document) -> xr.DataArray:
+    return xr.DataArray(tensor.numpy(), dims=dims, coords={dim: names[f"{dim}s"] for dim in dims})
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    return [str(value) for value in values]

@@ -1,5 +1,6 @@
-"""The data a network was trained on, and whether other data fit it."""
+"""The signature of the data a network was trained on, and the check that other data match it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import xarray as xr
@@ -8,80 +9,93 @@ from cdsa.core.cube import has_coordinates, is_direction, units_of
 from cdsa.core.times import format_step, infer_step
 from cdsa.errors import ConfigError
 
+MAX_NAMES = 8
+"""Names listed in a message."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Axes:
-    """What a network was trained on, in the user's words."""
+class DataSignature:
+    """Stations, measurements and time axis of a training cube, in the user's names."""
 
     locations: tuple[str, ...]
-    places: tuple[tuple[float, float], ...] | None
+    coordinates: tuple[tuple[float, float], ...] | None
     """Latitude and longitude of each location."""
 
     measurements: tuple[str, ...]
     units: tuple[str, ...]
-    angles: tuple[bool, ...]
+    directions: tuple[bool, ...]
+    """Whether each measurement is a direction in degrees."""
+
     step: str
     first: str
     last: str
 
     @classmethod
-    def of(cls, cube: xr.DataArray) -> "Axes":
-        """The axes of a cube."""
+    def of(cls, cube: xr.DataArray) -> "DataSignature":
         times = cube["time"].to_numpy()
-        placed = (
-            zip(cube["lat"].values, cube["lon"].values, strict=True)
-            if has_coordinates(cube)
-            else ()
-        )
+        coordinates = None
+        if has_coordinates(cube):
+            pairs = zip(cube["lat"].values, cube["lon"].values, strict=True)
+            coordinates = tuple((float(lat), float(lon)) for lat, lon in pairs) or None
         return cls(
             locations=tuple(str(name) for name in cube["location"].to_numpy()),
-            places=tuple((float(lat), float(lon)) for lat, lon in placed) or None,
+            coordinates=coordinates,
             measurements=tuple(str(name) for name in cube["measurement"].to_numpy()),
             units=tuple(units_of(cube).values()),
-            angles=tuple(bool(angle) for angle in is_direction(cube)),
+            directions=tuple(bool(flag) for flag in is_direction(cube)),
             step=format_step(infer_step(times)) if len(times) > 1 else "-",
             first=str(times[0]),
             last=str(times[-1]),
         )
 
-    def refuse(
+    def check(
         self, cube: xr.DataArray, *, stations: bool = True, measurements: bool = True
     ) -> None:
-        """Say why a network trained on these axes does not fit a cube, if it does not; stations and
-        measurements that it was not trained for are a reason, unless said otherwise."""
-        other = Axes.of(cube)
+        """Refuse a cube whose time step, units or directions differ, or that has unknown stations
+        and measurements where these are checked."""
+        other = DataSignature.of(cube)
         if other.step != self.step and "-" not in (other.step, self.step):
             raise ConfigError(
-                f"the network was trained on steps of {self.step}, but here they are {other.step}. "
-                "Train one on data like these"
+                f"the network was trained on steps of {self.step}, but these data have steps of "
+                f"{other.step}. Train one on data like these"
             )
-        for kind, mine, theirs, matters in (
-            ("measurement", self.measurements, other.measurements, measurements),
-            ("station", self.locations, other.locations, stations),
+        if measurements:
+            _refuse_unknown(
+                "measurements",
+                self.measurements,
+                other.measurements,
+                "Train one on these data, or leave others out with --measurements",
+            )
+        if stations:
+            _refuse_unknown("stations", self.locations, other.locations, "Train one on these data")
+        for name, unit, direction in zip(
+            other.measurements, other.units, other.directions, strict=True
         ):
-            strange = [name for name in theirs if name not in mine]
-            if strange and matters:
-                raise ConfigError(
-                    f"the network was trained for the {kind}s {_some(mine)}, and knows nothing of "
-                    f"{_some(strange)}. Train one on these data"
-                    + (", or leave others out with --measurements" if kind == "measurement" else "")
-                )
-        for name, unit, angle in zip(other.measurements, other.units, other.angles, strict=True):
             if name not in self.measurements:
                 continue
-            number = self.measurements.index(name)
-            if unit and self.units[number] and unit != self.units[number]:
+            index = self.measurements.index(name)
+            if unit and self.units[index] and unit != self.units[index]:
                 raise ConfigError(
-                    f"the network was trained on '{name}' in {self.units[number]}, but here it is "
+                    f"the network was trained on '{name}' in {self.units[index]}, but here it is "
                     f"in {unit}. Convert it"
                 )
-            if angle != self.angles[number]:
-                words = ("no direction", "a direction in degrees")
+            if direction != self.directions[index]:
+                kinds = ("no direction", "a direction in degrees")
                 raise ConfigError(
-                    f"when the network was trained, '{name}' was {words[self.angles[number]]}, but "
-                    f"here it is {words[angle]}. Say so alike with --direction {name}"
+                    f"when the network was trained, '{name}' was {kinds[self.directions[index]]}, "
+                    f"but here it is {kinds[direction]}. Declare it in both with --direction {name}"
                 )
 
 
-def _some(names: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+def _refuse_unknown(kind: str, trained: Sequence[str], names: Sequence[str], advice: str) -> None:
+    unknown = [name for name in names if name not in trained]
+    if unknown:
+        raise ConfigError(
+            f"the network was trained for the {kind} {_listed(trained)}, and does not know "
+            f"{_listed(unknown)}. {advice}"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

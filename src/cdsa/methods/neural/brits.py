@@ -40,8 +40,8 @@ in the authors' code."""
 class BritsConfig:
     """Widths of the network."""
 
-    situated: ClassVar[bool] = False
-    fits_any: ClassVar[bool] = False
+    uses_context: ClassVar[bool] = False
+    inductive: ClassVar[bool] = False
 
     d_model: int = 64
     """Channels of the state."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cdsa.core.config import from_dict
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
-from cdsa.methods.engine.predictor import refuse_too_many
+from cdsa.methods.engine.predictor import refuse_too_many_stations
 from cdsa.nn.attention import CrossDimensionalAttention
 from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
@@ -27,23 +27,23 @@ from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
 from cdsa.training.state import settings_of
 
-TOLD = 9
+N_FEATURES = 9
 """What a cell is told: its value, whether it was observed, the straight line, how near the last and
 the next observation are, the usual value, whether that is known, and what kriging says: of the
 lines, and of how unusual they are."""
 
 
-MIX = (3.0, 0.0, 0.0)
+BASELINE_INIT = (3.0, 0.0, 0.0)
 """The first shares, before a softmax, of the easy answers: the straight line and the two of
 kriging. A network that starts from kriging fits the time it learns from better, and others worse;
 one that starts from the line soon learns where not to trust it."""
 
 
-BOLD = -2.0
+RESIDUAL_INIT = -2.0
 """How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
 
 
-UNSEEN = -3.0
+UNOBSERVED_INIT = -3.0
 """The first weight of cells that were not observed, before a sigmoid: a twentieth."""
 
 
@@ -51,10 +51,10 @@ UNSEEN = -3.0
 class CdsaNetworkConfig:
     """Widths of the default network."""
 
-    situated: ClassVar[bool] = True
+    uses_context: ClassVar[bool] = True
     """It is told where and when its cells are."""
 
-    fits_any: ClassVar[bool] = True
+    inductive: ClassVar[bool] = True
 
     d_model: int = 48
     """Size of the vector that stands for one cell between layers."""
@@ -103,30 +103,30 @@ class Block(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
         self.attention = CrossDimensionalAttention(config.attention, sizes)
-        self.leanings = AttentionBias(config.n_heads, sizes.measurements)
-        self.unseen = nn.Parameter(torch.full((config.n_heads,), UNSEEN))
+        self.attention_bias = AttentionBias(config.n_heads, sizes.measurements)
+        self.unobserved_weight = nn.Parameter(torch.full((config.n_heads,), UNOBSERVED_INIT))
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = feed_forward(config.d_model, config.d_ff)
 
     def forward(self, x: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         x = x + self.attention(
             self.norm(x),
-            bias=self.leanings(x.shape[1], context),
+            bias=self.attention_bias(x.shape[1], context),
             weight=self.weight(observed),
-            present=present(observed),
+            present=reporting(observed),
         )
         return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
 
     def weight(self, observed: Tensor) -> Tensor:
         """One for what was observed, a small learnt weight for the rest of what places that report
         anything have, and none for other places: (b, t, l, m, h)."""
-        there = present(observed).unflatten(1, (1, -1, 1, 1))
-        return torch.where(observed.unsqueeze(-1), 1.0, self.unseen.sigmoid() * there)
+        there = reporting(observed).unflatten(1, (1, -1, 1, 1))
+        return torch.where(observed.unsqueeze(-1), 1.0, self.unobserved_weight.sigmoid() * there)
 
     def trace(self, x: Tensor, observed: Tensor, context: WindowContext) -> LayerTrace:
         """How its attention looks around."""
-        weight, bias = self.weight(observed), self.leanings(x.shape[1], context)
-        told: dict[str, Any] = {"bias": bias, "present": present(observed)}
+        weight, bias = self.weight(observed), self.attention_bias(x.shape[1], context)
+        told: dict[str, Any] = {"bias": bias, "present": reporting(observed)}
         added = self.attention(self.norm(x), weight=weight, **told)
         return LayerTrace(
             self.attention.maps(self.norm(x), **told), residual_share(x, added), weight
@@ -136,12 +136,12 @@ class Block(nn.Module):
         """The maps of its attention, before observed cells are given more weight."""
         return self.attention.maps(
             self.norm(x),
-            bias=self.leanings(x.shape[1], context),
-            present=present(observed),
+            bias=self.attention_bias(x.shape[1], context),
+            present=reporting(observed),
         )
 
 
-def present(observed: Tensor) -> Tensor:
+def reporting(observed: Tensor) -> Tensor:
     """True for places that report anything in a window, (b, l), or for all if none does.
 
     The others are asked for and ask, but nobody listens to them: what is said of a place does not
@@ -151,21 +151,23 @@ def present(observed: Tensor) -> Tensor:
     return there | ~there.any(dim=1, keepdim=True)
 
 
-class Answers(NamedTuple):
+class BaselineAnswers(NamedTuple):
     """What is easily said of each cell, of which a network tells the difference."""
 
     values: Tensor
     """(b, t, l, m, 3): in the order of `MIX`."""
 
-    there: Tensor
+    available: Tensor
     """Whether it can be said at all."""
 
-    nowhere: Tensor
+    unobserved: Tensor
     """True in a series that nothing is known of, (b, t, l, m)."""
 
-    def mixed(self, weight: Tensor) -> Tensor:
+    def combine(self, weight: Tensor) -> Tensor:
         """One of all that are there, by weights before a softmax; (b, t, l, m)."""
-        return (weight.masked_fill(~self.there, -torch.inf).softmax(dim=-1) * self.values).sum(-1)
+        return (weight.masked_fill(~self.available, -torch.inf).softmax(dim=-1) * self.values).sum(
+            -1
+        )
 
 
 class CdsaNetwork(nn.Module):
@@ -179,40 +181,44 @@ class CdsaNetwork(nn.Module):
 
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()
-        self.nearby = KrigingLayer(sizes.measurements, alike=False)
-        self.unusual = KrigingLayer(sizes.measurements, alike=True)
-        self.mix = nn.Parameter(torch.tensor(MIX).repeat(sizes.measurements, 1))
-        self.bold = nn.Parameter(torch.full((sizes.measurements,), BOLD))
-        self.embed = nn.Linear(TOLD + clock, config.d_model)
-        self.kind = nn.Parameter(torch.randn(sizes.measurements, config.d_model) * 0.3)
+        self.kriging = KrigingLayer(sizes.measurements, alike=False)
+        self.anomaly_kriging = KrigingLayer(sizes.measurements, alike=True)
+        self.baseline_logits = nn.Parameter(
+            torch.tensor(BASELINE_INIT).repeat(sizes.measurements, 1)
+        )
+        self.residual_scale = nn.Parameter(torch.full((sizes.measurements,), RESIDUAL_INIT))
+        self.embed = nn.Linear(N_FEATURES + clock, config.d_model)
+        self.variable_embedding = nn.Parameter(
+            torch.randn(sizes.measurements, config.d_model) * 0.3
+        )
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d_model)
-        self.sway = nn.Linear(config.d_model, len(MIX))
-        self.answer = feed_forward(config.d_model, config.d_model, 1 + len(QUANTILES))
-        last = cast(nn.Linear, self.answer[-1])
+        self.baseline_gate = nn.Linear(config.d_model, len(BASELINE_INIT))
+        self.head = feed_forward(config.d_model, config.d_model, 1 + len(QUANTILES))
+        last = cast(nn.Linear, self.head[-1])
         with torch.no_grad():  # at first the easy answers, and quantiles close around them
             last.weight.mul_(0.3)
             last.bias.fill_(FIRST_STEP)
             last.bias[[0, 1 + MIDDLE]] = 0.0
-            self.sway.weight.mul_(0.1)
-            self.sway.bias.zero_()
+            self.baseline_gate.weight.mul_(0.1)
+            self.baseline_gate.bias.zero_()
 
     def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
-        x, answers = self._embedded(values, observed, context)
+        x, answers = self._embed(values, observed, context)
         for block in self.blocks:
             x = block(x, observed, context)
         x = self.norm(x)
-        guess, raw = self.answer(x).split([1, len(QUANTILES)], dim=-1)
+        guess, raw = self.head(x).split([1, len(QUANTILES)], dim=-1)
         quantiles = monotone_quantiles(raw)
-        easy = answers.mixed(self.mix[context.variable_ids] + self.sway(x))
+        easy = answers.combine(self.baseline_logits[context.variable_ids] + self.baseline_gate(x))
         middle = quantiles[..., MIDDLE : MIDDLE + 1]
         bold = torch.where(
-            answers.nowhere, self.bold[context.variable_ids].sigmoid(), 1.0
+            answers.unobserved, self.residual_scale[context.variable_ids].sigmoid(), 1.0
         ).unsqueeze(-1)
         told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
         return told + easy.unsqueeze(-1)
 
-    def reasons(
+    def contributions(
         self, values: Tensor, observed: Tensor, context: WindowContext, cell: tuple[int, int, int]
     ) -> Tensor:
         """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
@@ -224,7 +230,7 @@ class CdsaNetwork(nn.Module):
         """
         values = torch.where(observed, values, 0.0).requires_grad_()
         with torch.enable_grad():
-            x, answers = self._embedded(values, observed, context)
+            x, answers = self._embed(values, observed, context)
             start = x.detach()
             with torch.no_grad():
                 looks = []
@@ -232,11 +238,13 @@ class CdsaNetwork(nn.Module):
                     looks.append(cast(Block, block).trace(start, observed, context))
                     start = block(start, observed, context)
                 told = self.norm(start)
-                mix = self.mix[context.variable_ids] + self.sway(told)
-                difference = self.answer(told)[(0, *cell, 0)].abs()
-                if answers.nowhere[(0, *cell)]:
-                    difference = difference * self.bold[context.variable_ids[cell[2]]].sigmoid()
-            easy = answers.mixed(mix)
+                mix = self.baseline_logits[context.variable_ids] + self.baseline_gate(told)
+                difference = self.head(told)[(0, *cell, 0)].abs()
+                if answers.unobserved[(0, *cell)]:
+                    difference = (
+                        difference * self.residual_scale[context.variable_ids[cell[2]]].sigmoid()
+                    )
+            easy = answers.combine(mix)
             asked = one_cell(easy, cell)
             with torch.no_grad():
                 share = rollout(looks, asked)
@@ -254,24 +262,25 @@ class CdsaNetwork(nn.Module):
 
     def maps(self, values: Tensor, observed: Tensor, context: WindowContext) -> list[AttentionMaps]:
         """The maps of every layer, before observed cells are given more weight."""
-        x, _ = self._embedded(values, observed, context)
+        x, _ = self._embed(values, observed, context)
         found = []
         for block in self.blocks:
             found.append(cast(Block, block).maps(x, observed, context))
             x = block(x, observed, context)
         return found
 
-    def _embedded(
+    def _embed(
         self, values: Tensor, observed: Tensor, context: WindowContext
-    ) -> tuple[Tensor, "Answers"]:
+    ) -> tuple[Tensor, "BaselineAnswers"]:
         """Cells as vectors (b, t, l, m, c), and the easy answers."""
         values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
         easy = interpolate(values, observed)
         known = ~context.climatology.isnan()
         usual = torch.where(known, context.climatology, 0.0)
-        nearby = self.nearby(easy.line, easy.has_observation, easy, context)
+        nearby = self.kriging(easy.line, easy.has_observation, easy, context)
         unusual = (
-            self.unusual(easy.line - usual, easy.has_observation & known, easy, context) + usual
+            self.anomaly_kriging(easy.line - usual, easy.has_observation & known, easy, context)
+            + usual
         )
         simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
         told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
@@ -280,7 +289,7 @@ class CdsaNetwork(nn.Module):
         # the line where there is one, what is nearby, and what is unusual where it is known
         answers = torch.stack([easy.line, nearby, unusual], dim=-1)
         there = torch.stack([easy.has_observation, torch.ones_like(known), known], dim=-1)
-        return x + self.kind[context.variable_ids], Answers(
+        return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
             answers, there, ~(easy.has_observation | known)
         )
 
@@ -289,22 +298,22 @@ WINDOW = 48
 """Steps of a window: two days of hours."""
 
 
-SHORTEST_WINDOW = 8
+MIN_WINDOW = 8
 
 
-CELLS_OF_A_WINDOW = 30_000
+MAX_CELLS_PER_WINDOW = 30_000
 """Windows of more cells than that are shortened."""
 
 
-CELLS_OF_A_STEP = 10_000
+CELLS_PER_BATCH = 10_000
 """A step of training takes windows of so many cells or a few more."""
 
 
-MOST_WINDOWS = 64
+MAX_BATCH_SIZE = 64
 """Of a step of training."""
 
 
-STARTS = 50_000
+MAX_WINDOW_STARTS = 50_000
 """Windows to learn from start at every step of the table, or at so many of them."""
 
 
@@ -320,10 +329,10 @@ SIZES = (
 """Up to so many minutes: the network that learns best in them."""
 
 
-TO_CHOOSE = CdsaNetworkConfig()
+AUTO_MODEL = CdsaNetworkConfig()
 
 
-def training() -> TrainConfig:
+def default_training() -> TrainConfig:
     """How it learns."""
     return TrainConfig(
         batch_size=0,
@@ -345,8 +354,8 @@ class Cdsa(Neural):
     name: ClassVar[str] = "cdsa"
     SMALLEST_WINDOW: ClassVar[int] = 0
 
-    model: CdsaNetworkConfig = TO_CHOOSE
-    train: TrainConfig = field(default_factory=training)
+    model: CdsaNetworkConfig = AUTO_MODEL
+    train: TrainConfig = field(default_factory=default_training)
     window: int = 0
     """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
 
@@ -386,10 +395,10 @@ class Cdsa(Neural):
     def settled(self, cube: xr.DataArray) -> Self:
         """The same with all that was left open chosen by the data."""
         there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
-        refuse_too_many(int(cube.notnull().any(("time", "measurement")).sum()))
+        refuse_too_many_stations(int(cube.notnull().any(("time", "measurement")).sum()))
         steps = self.window
         if not steps:
-            fitting = max(SHORTEST_WINDOW, CELLS_OF_A_WINDOW // series - self.horizon)
+            fitting = max(MIN_WINDOW, MAX_CELLS_PER_WINDOW // series - self.horizon)
             steps = max(1, min(max(WINDOW, self.horizon), fitting, there - self.horizon))
         length = steps + self.horizon
         train, model = self.train, self.model
@@ -397,9 +406,9 @@ class Cdsa(Neural):
             cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
         if not train.batch_size:
-            batch = math.ceil(CELLS_OF_A_STEP / (length * series))
-            train = replace(train, batch_size=min(batch, MOST_WINDOWS))
-        if self.auto_size and model is TO_CHOOSE:  # what is set, be it to the same, is another one
+            batch = math.ceil(CELLS_PER_BATCH / (length * series))
+            train = replace(train, batch_size=min(batch, MAX_BATCH_SIZE))
+        if self.auto_size and model is AUTO_MODEL:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)
         before = self.run.folder and settings_of(self.run.folder / TRAINING)
@@ -408,14 +417,14 @@ class Cdsa(Neural):
         ):  # with more time than it had before
             with contextlib.suppress(ConfigError):  # another method's: refused as another training
                 model = from_dict(CdsaNetworkConfig, before["model"])
-        stride = self.stride or min(length, max(1, there // STARTS))
+        stride = self.stride or min(length, max(1, there // MAX_WINDOW_STARTS))
         return replace(self, window=steps, stride=stride, train=train, model=model, auto_size=False)
 
 
 PRESETS = {
     "small": Cdsa(
         model=CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16),
-        train=replace(training(), epochs=2, batch_size=4, validate_every=5),
+        train=replace(default_training(), epochs=2, batch_size=4, validate_every=5),
         window=12,
         stride=6,
         auto_size=False,

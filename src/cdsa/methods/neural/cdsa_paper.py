@@ -78,12 +78,12 @@ class PaperConfig(AttentionConfig):
             )
         if self.position_embedding and self.d_model == 1:
             raise ConfigError(
-                "position_embedding=true needs several channels, because a position in the only "
-                "one could not be told from a value; set d_model=2 or more"
+                "position_embedding=true needs several channels: with one, a position cannot be "
+                "distinguished from a value. Set d_model=2 or more"
             )
 
-    situated: ClassVar[bool] = False
-    fits_any: ClassVar[bool] = False
+    uses_context: ClassVar[bool] = False
+    inductive: ClassVar[bool] = False
 
     def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees."""
@@ -93,19 +93,19 @@ class PaperConfig(AttentionConfig):
 class Norm3d(nn.Module):
     """Layer norm with a scale and shift per channel, or per cell."""
 
-    FIRST: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
+    FIRST_DIM: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
 
     def __init__(self, config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
         super().__init__()
         over: Norm = "step" if causal and config.norm_over == "window" else config.norm_over
-        self.first = self.FIRST[over]
+        self.first_dim = self.FIRST_DIM[over]
         whole = (*sizes, config.d_model)
-        shape = whole[self.first - 1 :] if config.elementwise_affine else whole[-1:]
-        self.scale = nn.Parameter(torch.ones(shape))
-        self.shift = nn.Parameter(torch.zeros(shape))
+        shape = whole[self.first_dim - 1 :] if config.elementwise_affine else whole[-1:]
+        self.weight = nn.Parameter(torch.ones(shape))
+        self.bias = nn.Parameter(torch.zeros(shape))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[self.first :]) * self.scale + self.shift
+        return F.layer_norm(x, x.shape[self.first_dim :]) * self.weight + self.bias
 
 
 def sinusoidal_positions(steps: int, channels: int) -> Tensor:
@@ -121,25 +121,25 @@ class Embedding(nn.Module):
 
     def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
-        self.tell_observed = config.mask_channel
+        self.mask_channel = config.mask_channel
         known = 2 if config.mask_channel else 1
         plain = config.d_model == known == 1
-        self.widen = nn.Identity() if plain else nn.Linear(known, config.d_model)
-        self.places = nn.ParameterList()
+        self.projection = nn.Identity() if plain else nn.Linear(known, config.d_model)
+        self.positions = nn.ParameterList()
         if config.position_embedding:
             for number, size in enumerate(sizes):
                 first = sinusoidal_positions if number == 0 else torch.randn
                 shape = [size if axis == number else 1 for axis in range(3)]
-                self.places.append(
+                self.positions.append(
                     nn.Parameter(first(size, config.d_model).reshape(*shape, config.d_model))
                 )
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
         parts = [torch.where(observed, values, 0.0)]  # nothing behind a hidden cell can get in
-        if self.tell_observed:
+        if self.mask_channel:
             parts.append(observed.to(values.dtype))
-        x: Tensor = self.widen(torch.stack(parts, dim=-1))
-        for place in self.places:
+        x: Tensor = self.projection(torch.stack(parts, dim=-1))
+        for place in self.positions:
             x = x + place
         return x
 
@@ -164,7 +164,7 @@ def cell_stack(
     )
 
 
-def reconstruction(config: PaperConfig) -> nn.Module:
+def make_reconstruction(config: PaperConfig) -> nn.Module:
     """The fully connected part that makes a value of a cell's vector."""
     return feed_forward(config.d_model, config.d_ff, 1)
 
@@ -174,35 +174,35 @@ class PaperImputer(nn.Module):
 
     def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
-        refuse_lonely(config, sizes)
-        self.embed = Embedding(config, sizes)
+        refuse_scalar_norm(config, sizes)
+        self.embedding = Embedding(config, sizes)
         mask_mode: MaskMode = "other steps" if config.mask_diagonal else "all"
         make = Streams if config.manner == "independent" else cell_stack
-        self.encode: Streams | Stack = make(
+        self.encoder: Streams | Stack = make(
             config, sizes, mask_mode=mask_mode, bare_last=config.last_layer_bare
         )
-        self.reconstruct = reconstruction(config)
+        self.reconstruction = make_reconstruction(config)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        x = self.encode(self.embed(values, observed))
-        return cast(Tensor, self.reconstruct(x)[..., 0])
+        x = self.encoder(self.embedding(values, observed))
+        return cast(Tensor, self.reconstruction(x)[..., 0])
 
     @torch.no_grad()
-    def reasons(self, values: Tensor, observed: Tensor, cell: tuple[int, int, int]) -> Tensor:
+    def contributions(self, values: Tensor, observed: Tensor, cell: tuple[int, int, int]) -> Tensor:
         """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
         l, m), which sum to one, or to none if nothing was observed."""
-        if isinstance(self.encode, Streams):
+        if isinstance(self.encoder, Streams):
             raise ConfigError(
                 "reasons are told by maps between cells, which the independent manner has not. "
                 "Train in another: decomposed, shared or joint"
             )
-        looks = self.encode.traces(self.embed(values, observed))
+        looks = self.encoder.traces(self.embedding(values, observed))
         share = rollout(looks, one_cell(values, cell))
         return normalise_to(share * observed, torch.ones(()))
 
     def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
-        found = self.encode.maps(self.embed(values, observed))
+        found = self.encoder.maps(self.embedding(values, observed))
         return found if isinstance(found, list) else [m for part in found.values() for m in part]
 
 
@@ -222,27 +222,27 @@ class PaperForecaster(nn.Module):
                 f"them, but horizon={horizon}"
             )
         past, ahead = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
-        refuse_lonely(config, past, causal=True)
-        refuse_lonely(config, ahead, causal=True)
+        refuse_scalar_norm(config, past, causal=True)
+        refuse_scalar_norm(config, ahead, causal=True)
         self.horizon = horizon
-        self.embed = Embedding(config, past)
-        self.embed_ahead = Embedding(config, ahead)
+        self.embedding = Embedding(config, past)
+        self.decoder_embedding = Embedding(config, ahead)
         if config.manner == "independent":
-            self.encode: Streams | Stack = Streams(config, past, fused=False)
-            self.decode: Streams | Stack = Streams(config, ahead, past, mask_mode="past")
+            self.encoder: Streams | Stack = Streams(config, past, fused=False)
+            self.decoder: Streams | Stack = Streams(config, ahead, past, mask_mode="past")
         else:
-            self.encode = cell_stack(config, past)
-            self.decode = cell_stack(config, ahead, past, mask_mode="past")
-        self.reconstruct = reconstruction(config)
+            self.encoder = cell_stack(config, past)
+            self.decoder = cell_stack(config, ahead, past, mask_mode="past")
+        self.reconstruction = make_reconstruction(config)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        past, ahead = self._halves(torch.where(observed, values, 0.0))
-        seen, known = self._halves(observed)
-        memory = self._remember(past, seen)
+        past, ahead = self._split(torch.where(observed, values, 0.0))
+        seen, known = self._split(observed)
+        memory = self._encode(past, seen)
         for step in range(self.horizon):
             so_far = torch.arange(self.horizon, device=values.device) < step
             told = known | so_far[:, None, None]
-            guess = self._foresee(memory, past, seen, ahead, told)
+            guess = self._decode(memory, past, seen, ahead, told)
             chosen = so_far.logical_not()[:, None, None] & ~known
             ahead = torch.where(chosen, guess, ahead)
         return torch.cat([past, ahead], dim=1)
@@ -252,50 +252,50 @@ class PaperForecaster(nn.Module):
 
         By the causal mask the guess of a step cannot depend on values of that step or later ones.
         """
-        past, ahead = self._halves(values)
-        seen, known = self._halves(observed)
-        guess = self._foresee(self._remember(past, seen), past, seen, ahead, known)
+        past, ahead = self._split(values)
+        seen, known = self._split(observed)
+        guess = self._decode(self._encode(past, seen), past, seen, ahead, known)
         return torch.cat([past, guess], dim=1)
 
     def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
         """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
         ahead, and at the encoder's output. The independent manner: one axis after the other."""
-        past, ahead = self._halves(values)
-        seen, known = self._halves(observed)
-        x = self.embed(past, seen)
-        before = self._before(past, seen, ahead, known)
+        past, ahead = self._split(values)
+        seen, known = self._split(observed)
+        x = self.embedding(past, seen)
+        before = self._decoder_inputs(past, seen, ahead, known)
         found: list[AttentionMaps] = []
         for part, args in (
-            (self.encode, (x,)),
-            (self.decode, (before[0], self._remember(past, seen), *before[1:])),
+            (self.encoder, (x,)),
+            (self.decoder, (before[0], self._encode(past, seen), *before[1:])),
         ):
             maps = part.maps(*args)
             found += maps if isinstance(maps, list) else [m for one in maps.values() for m in one]
         return found
 
-    def _halves(self, window: Tensor) -> tuple[Tensor, Tensor]:
+    def _split(self, window: Tensor) -> tuple[Tensor, Tensor]:
         return window[:, : -self.horizon], window[:, -self.horizon :]
 
-    def _remember(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
-        x = self.embed(past, seen)
-        if isinstance(self.encode, Streams):
-            return self.encode.apart(x)
-        return cast(Tensor, self.encode(x))
+    def _encode(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
+        x = self.embedding(past, seen)
+        if isinstance(self.encoder, Streams):
+            return self.encoder.apart(x)
+        return cast(Tensor, self.encoder(x))
 
-    def _before(
+    def _decoder_inputs(
         self, past: Tensor, seen: Tensor, ahead: Tensor, known: Tensor
     ) -> tuple[Tensor, ...]:
         """The decoder's input: each step stands for the one before it. The independent manner also
         wants what was known at the start."""
         values = torch.cat([past[:, -1:], ahead[:, :-1]], dim=1)
         observed = torch.cat([seen[:, -1:], known[:, :-1]], dim=1)
-        shifted = self.embed_ahead(values, observed)
-        if not isinstance(self.decode, Streams):
+        shifted = self.decoder_embedding(values, observed)
+        if not isinstance(self.decoder, Streams):
             return (shifted,)
         last = (part[:, -1:].expand_as(values) for part in (past, seen))
-        return shifted, self.embed_ahead(*last)
+        return shifted, self.decoder_embedding(*last)
 
-    def _foresee(
+    def _decode(
         self,
         memory: Tensor | dict[Axis, Tensor],
         past: Tensor,
@@ -303,11 +303,11 @@ class PaperForecaster(nn.Module):
         ahead: Tensor,
         known: Tensor,
     ) -> Tensor:
-        shifted, *start = self._before(past, seen, ahead, known)
-        return cast(Tensor, self.reconstruct(self.decode(shifted, memory, *start))[..., 0])
+        shifted, *start = self._decoder_inputs(past, seen, ahead, known)
+        return cast(Tensor, self.reconstruction(self.decoder(shifted, memory, *start))[..., 0])
 
 
-def refuse_lonely(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
+def refuse_scalar_norm(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
     """Refuse what a layer norm would wipe out: vectors of a single number."""
     over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
     smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.d_model
@@ -333,7 +333,7 @@ AUTHORS_TRAINING = TrainConfig(
 """As in the authors' code: all visible cells are asked for; what is hidden is never trained on."""
 
 
-CELLS = PaperConfig(
+GENERAL_CONFIG = PaperConfig(
     manner="shared",
     d_model=16,
     n_heads=4,
@@ -350,18 +350,18 @@ CELLS = PaperConfig(
 )
 
 
-GENERAL: dict[Manner, PaperConfig] = {
-    "shared": CELLS,
+GENERAL_CONFIGS: dict[Manner, PaperConfig] = {
+    "shared": GENERAL_CONFIG,
     # its time goes with the heads and hardly with their width
-    "joint": replace(CELLS, manner="joint", n_heads=2, d_qk=16, d_v=16),
-    "decomposed": replace(CELLS, manner="decomposed", last_layer_bare=False),
-    "independent": replace(CELLS, manner="independent", last_layer_bare=False),
+    "joint": replace(GENERAL_CONFIG, manner="joint", n_heads=2, d_qk=16, d_v=16),
+    "decomposed": replace(GENERAL_CONFIG, manner="decomposed", last_layer_bare=False),
+    "independent": replace(GENERAL_CONFIG, manner="independent", last_layer_bare=False),
 }
 """For a user's own table: the paper's equations and depth with several channels per cell, which are
 told what was measured and where they stand. The authors' single channel learns slowly."""
 
 
-RATES: dict[Manner, float] = {
+LEARNING_RATES: dict[Manner, float] = {
     "shared": 1e-3,
     "joint": 1e-3,
     "decomposed": 3e-4,
@@ -371,13 +371,13 @@ RATES: dict[Manner, float] = {
 on the demo data.)"""
 
 
-def training(manner: Manner) -> TrainConfig:
+def general_training(manner: Manner) -> TrainConfig:
     """How those are trained."""
-    return TrainConfig(minutes=5, batch_size=8, lr=RATES[manner])
+    return TrainConfig(minutes=5, batch_size=8, lr=LEARNING_RATES[manner])
 
 
-SMALL = replace(
-    GENERAL["decomposed"],
+SMALL_CONFIG = replace(
+    GENERAL_CONFIGS["decomposed"],
     n_layers=2,
     d_model=4,
     n_heads=2,
@@ -396,8 +396,8 @@ class CdsaPaper(Neural):
 
     name: ClassVar[str] = "cdsa-paper"
 
-    model: PaperConfig = GENERAL["decomposed"]
-    train: TrainConfig = field(default_factory=lambda: training("decomposed"))
+    model: PaperConfig = GENERAL_CONFIGS["decomposed"]
+    train: TrainConfig = field(default_factory=lambda: general_training("decomposed"))
     window: int = 24
 
     @property
@@ -408,7 +408,7 @@ class CdsaPaper(Neural):
 
     def by_preset(self, name: str) -> "CdsaPaper":
         """The settings of this name, for the same task."""
-        return preset(name, forecast=self.horizon > 0)
+        return get_preset(name, forecast=self.horizon > 0)
 
     def in_manner(self, manner: str) -> Self:
         """The same in another manner; the general preset has widths and a rate for each."""
@@ -416,12 +416,12 @@ class CdsaPaper(Neural):
             raise ConfigError(unknown("manner", manner, MANNERS))
         changed = override(self, [f"model.manner={manner}"])
         before, after = self.model.manner, changed.model.manner
-        if replace(self.model, n_layers=CELLS.n_layers) != GENERAL[before]:
+        if replace(self.model, n_layers=GENERAL_CONFIG.n_layers) != GENERAL_CONFIGS[before]:
             return changed
-        rate = RATES[after] if self.train.lr == RATES[before] else self.train.lr
+        rate = LEARNING_RATES[after] if self.train.lr == LEARNING_RATES[before] else self.train.lr
         return replace(
             changed,
-            model=replace(GENERAL[after], n_layers=self.model.n_layers),
+            model=replace(GENERAL_CONFIGS[after], n_layers=self.model.n_layers),
             train=replace(self.train, lr=rate),
         )
 
@@ -432,7 +432,9 @@ class CdsaPaperForecast(CdsaPaper):
 
     name: ClassVar[str] = "cdsa-paper-forecast"
 
-    model: PaperConfig = field(default_factory=lambda: replace(GENERAL["decomposed"], n_layers=9))
+    model: PaperConfig = field(
+        default_factory=lambda: replace(GENERAL_CONFIGS["decomposed"], n_layers=9)
+    )
     window: int = 24
     horizon: int = 12
     stride: int | None = 1
@@ -453,7 +455,7 @@ FILLERS: dict[str, CdsaPaper] = {
     "paper-kdd2015": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=36),
     "paper-kdd2018": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=48),
     "small": CdsaPaper(
-        model=SMALL,
+        model=SMALL_CONFIG,
         train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
         window=12,
         stride=6,
@@ -475,7 +477,7 @@ FORECASTERS: dict[str, CdsaPaperForecast] = {
         horizon=12,
     ),
     "small": CdsaPaperForecast(
-        model=SMALL,
+        model=SMALL_CONFIG,
         train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
         window=6,
         horizon=6,
@@ -484,7 +486,7 @@ FORECASTERS: dict[str, CdsaPaperForecast] = {
 }
 
 
-def preset(name: str, *, forecast: bool = False) -> CdsaPaper:
+def get_preset(name: str, *, forecast: bool = False) -> CdsaPaper:
     """The settings of this name."""
     known: dict[str, CdsaPaper] = {**FORECASTERS} if forecast else {**FILLERS}
     if name not in known:

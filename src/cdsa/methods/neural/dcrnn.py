@@ -45,8 +45,8 @@ WINDOW, PAST = 36, 12
 class DcrnnConfig(Sampled):
     """Widths of the network."""
 
-    situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = True
+    uses_context: ClassVar[bool] = True
+    inductive: ClassVar[bool] = True
 
     d_model: int = 0
     """Channels of a location's state; 0 takes 32 to fill, and 64 to forecast, as published."""

@@ -46,8 +46,8 @@ REACH = 3
 class DstGcnnConfig:
     """Widths of the network."""
 
-    situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = True
+    uses_context: ClassVar[bool] = True
+    inductive: ClassVar[bool] = True
 
     d_model: int = 48
     """Of a cell between layers."""

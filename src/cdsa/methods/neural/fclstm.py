@@ -27,8 +27,8 @@ from cdsa.training.loop import TrainConfig
 class FcLstmConfig(Sampled):
     """Widths of the network."""
 
-    situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = False
+    uses_context: ClassVar[bool] = True
+    inductive: ClassVar[bool] = False
 
     d_model: int = 256
     """Channels of the state of a layer."""

@@ -54,8 +54,8 @@ AT_ONCE = 2_000_000
 class GaanConfig(Sampled):
     """Widths of the network."""
 
-    situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = True
+    uses_context: ClassVar[bool] = True
+    inductive: ClassVar[bool] = True
 
     d_model: int = 64
     """Channels of a location's state."""

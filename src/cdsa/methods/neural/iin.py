@@ -38,8 +38,8 @@ from cdsa.training.loop import TrainConfig
 class IinConfig:
     """Widths of the network."""
 
-    situated: ClassVar[bool] = True
-    fits_any: ClassVar[bool] = False
+    uses_context: ClassVar[bool] = True
+    inductive: ClassVar[bool] = False
 
     d_model: int = 64
     """Channels of the state, in each direction."""

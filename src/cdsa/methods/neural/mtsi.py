@@ -48,8 +48,8 @@ from cdsa.training.loop import TrainConfig
 class MtsiConfig:
     """Widths of both networks, and how they are trained and searched."""
 
-    situated: ClassVar[bool] = False
-    fits_any: ClassVar[bool] = False
+    uses_context: ClassVar[bool] = False
+    inductive: ClassVar[bool] = False
 
     d_model: int = 96
     """Channels of the state."""

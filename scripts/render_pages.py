@@ -113,9 +113,7 @@ def describe_method(info: MethodInfo) -> list[str]:
         f"Code: `{method.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
     ]
     lines = [f"## {info.name}", "", " ".join(filter(None, facts)), ""]
-    about = (
-        inspect.getdoc(method) if module.__name__.endswith(("simple", "paper")) else module.__doc__
-    )
+    about = module.__doc__ if info.name == "cdsa" else inspect.getdoc(method)
     lines += [unwrap(about or ""), ""]
     rows = setting_rows(method)
     if rows:
@@ -167,8 +165,10 @@ def field_docs(method: type[Any]) -> dict[str, str]:
 
 
 def unwrap(text: str) -> str:
-    """A docstring with one line per paragraph, without the legend of its letters."""
-    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text.strip()))
+    """A docstring with one line per paragraph and without the legend of its letters; headings of
+    numpydoc become bold."""
+    text = re.sub(r"^(\w+)\n-+\n", r"**\1**\n\n", text.strip(), flags=re.MULTILINE)
+    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
     return "\n\n".join(text for text in paragraphs if text and not text.startswith("Letters:"))
 
 

@@ -76,13 +76,13 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="linear",
-            summary="straight line in time across the gap",
+            summary="linear interpolation in time",
             module="cdsa.methods.baselines.simple:Linear",
             task="fill",
         ),
         MethodInfo(
             name="climatology",
-            summary="usual value of the station at this hour and month",
+            summary="mean of the station at this hour and month",
             module="cdsa.methods.baselines.simple:Climatology",
             task="fill, forecast",
         ),
@@ -97,15 +97,15 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="idw",
-            summary="mean of the other stations, near ones counting more",
+            summary="mean of the other stations, weighted by inverse distance",
             module="cdsa.methods.baselines.idw:Idw",
             needs=PLACES,
             paper="Shepard, ACM 1968",
         ),
         MethodInfo(
             name="kriging",
-            summary="the best linear guess from other stations by a fitted variogram; "
-            "kriging:linear by a straight one",
+            summary="best linear prediction from the other stations by a fitted variogram; "
+            "kriging:linear for a linear one",
             module="cdsa.methods.baselines.kriging:Kriging",
             needs=PLACES,
             stations=5,
@@ -115,7 +115,7 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="knn",
-            summary="moments at which the network looked alike",
+            summary="mean over the most similar time steps",
             module="cdsa.methods.baselines.sklearn_imputers:Knn",
             extra="baselines",
             package="sklearn",
@@ -131,13 +131,13 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="mf",
-            summary="a few courses over time, of which each series is a mixture",
-            module="cdsa.methods.baselines.mf:MatrixFactors",
+            summary="matrix factorization with smooth temporal factors",
+            module="cdsa.methods.baselines.mf:MatrixFactorization",
             paper="Koren et al., Computer 2009; Yu et al., NIPS 2016",
         ),
         MethodInfo(
             name="st-mvl",
-            summary="four views from near and far in space and time, blended",
+            summary="four views, global and local in space and time, blended",
             module="cdsa.methods.baselines.stmvl:StMvl",
             needs=PLACES,
             paper="Yi et al., IJCAI 2016",
@@ -160,7 +160,7 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="mtsi",
-            summary="a generator of windows, and the noise that makes what was observed",
+            summary="a GAN: the generated window that fits the observations best",
             module="cdsa.methods.neural.mtsi:Mtsi",
             task="fill, forecast",
             paper="Luo et al., NeurIPS 2018",
@@ -168,7 +168,7 @@ REGISTRY: dict[str, MethodInfo] = {
         ),
         MethodInfo(
             name="iin",
-            summary="a recurrent network that reads its own guesses and guesses again",
+            summary="a recurrent network that refines its own predictions, round by round",
             module="cdsa.methods.neural.iin:Iin",
             paper="Zhou & Huang, AAAI workshops 2018",
             trains=True,

@@ -1,15 +1,4 @@
-"""Auto-regression: each series on its own, every value from those just before it.
-
-Box & Jenkins, "Time Series Analysis", 1970. Coefficients are found by least squares over all
-stretches without a gap that are long enough, their number by Akaike's criterion on the stretches of
-the longest order tried; gaps are then filled, and series carried forward, by the smoother of
-statsmodels' state space model (`SARIMAX` without its moving average), which sees what lies on both
-sides.
-
-Different from there: coefficients are those of least squares, not of the greatest likelihood; the
-mean is subtracted beforehand; an order is at least one; a process that would not come back to its
-mean is damped until it does, all its roots alike; a series with too few stretches gets its mean.
-"""
+"""Auto-regression of each series on its own, with gaps filled by a Kalman smoother."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,35 +13,51 @@ from cdsa.methods.wrapper import GuardedFiller, Guess, guarded
 
 Floats = NDArray[np.float64]
 
+MIN_RUNS_PER_COEFFICIENT = 10
+"""Complete runs of values that an order needs for each of its coefficients."""
 
-ENOUGH = 10
-"""Stretches of values, for each coefficient, that an order is tried with."""
-
-
-STEADY = 0.995
-"""Largest root of a process that comes back to its mean; others are damped to it."""
+MAX_ROOT = 0.995
+"""Largest root of a stationary process; others are damped to it."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """An auto-regression: what it swings around, its coefficients from the last value back, and the
-    variance of what is new at each step."""
+    """An auto-regressive process."""
 
     mean: float
     coefficients: tuple[float, ...]
-    news: float
+    """Of lag 1, 2, ..."""
+
+    innovation_variance: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoRegressive:
-    """Each series from its own past and future; how far back is chosen by the data."""
+    """Auto-regression of each series, smoothed from both sides.
+
+    Coefficients are estimated by least squares on all complete runs of values, the order is chosen
+    by Akaike's criterion on the runs of the longest order tried. The Kalman smoother of
+    statsmodels' state-space model (`SARIMAX` without a moving average) fills gaps from both sides
+    and continues the series into the future.
+
+    Notes
+    -----
+    Deviations from the reference: coefficients are those of least squares, not of maximum
+    likelihood; the mean is subtracted beforehand; the order is at least 1; a process that is not
+    stationary is damped until it is, all its roots alike; a series with too few complete runs gets
+    its mean.
+
+    References
+    ----------
+    Box, G. E. P., & Jenkins, G. M. (1970). Time Series Analysis: Forecasting and Control.
+    """
 
     max_order: int = 12
-    """Steps back at the most."""
+    """Maximum number of lags."""
 
     def __post_init__(self) -> None:
         if self.max_order < 1:
-            raise ConfigError(f"most must be at least 1, but found {self.max_order}")
+            raise ConfigError(f"max_order must be at least 1, but found {self.max_order}")
 
     @property
     def label(self) -> str:
@@ -60,96 +65,103 @@ class AutoRegressive:
         return "ar"
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        _state_space()  # says what to install before any work
-        return guarded(cube, self._learn)
+        _sarimax()  # says what to install before any work
+        return guarded(cube, self._fit)
 
-    def _learn(self, plain: xr.DataArray) -> Guess:
-        values = plain.to_numpy()
-        places, kinds = (plain[axis].to_numpy() for axis in ("location", "measurement"))
-        found = {
-            (place, kind): learn_process(values[:, l, m].astype(np.float64), self.max_order)
-            for l, place in enumerate(places)  # noqa: E741
-            for m, kind in enumerate(kinds)
+    def _fit(self, plain: xr.DataArray) -> Guess:
+        processes = {
+            name: fit_process(series.astype(np.float64), self.max_order)
+            for name, series in zip(_names(plain), _columns(plain).T, strict=True)
         }
 
-        def guess(cube: xr.DataArray) -> xr.DataArray:
-            told = cube.copy()
-            for l, place in enumerate(cube["location"].to_numpy()):  # noqa: E741
-                for m, kind in enumerate(cube["measurement"].to_numpy()):
-                    process = found.get((place, kind))
-                    if process is not None:
-                        told[:, l, m] = smoothed(cube.to_numpy()[:, l, m], process)
-            return told
+        def predict(cube: xr.DataArray) -> xr.DataArray:
+            values = _columns(cube).copy()
+            for column, name in enumerate(_names(cube)):
+                process = processes.get(name)
+                if process is not None:
+                    values[:, column] = smooth(values[:, column], process)
+            return cube.copy(data=values.reshape(cube.shape))
 
-        return guess
+        return predict
 
 
-def learn_process(series: Floats, most: int) -> Process | None:
-    """The process that a series (t,) with gaps follows; None if it has too few values together."""
+def _names(cube: xr.DataArray) -> list[tuple[str, str]]:
+    """Location and measurement of every series."""
+    locations, measurements = (cube[axis].to_numpy() for axis in ("location", "measurement"))
+    return [(str(location), str(name)) for location in locations for name in measurements]
+
+
+def _columns(cube: xr.DataArray) -> Floats:
+    """The series of a cube, (t, series)."""
+    return cube.to_numpy().reshape(cube.sizes["time"], -1)
+
+
+def fit_process(series: Floats, max_order: int) -> Process | None:
+    """The process of a series (t,) with gaps; None if it has too few complete runs."""
     known = series[np.isfinite(series)]
     if not len(known):
         return None
     mean = float(known.mean())
-    tried, same = 0, np.empty((0, 1))
-    for order in range(1, most + 1):
-        rows = _stretches(series - mean, order)
-        if len(rows) < ENOUGH * order:
+    longest, common_runs = 0, np.empty((0, 1))
+    for order in range(1, max_order + 1):
+        runs = _complete_runs(series - mean, order)
+        if len(runs) < MIN_RUNS_PER_COEFFICIENT * order:
             break
-        tried, same = order, rows
-    if not tried:
+        longest, common_runs = order, runs
+    if not longest:
         return None
 
-    def criterion(order: int) -> float:
-        news = _regressed(same, order)[1]
-        return float(np.log(max(news, 1e-300))) + 2 * (order + 1) / len(same)
+    def akaike(order: int) -> float:
+        variance = _least_squares(common_runs, order)[1]
+        return float(np.log(max(variance, 1e-300))) + 2 * (order + 1) / len(common_runs)
 
-    # orders are compared on the same values, those of the longest; the best is found on all it has
-    best = min(range(1, tried + 1), key=criterion)
-    coefficients, news = _regressed(_stretches(series - mean, best), best)
-    return Process(mean, _steadied(coefficients), max(news, 1e-12))
-
-
-def _regressed(rows: Floats, order: int) -> tuple[Floats, float]:
-    """Coefficients of the last column on those before it, from the last back, and the mean square
-    of what they leave."""
-    target, past = rows[:, -1], rows[:, -2 : -2 - order : -1]
-    coefficients: Floats = np.linalg.lstsq(past, target, rcond=None)[0].astype(np.float64)
-    return coefficients, float(np.mean((target - past @ coefficients) ** 2))
+    # orders are compared on the same values, those of the longest; the best is then refitted on all
+    best = min(range(1, longest + 1), key=akaike)
+    coefficients, variance = _least_squares(_complete_runs(series - mean, best), best)
+    return Process(mean, _stationary(coefficients), max(variance, 1e-12))
 
 
-def _stretches(series: Floats, order: int) -> Floats:
+def _least_squares(runs: Floats, order: int) -> tuple[Floats, float]:
+    """Coefficients of the last column on the lags before it, and the mean squared residual."""
+    target, lags = runs[:, -1], runs[:, -2 : -2 - order : -1]
+    coefficients: Floats = np.linalg.lstsq(lags, target, rcond=None)[0].astype(np.float64)
+    return coefficients, float(np.mean((target - lags @ coefficients) ** 2))
+
+
+def _complete_runs(series: Floats, order: int) -> Floats:
     """All runs of `order` + 1 values without a gap, (n, order + 1)."""
     if len(series) <= order:
         return np.empty((0, order + 1))
-    rows = sliding_window_view(series, order + 1)
-    whole: Floats = rows[np.isfinite(rows).all(axis=1)]
-    return whole
+    runs = sliding_window_view(series, order + 1)
+    complete: Floats = runs[np.isfinite(runs).all(axis=1)]
+    return complete
 
 
-def _steadied(coefficients: Floats) -> tuple[float, ...]:
-    """Coefficients of a process that comes back to its mean."""
+def _stationary(coefficients: Floats) -> tuple[float, ...]:
+    """The coefficients, damped until all roots are within `MAX_ROOT`."""
     order = len(coefficients)
     companion = np.zeros((order, order))
     companion[0], companion[1:, :-1] = coefficients, np.eye(order - 1)
     root = float(np.abs(np.linalg.eigvals(companion)).max())
-    damped = coefficients * min(1.0, STEADY / max(root, STEADY)) ** np.arange(1, order + 1)
-    return tuple(float(part) for part in damped)
+    damped = coefficients * min(1.0, MAX_ROOT / max(root, MAX_ROOT)) ** np.arange(1, order + 1)
+    return tuple(float(coefficient) for coefficient in damped)
 
 
-def smoothed(series: Floats, process: Process) -> Floats:
-    """The series (t,) with its gaps filled by what is likeliest from both sides."""
-    off = series.astype(np.float64) - process.mean
-    if not np.isfinite(off).any():
-        return np.full_like(off, process.mean)
+def smooth(series: Floats, process: Process) -> Floats:
+    """The series (t,) with gaps filled by the Kalman smoother."""
+    centred = series.astype(np.float64) - process.mean
+    if not np.isfinite(centred).any():
+        return np.full_like(centred, process.mean)
     order = (len(process.coefficients), 0, 0)
-    model = _state_space()(off, order=order, trend="n", enforce_stationarity=True)
-    told: Floats = model.smooth([*process.coefficients, process.news]).smoothed_state[0]
-    return told + process.mean
+    model = _sarimax()(centred, order=order, trend="n", enforce_stationarity=True)
+    parameters = [*process.coefficients, process.innovation_variance]
+    smoothed: Floats = model.smooth(parameters).smoothed_state[0]
+    return smoothed + process.mean
 
 
-def _state_space() -> Any:
+def _sarimax() -> Any:
     try:
         from statsmodels.tsa.statespace.sarimax import SARIMAX
-    except ImportError as bad:
-        raise MissingExtraError("The method 'ar'", "statsmodels", "baselines") from bad
+    except ImportError as error:
+        raise MissingExtraError("The method 'ar'", "statsmodels", "baselines") from error
     return SARIMAX

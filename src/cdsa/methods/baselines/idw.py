@@ -1,8 +1,4 @@
-"""Inverse-distance weighting: a gap is filled from what the other stations say at that moment;
-where none does, by a straight line in time.
-
-Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
-"""
+"""Inverse-distance weighting of the other stations."""
 
 from dataclasses import dataclass
 
@@ -11,37 +7,45 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.geo import great_circle
-from cdsa.methods.baselines.simple import straight_line
+from cdsa.methods.baselines.simple import interpolate_linear
 from cdsa.methods.wrapper import GuardedFiller, guarded, refuse_nowhere
 
-LEAST_KM = 1e-3  # two sensors on one mast
+MIN_KM = 1e-3  # two sensors on one mast
 
 
 @dataclass(frozen=True, kw_only=True)
 class Idw:
-    """The mean over all other stations, near ones counting more."""
+    """Inverse-distance weighting (IDW).
+
+    A gap is filled with the weighted mean of the other stations at that time step; where none
+    reports, by linear interpolation in time.
+
+    References
+    ----------
+    Shepard, D. (1968). A two-dimensional interpolation function for irregularly-spaced data. ACM
+    National Conference.
+    """
 
     power: float = 2.0
-    """A station at twice the distance counts one over two to this power."""
+    """Weights are the distance to the power of minus this."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         refuse_nowhere(cube, "idw")
-        return guarded(cube, lambda plain: self._guess)
+        return guarded(cube, lambda plain: self._predict)
 
-    def _guess(self, cube: xr.DataArray) -> xr.DataArray:
+    def _predict(self, cube: xr.DataArray) -> xr.DataArray:
         refuse_nowhere(cube, "idw")
-        kilometres = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
-        weight, values = inverse_distances(kilometres, self.power), cube.to_numpy()
-        known = np.isfinite(values).astype(np.float64)
-        with np.errstate(invalid="ignore"):  # 0 / 0: nobody else reports
-            told = np.einsum("lk, tkm -> tlm", weight, np.nan_to_num(values)) / np.einsum(
-                "lk, tkm -> tlm", weight, known
-            )
-        return cube.copy(data=np.where(np.isfinite(told), told, straight_line(cube)))
+        distance = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+        weight, values = inverse_distance_weights(distance, self.power), cube.to_numpy()
+        observed = np.isfinite(values).astype(np.float64)
+        total = np.einsum("lk, tkm -> tlm", weight, np.nan_to_num(values))
+        with np.errstate(invalid="ignore"):  # 0 / 0 where no other station reports
+            mean = total / np.einsum("lk, tkm -> tlm", weight, observed)
+        return cube.copy(data=np.where(np.isfinite(mean), mean, interpolate_linear(cube)))
 
 
-def inverse_distances(kilometres: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    """How much each station counts for the others, (l, k): not at all for itself."""
-    weight: NDArray[np.float64] = np.maximum(kilometres, LEAST_KM) ** -power
+def inverse_distance_weights(distance: NDArray[np.float64], power: float) -> NDArray[np.float64]:
+    """Weights of the other stations from distances in km, (l, k); zero on the diagonal."""
+    weight: NDArray[np.float64] = np.maximum(distance, MIN_KM) ** -power
     np.fill_diagonal(weight, 0.0)
     return weight

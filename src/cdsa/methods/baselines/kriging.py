@@ -1,14 +1,4 @@
-"""Ordinary kriging: a gap is filled from what the other stations say at that moment, weighed so
-that the error is least if values resemble each other as the variogram says.
-
-Matheron, "Principles of geostatistics", Economic Geology 1963; here PyKrige's `OrdinaryKriging` on
-geographic coordinates. The variogram of a measurement is fitted once, on classes of distance over
-all pairs of stations and all moments together, each moment in units of its own spread: a single
-moment of a few dozen stations is too little to fit one on, and weights depend on the variogram's
-shape alone. Moments at which fewer than `fewest` stations report are left out of it, and get a
-straight line in time; so does a measurement of which fewer than three pairs of stations have a
-moment in common. Where stations stand at one place, a pseudo-inverse shares the weight out.
-"""
+"""Ordinary kriging of the other stations, time step by time step."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -19,84 +9,97 @@ from numpy.typing import NDArray
 
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError, MissingExtraError, unknown
-from cdsa.methods.baselines.simple import straight_line
+from cdsa.methods.baselines.simple import interpolate_linear
 from cdsa.methods.wrapper import GuardedFiller, Guess, guarded, refuse_nowhere
 
 Floats = NDArray[np.float64]
 
+VariogramModel = Literal["exponential", "linear"]
 
-Shape = Literal["exponential", "linear"]
+VARIOGRAM_MODELS: tuple[VariogramModel, ...] = get_args(VariogramModel)
 
+KM_PER_DEGREE = 111.195
+"""PyKrige measures distances on the globe in degrees."""
 
-SHAPES: tuple[Shape, ...] = get_args(Shape)
+LENGTHS_PER_RANGE = 3.0
+"""PyKrige's range of an exponential is where it reaches 95% of its sill: three times its length."""
 
-
-KM_OF_A_DEGREE = 111.195
-"""PyKrige tells distances on the globe in degrees."""
-
-
-RISEN = 3.0
-"""PyKrige's range of an exponential is where it has risen to 95%: three times its length."""
-
-
-WIDE = 10.0
-"""Logarithms that what is fitted may be away from the first guess."""
-
+MAX_LOG_CHANGE = 10.0
+"""Bound on the logarithm of a fitted parameter over its initial value."""
 
 TINY = 1e-6
 
+N_DISTANCE_CLASSES = 15
+"""Classes of distance, with as many pairs each, in which squared differences are averaged."""
 
-CLASSES = 15
-"""Of distance, with as many pairs each, that squared differences are averaged in."""
-
-
-FEW_PAIRS = 3
-"""Pairs of stations that a variogram is fitted on at the least."""
+MIN_PAIRS = 3
+"""Minimum pairs of stations to fit a variogram on."""
 
 
 @dataclass(frozen=True)
 class Variogram:
-    """How much two values differ at a distance in kilometres, in spreads of their moment."""
+    """Half the mean squared difference of two values at a distance in kilometres, in variances of
+    their time step."""
 
-    shape: Shape
+    model: VariogramModel
     nugget: float
     rise: float
-    """Of an exponential what it rises to, of a line its slope per kilometre."""
+    """The partial sill of an exponential, the slope per kilometre of a line."""
 
     length: float = 1.0
     """Kilometres in which an exponential rises to 63%."""
 
-    def at(self, apart: Floats) -> Floats:
-        """Half the mean squared difference at these distances."""
-        if self.shape == "linear":
-            return self.nugget + self.rise * apart
-        risen: Floats = self.nugget + self.rise * (1 - np.exp(-apart / self.length))
-        return risen
+    def at(self, distance: Floats) -> Floats:
+        """The variogram at these distances in kilometres."""
+        if self.model == "linear":
+            return self.nugget + self.rise * distance
+        gamma: Floats = self.nugget + self.rise * (1 - np.exp(-distance / self.length))
+        return gamma
 
     @property
     def parameters(self) -> dict[str, float]:
-        """In PyKrige's terms."""
-        if self.shape == "linear":
-            return {"slope": self.rise * KM_OF_A_DEGREE, "nugget": self.nugget}
-        reach = RISEN * self.length / KM_OF_A_DEGREE
-        return {"psill": self.rise, "range": reach, "nugget": self.nugget}
+        """The parameters as PyKrige has them."""
+        if self.model == "linear":
+            return {"slope": self.rise * KM_PER_DEGREE, "nugget": self.nugget}
+        degrees = LENGTHS_PER_RANGE * self.length / KM_PER_DEGREE
+        return {"psill": self.rise, "range": degrees, "nugget": self.nugget}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kriging:
-    """The best linear guess from the other stations, moment by moment."""
+    """Ordinary kriging, by PyKrige's `OrdinaryKriging` on geographic coordinates.
 
-    variogram: Shape = "exponential"
-    """Of the variogram: exponential or linear."""
+    A gap is filled with the best linear unbiased prediction from the stations that report at that
+    time step.
+
+    Notes
+    -----
+    The variogram of a measurement is fitted once, on the pairs of stations of all time steps
+    together, each step in units of its own standard deviation: a single step of a few dozen
+    stations is too little to fit one on, and kriging weights depend only on the shape of the
+    variogram. Steps at which fewer than `min_stations` stations report are left out of it and
+    interpolated linearly in time; so is a measurement with fewer than three pairs of stations that
+    report together. Where stations share a site, a pseudo-inverse distributes the weight.
+
+    References
+    ----------
+    Matheron, G. (1963). Principles of geostatistics. Economic Geology 58(8).
+
+    Cressie, N. (1985). Fitting variogram models by weighted least squares. Mathematical Geology
+    17(5).
+    """
+
+    variogram: VariogramModel = "exponential"
+    """Model of the variogram: exponential or linear."""
 
     min_stations: int = 4
-    """Stations that must report at a moment."""
+    """Minimum number of stations that report at a time step."""
 
     def __post_init__(self) -> None:
-        if self.variogram not in SHAPES:
-            raise ConfigError(unknown("variogram", self.variogram, SHAPES))
+        if self.variogram not in VARIOGRAM_MODELS:
+            raise ConfigError(unknown("variogram", self.variogram, VARIOGRAM_MODELS))
         if self.min_stations < 2:
-            raise ConfigError(f"fewest must be at least 2, but found {self.min_stations}")
+            raise ConfigError(f"min_stations must be at least 2, but found {self.min_stations}")
 
     @property
     def label(self) -> str:
@@ -105,121 +108,124 @@ class Kriging:
 
     def in_manner(self, shape: str) -> "Kriging":
         """The same with another variogram."""
-        if shape not in SHAPES:
-            raise ConfigError(unknown("variogram", shape, SHAPES))
+        if shape not in VARIOGRAM_MODELS:
+            raise ConfigError(unknown("variogram", shape, VARIOGRAM_MODELS))
         return replace(self, variogram=shape)
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
         refuse_nowhere(cube, "kriging")
-        _ordinary_kriging()  # before anything is worked out for nothing
-        return guarded(cube, self._learn)
+        _ordinary_kriging()  # says what to install before any work
+        return guarded(cube, self._fit)
 
-    def _learn(self, plain: xr.DataArray) -> Guess:
-        apart, values = _kilometres(plain), plain.to_numpy()
-        names = plain["measurement"].to_numpy()
+    def _fit(self, plain: xr.DataArray) -> Guess:
+        distance = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
+        values, names = plain.to_numpy(), plain["measurement"].to_numpy()
         enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.min_stations
         values = np.where(enough, values, np.nan)
-        found = {
-            str(n): fitted(values[:, :, m], apart, self.variogram) for m, n in enumerate(names)
+        variograms = {
+            str(name): fit_variogram(values[:, :, m], distance, self.variogram)
+            for m, name in enumerate(names)
         }
 
-        def guess(cube: xr.DataArray) -> xr.DataArray:
+        def predict(cube: xr.DataArray) -> xr.DataArray:
             refuse_nowhere(cube, "kriging")
-            told = straight_line(cube)  # where too few stations report
+            prediction = interpolate_linear(cube)  # where too few stations report
             for m, name in enumerate(cube["measurement"].to_numpy()):
-                variogram = found.get(str(name))
+                variogram = variograms.get(str(name))
                 if variogram is not None:
-                    kriged = self._kriged(cube[:, :, m], variogram)
-                    told[:, :, m] = np.where(np.isfinite(kriged), kriged, told[:, :, m])
-            return told
+                    kriged = self._krige(cube[:, :, m], variogram)
+                    prediction[:, :, m] = np.where(np.isfinite(kriged), kriged, prediction[:, :, m])
+            return prediction
 
-        return guess
+        return predict
 
-    def _kriged(self, series: xr.DataArray, variogram: Variogram) -> Floats:
-        """The values (t, l) of one measurement with gaps filled where enough stations report."""
-        ordinary = _ordinary_kriging()
+    def _krige(self, series: xr.DataArray, variogram: Variogram) -> Floats:
+        """The values (t, l) of a measurement, filled at steps where enough stations report."""
+        ordinary_kriging = _ordinary_kriging()
         lat, lon = series["lat"].to_numpy(), series["lon"].to_numpy()
-        told = series.to_numpy().astype(np.float64)
-        known = np.isfinite(told)
-        count = known.sum(axis=1)
-        for t in np.flatnonzero((count >= self.min_stations) & (count < len(lat))):
-            there = known[t]
-            kriging = ordinary(
-                lon[there],
-                lat[there],
-                told[t, there],
-                variogram_model=variogram.shape,
+        values = series.to_numpy().astype(np.float64)
+        observed = np.isfinite(values)
+        n_reporting = observed.sum(axis=1)
+        for t in np.flatnonzero((n_reporting >= self.min_stations) & (n_reporting < len(lat))):
+            known = observed[t]
+            kriging = ordinary_kriging(
+                lon[known],
+                lat[known],
+                values[t, known],
+                variogram_model=variogram.model,
                 variogram_parameters=variogram.parameters,
                 coordinates_type="geographic",
-                pseudo_inv=True,  # two stations may stand at one place
+                pseudo_inv=True,  # two stations may share a site
             )
-            guess, _ = kriging.execute("points", lon[~there], lat[~there])
-            told[t, ~there] = np.asarray(guess)
-        return told
+            prediction, _ = kriging.execute("points", lon[~known], lat[~known])
+            values[t, ~known] = np.asarray(prediction)
+        return values
 
 
-def fitted(values: Floats, apart: Floats, shape: Shape) -> Variogram | None:
-    """The variogram of values (t, l) at stations so many kilometres apart (l, k); None if there are
-    too few pairs to tell."""
+def fit_variogram(values: Floats, distance: Floats, model: VariogramModel) -> Variogram | None:
+    """The variogram of values (t, l) at stations these kilometres apart (l, k); None if too few
+    pairs of stations report together."""
     from scipy.optimize import least_squares
 
-    squares, common = _squares(values)
-    if np.count_nonzero(np.triu(common, 1)) < FEW_PAIRS:
+    squares, n_steps = _squared_differences(values)
+    if np.count_nonzero(np.triu(n_steps, 1)) < MIN_PAIRS:
         return None
-    far, halves, number = _by_distance(squares, common, apart)
-    level, usual = max(float(np.median(halves)), TINY), max(float(np.median(far)), TINY)
-    rise = level if shape == "exponential" else level / usual
-    start = np.log([0.1 * level, rise, usual])[: 2 if shape == "linear" else 3]
+    lag, gamma, n_pairs = _bin_by_distance(squares, n_steps, distance)
+    level, typical_lag = max(float(np.median(gamma)), TINY), max(float(np.median(lag)), TINY)
+    rise = level if model == "exponential" else level / typical_lag
+    start = np.log([0.1 * level, rise, typical_lag])[: 2 if model == "linear" else 3]
 
-    def made(logs: Floats) -> Variogram:
-        return Variogram(shape, *(float(part) for part in np.exp(logs)))
+    def variogram(logs: Floats) -> Variogram:
+        return Variogram(model, *(float(parameter) for parameter in np.exp(logs)))
 
-    def off(logs: Floats) -> Floats:
-        # relative to the variogram, as Cressie (1985) has it: near pairs matter most
-        told: Floats = np.sqrt(number) * (halves / (made(logs).at(far) + TINY) - 1)
-        return told
+    def residuals(logs: Floats) -> Floats:
+        # relative to the variogram (Cressie 1985), so that near pairs weigh most
+        relative: Floats = np.sqrt(n_pairs) * (gamma / (variogram(logs).at(lag) + TINY) - 1)
+        return relative
 
-    return made(least_squares(off, start, bounds=(start - WIDE, start + WIDE)).x)
+    bounds = start - MAX_LOG_CHANGE, start + MAX_LOG_CHANGE
+    return variogram(least_squares(residuals, start, bounds=bounds).x)
 
 
-def _squares(values: Floats) -> tuple[Floats, Floats]:
-    """Squared differences of every two stations summed over the moments both report, each in units
-    of its spread, and the number of these moments; both (l, k)."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1, keepdims=True)
+def _squared_differences(values: Floats) -> tuple[Floats, Floats]:
+    """For every two stations the sum of squared differences, in variances of each step, over the
+    steps both report, and the number of these steps; both (l, k)."""
+    observed = np.isfinite(values)
+    count = observed.sum(axis=1, keepdims=True)
     mean = np.nansum(values, axis=1, keepdims=True) / np.maximum(count, 1)
-    off = np.where(known, values - mean, 0.0)
-    spread = np.sqrt((off**2).sum(axis=1, keepdims=True) / np.maximum(count - 1, 1))
-    there = (known & (spread > 0)).astype(np.float64)
-    scaled = np.divide(off, spread, out=np.zeros_like(off), where=spread > 0)
-    # (x - y)^2 by matrix products: no array over moments and pairs is ever made
-    own = (scaled**2).T @ there
-    squares: Floats = np.maximum(own + own.T - 2 * scaled.T @ scaled, 0.0)
-    return squares, there.T @ there
+    centred = np.where(observed, values - mean, 0.0)
+    spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count - 1, 1))
+    used = (observed & (spread > 0)).astype(np.float64)
+    scaled = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    # (x - y)^2 by matrix products, without an array over steps and pairs
+    squared = (scaled**2).T @ used
+    squares: Floats = np.maximum(squared + squared.T - 2 * scaled.T @ scaled, 0.0)
+    return squares, used.T @ used
 
 
-def _by_distance(squares: Floats, common: Floats, apart: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean distance, half the mean squared difference, and how many differences there are, class by
-    class of distance. Weights such as Cressie's are meant for these: fitted on single pairs, which
-    stray by as much as they are, a variogram is flat."""
-    pairs = np.triu_indices(len(apart), 1)
-    used = common[pairs] > 0
-    squares, common, apart = (part[pairs][used] for part in (squares, common, apart))
-    edges = np.unique(np.quantile(apart, np.linspace(0, 1, CLASSES + 1)))
-    at = np.searchsorted(edges[1:-1], apart, side="right")
-    number = np.bincount(at, common).astype(np.float64)
-    there = number > 0
-    far, half = (np.bincount(at, part)[there] / number[there] for part in (apart * common, squares))
-    return far, half / 2, number[there]
-
-
-def _kilometres(cube: xr.DataArray) -> Floats:
-    return great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
+def _bin_by_distance(
+    squares: Floats, n_steps: Floats, distance: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Mean distance, half the mean squared difference, and number of differences, per class of
+    distance. Cressie's weights are meant for classes: fitted on single pairs, which scatter by as
+    much as their size, a variogram comes out flat."""
+    pairs = np.triu_indices(len(distance), 1)
+    used = n_steps[pairs] > 0
+    squares, n_steps, distance = (array[pairs][used] for array in (squares, n_steps, distance))
+    edges = np.unique(np.quantile(distance, np.linspace(0, 1, N_DISTANCE_CLASSES + 1)))
+    classes = np.searchsorted(edges[1:-1], distance, side="right")
+    count = np.bincount(classes, n_steps).astype(np.float64)
+    filled = count > 0
+    lag, mean_square = (
+        np.bincount(classes, total)[filled] / count[filled]
+        for total in (distance * n_steps, squares)
+    )
+    return lag, mean_square / 2, count[filled]
 
 
 def _ordinary_kriging() -> Any:
     try:
         from pykrige.ok import OrdinaryKriging
-    except ImportError as bad:
-        raise MissingExtraError("The method 'kriging'", "PyKrige", "baselines") from bad
+    except ImportError as error:
+        raise MissingExtraError("The method 'kriging'", "PyKrige", "baselines") from error
     return OrdinaryKriging

@@ -1,16 +1,6 @@
-"""Matrix factorisation: a few courses over time, of which every series is a mixture.
+"""Matrix factorization: each series is a combination of a few temporal factors.
 
-Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 2009,
-for what was observed alone, by alternating least squares; that neighbouring moments are alike is
-added as in Yu, Rao & Dhillon, "Temporal regularized matrix factorization", NIPS 2016, with a walk
-in the place of their auto-regression. How many courses there are is chosen on cells hidden in
-bursts, whatever the gaps that are to be filled are like.
-
-Different from there: every series is standardised, and has no bias beside that; how much
-neighbouring moments are tied is a setting, not learnt; mixtures are kept from what was learnt from,
-and courses are found anew for the table that is filled.
-
-Letters: t time, s series, r course.
+Letters: t time, s series, r and q factors; u the temporal factors (t, r), v the loadings (s, r).
 """
 
 from dataclasses import dataclass
@@ -22,42 +12,61 @@ from numpy.typing import NDArray
 from cdsa.core.cube import DIMS
 from cdsa.core.masks import Bursts
 from cdsa.errors import ConfigError
-from cdsa.methods.baselines.matrix import Matrix, learn_matrix
+from cdsa.methods.baselines.matrix import Matrix, fit_matrix
 from cdsa.methods.wrapper import GuardedFiller, Guess, guarded
 
 Bools = NDArray[np.bool_]
 
-
-HIDDEN = 0.1
-"""Share of the cells that the number of courses is chosen on."""
+HOLDOUT_SHARE = 0.1
+"""Share of the cells on which the rank is chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixFactors:
-    """Every series as a mixture of a few courses over time."""
+class MatrixFactorization:
+    """Matrix factorization with smooth temporal factors.
+
+    Temporal factors and loadings are fitted to the observed cells by alternating least squares
+    [1]. As in [2], neighbouring time steps are tied, here by a random walk instead of an
+    auto-regression. The rank is chosen on cells hidden in bursts, whatever the gaps to be filled
+    are like.
+
+    Notes
+    -----
+    Deviations from the papers: series are standardised and have no bias term; the strength of the
+    temporal regularisation is a setting; loadings are kept from training, and the temporal factors
+    are fitted anew to the table that is filled.
+
+    References
+    ----------
+    [1] Koren, Y., Bell, R., & Volinsky, C. (2009). Matrix factorization techniques for recommender
+    systems. Computer 42(8).
+
+    [2] Yu, H.-F., Rao, N., & Dhillon, I. S. (2016). Temporal regularized matrix factorization for
+    high-dimensional time series prediction. NIPS.
+    """
 
     ranks: tuple[int, ...] = (1, 2, 4, 8, 16)
-    """Numbers of courses to choose from."""
+    """Numbers of factors to choose from."""
 
     ridge: float = 0.1
-    """What keeps courses and mixtures small."""
+    """L2 penalty on factors and loadings."""
 
     smoothness: float = 1.0
-    """What keeps neighbouring moments alike; 0 lets each be as it likes."""
+    """Penalty on squared differences between neighbouring time steps of a factor; 0 for none."""
 
     n_rounds: int = 12
-    """How often courses and mixtures are found in turns."""
+    """Rounds of alternating least squares."""
 
     seed: int = 0
-    """Of the first mixtures, and of what is hidden to choose on."""
+    """Seed of the initial loadings and of the cells hidden to choose the rank."""
 
     def __post_init__(self) -> None:
         if not self.ranks or min(self.ranks) < 1:
-            raise ConfigError(f"ranks are numbers from 1 on, but found {self.ranks}")
+            raise ConfigError(f"ranks must be numbers from 1 on, but found {self.ranks}")
         if self.ridge <= 0 or self.smoothness < 0 or self.n_rounds < 1:
             raise ConfigError(
-                "ridge must be greater than 0, ties not negative and rounds at least 1, but found "
-                f"{self.ridge:g}, {self.smoothness:g} and {self.n_rounds}"
+                "ridge must be greater than 0, smoothness not negative and n_rounds at least 1, "
+                f"but found {self.ridge:g}, {self.smoothness:g} and {self.n_rounds}"
             )
 
     @property
@@ -66,89 +75,88 @@ class MatrixFactors:
         return "mf"
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        def learn(plain: xr.DataArray) -> Guess:
-            return learn_matrix(plain, lambda columns: Factors(self), in_order=True)
+        def fit(plain: xr.DataArray) -> Guess:
+            return fit_matrix(plain, lambda n_columns: FactorImputer(self), temporal=True)
 
-        return guarded(cube, learn)
+        return guarded(cube, fit)
 
 
-class Factors:
-    """The factors of a matrix (t, s), as an imputer."""
+class FactorImputer:
+    """The factorization of a matrix (t, s), as an imputer."""
 
-    def __init__(self, method: MatrixFactors) -> None:
-        self.method = method
-        self.mixtures = np.empty((0, 1))
-        """How much of each course is in each series, (s, r)."""
+    def __init__(self, settings: MatrixFactorization) -> None:
+        self.settings = settings
+        self.loadings = np.empty((0, 1))
 
-    def fit(self, rows: Matrix) -> "Factors":
-        """Find the mixtures; of as many courses as give hidden cells back best."""
-        known = np.isfinite(rows)
-        self.mixtures = self._mixtures(np.nan_to_num(rows), known, self.choose(rows))
+    def fit(self, rows: Matrix) -> "FactorImputer":
+        """Fit the loadings, of the rank that reproduces hidden cells best."""
+        observed, values = np.isfinite(rows), np.nan_to_num(rows)
+        self.loadings = self._fit_loadings(values, observed, self.choose_rank(rows))
         return self
 
     def transform(self, rows: Matrix) -> Matrix:
-        """The matrix with its gaps filled; what the courses are is told from what is known."""
-        return np.where(np.isfinite(rows), rows, self._told(rows, self.mixtures))
+        """The matrix with its gaps filled, by temporal factors fitted to what it has."""
+        return np.where(np.isfinite(rows), rows, self._reconstruct(rows, self.loadings))
 
-    def choose(self, rows: Matrix) -> int:
-        """The number of courses."""
-        possible = [rank for rank in self.method.ranks if rank < min(rows.shape)] or [1]
-        known = np.isfinite(rows)
-        if len(possible) == 1 or known.sum() * HIDDEN < 1:
-            return possible[0]
-        rng = np.random.default_rng(self.method.seed)
-        hidden = Bursts(share=HIDDEN)(xr.DataArray(rows[..., None], dims=DIMS), rng)
-        shown = np.where(hidden.to_numpy()[..., 0], np.nan, rows)
-        asked = np.isnan(shown) & known
-        if not asked.any() or not np.isfinite(shown).any():
-            return possible[0]
+    def choose_rank(self, rows: Matrix) -> int:
+        """The rank with the least error on hidden cells."""
+        ranks = [rank for rank in self.settings.ranks if rank < min(rows.shape)] or [1]
+        observed = np.isfinite(rows)
+        if len(ranks) == 1 or observed.sum() * HOLDOUT_SHARE < 1:
+            return ranks[0]
+        rng = np.random.default_rng(self.settings.seed)
+        hidden = Bursts(share=HOLDOUT_SHARE)(xr.DataArray(rows[..., None], dims=DIMS), rng)
+        visible = np.where(hidden.to_numpy()[..., 0], np.nan, rows)
+        holdout = np.isnan(visible) & observed
+        if not holdout.any() or not np.isfinite(visible).any():
+            return ranks[0]
         errors = {}
-        for rank in possible:
-            mixtures = self._mixtures(np.nan_to_num(shown), np.isfinite(shown), rank)
-            errors[rank] = float(np.abs(self._told(shown, mixtures) - rows)[asked].mean())
+        for rank in ranks:
+            loadings = self._fit_loadings(np.nan_to_num(visible), np.isfinite(visible), rank)
+            errors[rank] = np.abs(self._reconstruct(visible, loadings) - rows)[holdout].mean()
         return min(errors, key=lambda rank: errors[rank])
 
-    def _told(self, rows: Matrix, mixtures: Matrix) -> Matrix:
-        """What courses and mixtures say of every cell, (t, s)."""
-        told: Matrix = self._courses(np.nan_to_num(rows), np.isfinite(rows), mixtures) @ mixtures.T
-        return told
+    def _reconstruct(self, rows: Matrix, loadings: Matrix) -> Matrix:
+        factors = self._fit_factors(np.nan_to_num(rows), np.isfinite(rows), loadings)
+        return factors @ loadings.T
 
-    def _mixtures(self, values: Matrix, known: Bools, rank: int) -> Matrix:
-        rng = np.random.default_rng([self.method.seed, rank])
+    def _fit_loadings(self, values: Matrix, observed: Bools, rank: int) -> Matrix:
+        rng = np.random.default_rng([self.settings.seed, rank])
         v: Matrix = rng.normal(size=(values.shape[1], rank)) / np.sqrt(rank)
-        own = self.method.ridge * np.eye(rank)
-        for _ in range(self.method.n_rounds):
-            u = self._courses(values, known, v)
-            both = np.einsum("ts, tr, tq -> srq", known, u, u, optimize=True) + own
-            v = np.linalg.solve(both, (values.T @ u)[..., None])[..., 0]
+        penalty = self.settings.ridge * np.eye(rank)
+        for _ in range(self.settings.n_rounds):
+            u = self._fit_factors(values, observed, v)
+            gram = np.einsum("ts, tr, tq -> srq", observed, u, u, optimize=True) + penalty
+            v = np.linalg.solve(gram, (values.T @ u)[..., None])[..., 0]
         return v
 
-    def _courses(self, values: Matrix, known: Bools, v: Matrix) -> Matrix:
-        """What each course is at each moment, (t, r): a ridge regression on what is known then,
-        tied to the moments before and behind."""
-        steps, rank, ties = len(values), v.shape[1], self.method.smoothness
-        both = np.einsum("ts, sr, sq -> trq", known, v, v, optimize=True)
-        neighbours = np.full(steps, 2.0)
-        neighbours[0] -= 1
-        neighbours[-1] -= 1
-        both += (self.method.ridge + ties * neighbours)[:, None, None] * np.eye(rank)
-        if ties:
-            return _tied(both, values @ v, ties)
-        u: Matrix = np.linalg.solve(both, (values @ v)[..., None])[..., 0]
+    def _fit_factors(self, values: Matrix, observed: Bools, v: Matrix) -> Matrix:
+        """The temporal factors (t, r): a ridge regression on the observed cells of each step, tied
+        to the steps before and after."""
+        n_steps, rank, smoothness = len(values), v.shape[1], self.settings.smoothness
+        gram = np.einsum("ts, sr, sq -> trq", observed, v, v, optimize=True)
+        n_neighbours = np.full(n_steps, 2.0)
+        n_neighbours[0] -= 1
+        n_neighbours[-1] -= 1
+        penalty = self.settings.ridge + smoothness * n_neighbours
+        gram += penalty[:, None, None] * np.eye(rank)
+        if smoothness:
+            return _solve_tridiagonal(gram, values @ v, smoothness)
+        u: Matrix = np.linalg.solve(gram, (values @ v)[..., None])[..., 0]
         return u
 
 
-def _tied(both: Matrix, right: Matrix, ties: float) -> Matrix:
-    """u of both[t] u[t] - ties (u[t - 1] + u[t + 1]) = right[t], all moments at once: elimination
-    forwards, then backwards."""
-    steps, rank = right.shape
-    kept, u = np.empty((steps, rank, rank + 1)), np.empty((steps, rank))
-    before = np.zeros((rank, rank + 1))
-    for t in range(steps):
-        left = both[t] - ties * before[:, :rank]
-        sides = np.column_stack([ties * np.eye(rank), right[t] + ties * before[:, rank]])
-        before = kept[t] = np.linalg.solve(left, sides)
-    u[-1] = kept[-1, :, rank]
-    for t in range(steps - 2, -1, -1):
-        u[t] = kept[t, :, rank] + kept[t, :, :rank] @ u[t + 1]
+def _solve_tridiagonal(diagonal: Matrix, rhs: Matrix, coupling: float) -> Matrix:
+    """u of diagonal[t] u[t] - coupling (u[t - 1] + u[t + 1]) = rhs[t], by block elimination forward
+    and substitution backward."""
+    n_steps, rank = rhs.shape
+    reduced, u = np.empty((n_steps, rank, rank + 1)), np.empty((n_steps, rank))
+    previous = np.zeros((rank, rank + 1))
+    for t in range(n_steps):
+        left = diagonal[t] - coupling * previous[:, :rank]
+        right = np.column_stack([coupling * np.eye(rank), rhs[t] + coupling * previous[:, rank]])
+        previous = reduced[t] = np.linalg.solve(left, right)
+    u[-1] = reduced[-1, :, rank]
+    for t in range(n_steps - 2, -1, -1):
+        u[t] = reduced[t, :, rank] + reduced[t, :, :rank] @ u[t + 1]
     return u

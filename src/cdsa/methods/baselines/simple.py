@@ -1,4 +1,4 @@
-"""Methods without anything to tune; each stands in every table, so that nothing worse is sold."""
+"""Simple baselines without settings: mean, last value, linear interpolation, climatology."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ class Mean:
     """The mean of the station's own values, per measurement."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: _nothing)
+        return guarded(cube, lambda plain: _predict_nothing)
 
 
-def _nothing(cube: xr.DataArray) -> xr.DataArray:
-    """No guess of one's own: the means that stand behind every method are the answer."""
+def _predict_nothing(cube: xr.DataArray) -> xr.DataArray:
+    """All NaN: the wrapper fills what a method leaves open with means."""
     return xr.full_like(cube, np.nan)
 
 
@@ -28,63 +28,62 @@ class Last:
     """The last value before the gap; the first one after it at the start of a series."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: last_value)
+        return guarded(cube, lambda plain: _carry_forward)
 
 
-def last_value(cube: xr.DataArray) -> xr.DataArray:
-    """Each gap with the value before it, or after it where nothing comes before."""
-    series = _series(cube)
-    return _cube_of(series.ffill().bfill(), cube)
+def _carry_forward(cube: xr.DataArray) -> xr.DataArray:
+    series = _to_frame(cube).ffill().bfill()
+    return cube.copy(data=series.to_numpy().reshape(cube.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linear:
-    """A straight line in time across the gap; level where one end is missing."""
+    """Linear interpolation in time; constant before the first and after the last value."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: straight_line)
+        return guarded(cube, lambda plain: interpolate_linear)
 
 
-def straight_line(cube: xr.DataArray) -> xr.DataArray:
-    """Each gap bridged by a straight line between the values around it."""
+def interpolate_linear(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with each gap interpolated linearly in time."""
     steps = np.arange(cube.sizes["time"])
     values = cube.to_numpy().reshape(len(steps), -1).copy()
-    known = np.isfinite(values)
-    for number in np.flatnonzero(known.any(axis=0) & ~known.all(axis=0)):
-        there = known[:, number]
-        values[~there, number] = np.interp(steps[~there], steps[there], values[there, number])
+    observed = np.isfinite(values)
+    for column in np.flatnonzero(observed.any(axis=0) & ~observed.all(axis=0)):
+        known = observed[:, column]
+        values[~known, column] = np.interp(steps[~known], steps[known], values[known, column])
     return cube.copy(data=values.reshape(cube.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Climatology:
-    """The usual value of the station at this hour of the day and month of the year.
+    """The mean of the station's values at this hour of the day and month of the year.
 
-    Where that combination was never measured: at this hour in any month, then in this month at any
-    hour, then the station's mean.
+    A combination that was never measured falls back to the mean of the hour, then of the month,
+    then of the station.
     """
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, _usual)
+        return guarded(cube, _fit_climatology)
 
 
-def _usual(plain: xr.DataArray) -> Guess:
-    """Learn the mean of every series by (hour, month), hour and month."""
-    series = _series(plain)
+def _fit_climatology(plain: xr.DataArray) -> Guess:
+    """The means of every series by (hour, month), hour, and month."""
+    series = _to_frame(plain)
     hour, month = _calendar(plain)
     tables = [series.groupby(key).mean() for key in ([hour, month], [hour], [month])]
 
-    def guess(cube: xr.DataArray) -> xr.DataArray:
+    def predict(cube: xr.DataArray) -> xr.DataArray:
         hour, month = _calendar(cube)
         keys = pd.MultiIndex.from_arrays([hour, month]), pd.Index(hour), pd.Index(month)
-        wanted = _series(cube).columns
-        found = np.full((len(hour), len(wanted)), np.nan)
+        columns = _to_frame(cube).columns
+        prediction = np.full((len(hour), len(columns)), np.nan)
         for table, key in zip(tables, keys, strict=True):
-            usual = table.reindex(index=key, columns=wanted).to_numpy()
-            found = np.where(np.isnan(found), usual, found)
-        return cube.copy(data=found.reshape(cube.shape))
+            means = table.reindex(index=key, columns=columns).to_numpy()
+            prediction = np.where(np.isnan(prediction), means, prediction)
+        return cube.copy(data=prediction.reshape(cube.shape))
 
-    return guess
+    return predict
 
 
 def _calendar(cube: xr.DataArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -92,13 +91,9 @@ def _calendar(cube: xr.DataArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return time.hour.to_numpy(np.int64), time.month.to_numpy(np.int64)
 
 
-def _series(cube: xr.DataArray) -> pd.DataFrame:
-    """Time down, one column per (location, measurement)."""
-    names = pd.MultiIndex.from_product(
+def _to_frame(cube: xr.DataArray) -> pd.DataFrame:
+    """A row per time step, a column per (location, measurement)."""
+    columns = pd.MultiIndex.from_product(
         [cube["location"].to_numpy(), cube["measurement"].to_numpy()]
     )
-    return pd.DataFrame(cube.to_numpy().reshape(cube.sizes["time"], -1), columns=names)
-
-
-def _cube_of(series: pd.DataFrame, like: xr.DataArray) -> xr.DataArray:
-    return like.copy(data=series.to_numpy().reshape(like.shape))
+    return pd.DataFrame(cube.to_numpy().reshape(cube.sizes["time"], -1), columns=columns)

@@ -1,4 +1,4 @@
-"""Imputers of scikit-learn as methods: k nearest neighbours and chained equations."""
+"""Imputers of scikit-learn: k nearest neighbours and chained equations."""
 
 import warnings
 from dataclasses import dataclass
@@ -7,40 +7,49 @@ import numpy as np
 import xarray as xr
 
 from cdsa.errors import MissingExtraError
-from cdsa.methods.baselines.matrix import Imputer, Matrix, learn_matrix
+from cdsa.methods.baselines.matrix import Imputer, Matrix, fit_matrix
 from cdsa.methods.wrapper import GuardedFiller, guarded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Knn:
-    """The weighted mean over the moments that look most alike."""
+    """Imputation by k nearest neighbours (`sklearn.impute.KNNImputer`).
+
+    A row is a time step, a column a standardised series; a gap is filled with the mean over the
+    most similar time steps, weighted by inverse distance.
+
+    References
+    ----------
+    Troyanskaya, O., Cantor, M., Sherlock, G., et al. (2001). Missing value estimation methods for
+    DNA microarrays. Bioinformatics 17(6).
+    """
 
     n_neighbors: int = 10
-    """Moments to average over; nearer ones count more."""
+    """Time steps to average over."""
 
     max_donors: int = 4_000
-    """Moments to choose from, spread evenly over time: work grows with their number."""
+    """Time steps to search, spread evenly over the table: cost grows with their number."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: learn_matrix(plain, self._imputer))
+        return guarded(cube, lambda plain: fit_matrix(plain, self._imputer))
 
-    def _imputer(self, columns: int) -> Imputer:
+    def _imputer(self, n_columns: int) -> Imputer:
         try:
             from sklearn.impute import KNNImputer
-        except ImportError as bad:
-            raise MissingExtraError("The method 'knn'", "scikit-learn", "baselines") from bad
+        except ImportError as error:
+            raise MissingExtraError("The method 'knn'", "scikit-learn", "baselines") from error
         knn = KNNImputer(n_neighbors=self.n_neighbors, weights="distance", keep_empty_features=True)
-        return _Thinned(knn, self.max_donors)
+        return _Subsampled(knn, self.max_donors)
 
 
-class _Thinned:
-    """An imputer that learns from at most `most` rows, spread evenly."""
+class _Subsampled:
+    """An imputer fitted on at most `max_rows` rows, spread evenly."""
 
-    def __init__(self, imputer: Imputer, most: int) -> None:
-        self.imputer, self.most = imputer, most
+    def __init__(self, imputer: Imputer, max_rows: int) -> None:
+        self.imputer, self.max_rows = imputer, max_rows
 
     def fit(self, rows: Matrix) -> object:
-        chosen = np.linspace(0, len(rows) - 1, min(self.most, len(rows))).astype(int)
+        chosen = np.linspace(0, len(rows) - 1, min(self.max_rows, len(rows))).astype(int)
         return self.imputer.fit(rows[chosen])
 
     def transform(self, rows: Matrix) -> Matrix:
@@ -49,32 +58,39 @@ class _Thinned:
 
 @dataclass(frozen=True, kw_only=True)
 class Mice:
-    """Each series predicted from the others, round after round."""
+    """Multivariate imputation by chained equations (`sklearn.impute.IterativeImputer`).
+
+    Each series is regressed on the others, round after round.
+
+    References
+    ----------
+    van Buuren, S., & Groothuis-Oudshoorn, K. (2011). mice: Multivariate imputation by chained
+    equations in R. Journal of Statistical Software 45(3).
+    """
 
     max_iter: int = 10
-    """How often each series gets its turn."""
+    """Rounds over all series."""
 
     n_nearest_features: int = 40
-    """Series that one is predicted from at most: those most correlated with it are likeliest."""
+    """Maximum number of predictors of a series, drawn by their correlation with it."""
 
     seed: int = 0
-    """Chooses the companions where there are more."""
+    """Seed of that draw."""
 
     def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: learn_matrix(plain, self._imputer))
+        return guarded(cube, lambda plain: fit_matrix(plain, self._imputer))
 
-    def _imputer(self, columns: int) -> Imputer:
+    def _imputer(self, n_columns: int) -> Imputer:
         try:
             from sklearn.experimental import enable_iterative_imputer  # noqa: F401
             from sklearn.impute import IterativeImputer
-        except ImportError as bad:
-            raise MissingExtraError("The method 'mice'", "scikit-learn", "baselines") from bad
+        except ImportError as error:
+            raise MissingExtraError("The method 'mice'", "scikit-learn", "baselines") from error
+        many = n_columns > self.n_nearest_features
         return _Quiet(
             IterativeImputer(
                 max_iter=self.max_iter,
-                n_nearest_features=self.n_nearest_features
-                if columns > self.n_nearest_features
-                else None,
+                n_nearest_features=self.n_nearest_features if many else None,
                 keep_empty_features=True,
                 random_state=self.seed,
             )
@@ -82,7 +98,7 @@ class Mice:
 
 
 class _Quiet:
-    """An imputer that does not warn when its rounds end before the last digit settles."""
+    """An imputer that does not warn when its rounds end before convergence."""
 
     def __init__(self, imputer: Imputer) -> None:
         self.imputer = imputer

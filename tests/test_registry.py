@@ -1,0 +1,11 @@
+"""Methods by name."""
+
+import pytest
+
+from cdsa.errors import ConfigError
+from cdsa.methods.registry import make_method
+
+
+def test_a_misspelt_method_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean 'linear'"):
+        make_method("linea")

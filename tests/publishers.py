@@ -1,4 +1,4 @@
-"""Miniature files in the publishers' own formats, written for the tests."""
+"""Miniature files in the formats of the publishers."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ def write_pm25(folder: Path, *, days: int = 40, stations: int = 3) -> None:
     steps = 24 * days
     cube = network(steps=steps, stations=stations, measurements=1, missing=0.1)
     names = [f"00100{n + 1}" for n in range(stations)]
-    stamps = pd.date_range("2015-02-01 01:00", periods=steps, freq="h")
-    ground = pd.DataFrame(cube.to_numpy()[:, :, 0].round(0), index=stamps, columns=names)
+    timestamps = pd.date_range("2015-02-01 01:00", periods=steps, freq="h")
+    ground = pd.DataFrame(cube.to_numpy()[:, :, 0].round(0), index=timestamps, columns=names)
     ground.index = ground.index.strftime("%Y/%m/%d %H:%M:%S")
     ground.index.name = "datetime"
     rng = np.random.default_rng(1)
-    left = ground.where(rng.random(ground.shape) > 0.1)
-    for name, table in (("pm25_ground.txt", ground), ("pm25_missing.txt", left)):
+    remaining = ground.where(rng.random(ground.shape) > 0.1)
+    for name, table in (("pm25_ground.txt", ground), ("pm25_missing.txt", remaining)):
         table.to_csv(folder / name)
     places = pd.DataFrame(
         {"sensor_id": names, "latitude": 40.0 + np.arange(stations) / 10, "longitude": 116.2}
@@ -28,7 +28,7 @@ def write_pm25(folder: Path, *, days: int = 40, stations: int = 3) -> None:
 
 
 def write_urban_air(folder: Path) -> None:
-    """meteorology.csv, district.csv and station.csv: two districts of Beijing, one of elsewhere."""
+    """meteorology.csv, district.csv and station.csv: two districts of Beijing, one elsewhere."""
     (folder / "meteorology.csv").write_text(
         "id,time,weather,temperature,pressure,humidity,wind_speed,wind_direction\n"
         "101,2014-05-01 01:00:00,0,20.5,1010,44,1,2\n"
@@ -65,19 +65,19 @@ def write_kdd2018(folder: Path, *, suffixes: bool) -> None:
         f"dongsi{air},{first} 14:00:00,1,1,1,1,1,1\n"
     )
     places = ",longitude,latitude" if suffixes else ""
-    here = {"shunyi": ",116.65,40.13", fengtai: ",116.25,39.87"} if suffixes else {}
+    degrees = {"shunyi": ",116.65,40.13", fengtai: ",116.25,39.87"} if suffixes else {}
     (folder / names[1]).write_text(
         f"station_id{places},utc_time,temperature,pressure,humidity,wind_direction,wind_speed,"
         "weather\n"
-        f"shunyi{weather}{here.get('shunyi', '')},{first} 14:00:00,-1.5,1020,30,350,2.5,Hail\n"
-        f"shunyi{weather}{here.get('shunyi', '')},{first} 15:00:00,999999,1021,31,999017,0.4,"
+        f"shunyi{weather}{degrees.get('shunyi', '')},{first} 14:00:00,-1.5,1020,30,350,2.5,Hail\n"
+        f"shunyi{weather}{degrees.get('shunyi', '')},{first} 15:00:00,999999,1021,31,999017,0.4,"
         "Sunny/clear\n"
-        f"{fengtai}{weather}{here.get(fengtai, '')},{first} 15:00:00,3,1019,40,10,1.0,Volcano\n"
+        f"{fengtai}{weather}{degrees.get(fengtai, '')},{first} 15:00:00,3,1019,40,10,1.0,Volcano\n"
     )
 
 
 def write_stations(folder: Path) -> None:
-    """The list of all 11 stations, with the mark at its start that the publisher's has."""
+    """The list of all 11 stations, with a byte order mark as published."""
     from cdsa.datasets.kdd2018 import STATIONS
 
     rows = "".join(f"40.{n},116.{n},Urban,X,{name}\n" for n, name in enumerate(STATIONS, 10))
@@ -86,15 +86,15 @@ def write_stations(folder: Path) -> None:
 
 
 def traffic(steps: int = 240, sensors: int = 3) -> pd.DataFrame:
-    """Speeds as METR-LA has them: a row per five minutes, a column per sensor, 0 for missing."""
+    """Speeds in the form of METR-LA: a row per five minutes, a column per sensor, 0 for missing."""
     cube = network(steps=steps, stations=sensors, measurements=1, missing=0.1)
-    stamps = pd.date_range("2012-03-01", periods=steps, freq="5min")
+    timestamps = pd.date_range("2012-03-01", periods=steps, freq="5min")
     names = [str(773869 + n) for n in range(sensors)]
-    return pd.DataFrame(cube.to_numpy()[:, :, 0], index=stamps, columns=names).fillna(0.0)
+    return pd.DataFrame(cube.to_numpy()[:, :, 0], index=timestamps, columns=names).fillna(0.0)
 
 
 def write_traffic(folder: Path, *, steps: int = 240) -> None:
-    """METR-LA as CSV, with places and road distances."""
+    """METR-LA as CSV, with sensor coordinates and road distances."""
     table = traffic(steps)
     table.to_csv(folder / "METR-LA.csv")
     rows = "".join(f"{n},{name},34.{n},-118.{n}\n" for n, name in enumerate(table.columns, 10))

@@ -14,7 +14,7 @@ from cdsa.cli.app import app
 from cdsa.datasets import nyc_weather
 from cdsa.errors import CdsaError
 from conftest import network
-from test_tables import long, panel, wide
+from frames import long, panel, wide
 
 runner = CliRunner()
 

@@ -12,9 +12,9 @@ from cdsa.cli.app import app
 from cdsa.core.cube import append_locations
 from cdsa.errors import CdsaError
 from conftest import network
+from frames import long, panel, wide
 from test_cli import run, runner
 from test_cli_training import refused
-from test_tables import long, panel, wide
 
 QUICK = ("--minutes", 0.01)
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.workflows.score import hidden_cells
 from conftest import network
+from frames import panel
 from test_reasons import a_gap
-from test_tables import panel
 
 
 @pytest.fixture(scope="module")

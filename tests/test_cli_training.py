@@ -17,8 +17,8 @@ from cdsa.cli.app import app
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.engine.persistence import load_filler
 from conftest import network
+from frames import panel
 from test_cli import run, runner
-from test_tables import panel
 
 SMALL = ("--preset", "small", "--device", "cpu")
 

@@ -1,4 +1,4 @@
-"""Public data sets: found, read in their publishers' formats, checked against what they must be."""
+"""Public datasets: found, read in their publishers' formats, compared with what was published."""
 
 import numpy as np
 import pandas as pd
@@ -22,28 +22,27 @@ from publishers import (
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch, tmp_path_factory):
-    """No data of this machine."""
+def no_data_on_this_machine(monkeypatch, tmp_path_factory):
+    """Hide the datasets of this machine."""
     monkeypatch.delenv("CDSA_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_every_data_set_says_where_it_comes_from(name):
-    data = get_dataset(name)
-    assert data.name == name
-    for told in (data.title, data.origin, data.licence, data.manual_steps, data.missing_codes):
-        assert told
-    names = [form.name for form in data.file_sets]
+def test_every_dataset_is_described(name):
+    spec = get_dataset(name)
+    assert spec.name == name
+    assert all((spec.title, spec.origin, spec.licence, spec.manual_steps, spec.missing_codes))
+    names = [file_set.name for file_set in spec.file_sets]
     assert len(set(names)) == len(names) >= 1
 
 
-def test_a_misspelt_data_set_is_answered_with_the_nearest():
+def test_a_misspelt_dataset_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="did you mean 'kdd2018'"):
         open_dataset("kdd-2018")
 
 
-def test_an_absent_data_set_says_what_was_looked_for_and_what_to_do(tmp_path):
+def test_a_missing_dataset_is_refused_with_its_files_and_advice(tmp_path):
     with pytest.raises(ConfigError, match=r"pm25_ground.txt.*cdsa data get kdd2015-pm25.*--data"):
         open_dataset("kdd2015-pm25", tmp_path)
 
@@ -54,29 +53,27 @@ def test_the_demo_ships_with_the_package():
     assert opened.remarks == ()
 
 
-# ------------------------------------------------------------------ where files are looked for
+# ------------------------------------------------------------------ where files are searched
 
 
-def test_the_given_folder_comes_before_the_variable_and_that_before_the_cache(
-    tmp_path, monkeypatch
-):
-    given, named = tmp_path / "given", tmp_path / "named"
-    given.mkdir()
-    named.mkdir()
+def test_the_folder_takes_precedence_over_the_variable_and_the_cache(tmp_path, monkeypatch):
+    folder, variable = tmp_path / "folder", tmp_path / "variable"
+    folder.mkdir()
+    variable.mkdir()
     assert data_folders() == [cache_folder()]
-    monkeypatch.setenv("CDSA_DATA", str(named))
-    assert data_folders() == [named, cache_folder()]
-    assert data_folders(given) == [given]
+    monkeypatch.setenv("CDSA_DATA", str(variable))
+    assert data_folders() == [variable, cache_folder()]
+    assert data_folders(folder) == [folder]
 
 
-def test_files_are_found_in_a_folder_or_right_below_it(tmp_path):
+def test_files_are_found_in_a_folder_or_its_subfolders(tmp_path):
     (tmp_path / "kdd2015").mkdir()
     write_pm25(tmp_path / "kdd2015")
     assert open_dataset("kdd2015-pm25", tmp_path).cube.sizes["location"] == 3
     assert open_dataset("kdd2015-pm25", tmp_path / "kdd2015").cube.sizes["location"] == 3
 
 
-def test_a_folder_that_is_none_is_refused(tmp_path, monkeypatch):
+def test_a_missing_folder_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="--data must be a folder"):
         data_folders(tmp_path / "no")
     monkeypatch.setenv("CDSA_DATA", str(tmp_path / "no"))
@@ -87,7 +84,7 @@ def test_a_folder_that_is_none_is_refused(tmp_path, monkeypatch):
 # ------------------------------------------------------------------ the publishers' formats
 
 
-def test_pm25_is_what_was_measured_and_knows_what_was_removed_on_purpose(tmp_path):
+def test_pm25_has_all_measured_values_and_the_mask_of_removed_cells(tmp_path):
     write_pm25(tmp_path)
     opened = open_dataset("kdd2015-pm25", tmp_path)
     ground = pd.read_csv(tmp_path / "pm25_ground.txt").iloc[:, 1:].to_numpy()
@@ -101,7 +98,7 @@ def test_pm25_is_what_was_measured_and_knows_what_was_removed_on_purpose(tmp_pat
     assert units_of(opened.cube) == {"pm25": "ug/m3"}
 
 
-def test_a_data_set_of_another_size_is_read_and_told_about(tmp_path):
+def test_a_dataset_of_another_size_is_read_with_remarks(tmp_path):
     write_pm25(tmp_path)
     remarks = open_dataset("kdd2015-pm25", tmp_path).remarks
     assert "960 time steps, not 8,759" in remarks
@@ -118,34 +115,34 @@ def test_pm25_files_of_two_releases_are_refused(tmp_path):
     with pytest.raises(TableError, match="rows and columns"):
         open_dataset("kdd2015-pm25", tmp_path)
     changed = lines[1].split(",")
-    kept = next(n for n, entry in enumerate(changed) if n and entry)
-    changed[kept] = "999"
+    position = next(n for n, entry in enumerate(changed) if n and entry)
+    changed[position] = "999"
     path.write_text("\n".join([lines[0], ",".join(changed), *lines[2:]]) + "\n")
     with pytest.raises(TableError, match="differs at 2015-02-01 01:00:00, 00100"):
         open_dataset("kdd2015-pm25", tmp_path)
 
 
-def test_pm25_that_is_no_table_is_refused(tmp_path):
+def test_pm25_without_timestamps_is_refused(tmp_path):
     write_pm25(tmp_path)
     (tmp_path / "pm25_ground.txt").write_text("datetime,001001\nyesterday,3\n")
     with pytest.raises(TableError, match="pm25_ground.txt must have a column datetime"):
         open_dataset("kdd2015-pm25", tmp_path)
 
 
-def test_urban_air_has_the_districts_of_beijing_on_the_hours_of_the_paper(tmp_path):
+def test_urban_air_has_the_districts_of_beijing_at_the_hours_of_the_paper(tmp_path):
     write_urban_air(tmp_path)
     temperature = open_dataset("kdd2015-temp", tmp_path).cube
     humidity = open_dataset("kdd2015-hum", tmp_path).cube
     assert temperature.sizes == {"time": 8759, "location": 2, "measurement": 1}
     assert temperature["location"].to_numpy().tolist() == ["101", "102"]
-    # the later of two rows of an hour counts; an empty entry is missing
+    # the later of duplicate rows is used; an empty entry is missing
     np.testing.assert_array_equal(temperature.to_numpy()[:2, :, 0], [[21.5, 19], [np.nan, np.nan]])
     np.testing.assert_array_equal(humidity.to_numpy()[:2, 0, 0], [45, 50])
     np.testing.assert_allclose(temperature["lat"], [40.1, 39.5])
     assert humidity["valid_max"].item() == 100
 
 
-def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
+def test_the_weather_stand_in_is_marked_as_one(tmp_path):
     write_cube(tmp_path / "standin_temp_hum_12stations.npz", steps=30, stations=2, measurements=2)
     with np.load(tmp_path / "standin_temp_hum_12stations.npz") as old:
         parts = dict(old)
@@ -157,7 +154,7 @@ def test_the_weather_stand_in_says_that_it_is_one(tmp_path):
     np.testing.assert_allclose(opened.cube.to_numpy()[..., 0], parts["X"][..., 1], rtol=1e-6)
 
 
-def test_short_floats_are_read_as_they_were_written(tmp_path):
+def test_float32_values_are_read_with_their_decimals(tmp_path):
     path = tmp_path / "first10sensors_full_34272.npz"
     write_cube(path, steps=30, stations=2, measurements=1)
     with np.load(path) as old:
@@ -170,7 +167,7 @@ def test_short_floats_are_read_as_they_were_written(tmp_path):
 
 
 @pytest.mark.parametrize("suffixes", [True, False])
-def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
+def test_kdd2018_combines_air_and_weather_in_either_convention(tmp_path, suffixes):
     write_kdd2018(tmp_path, suffixes=suffixes)
     opened = open_dataset("kdd2018", tmp_path)
     assert opened.file_set.name == ("publisher" if suffixes else "publisher-2018")
@@ -180,7 +177,7 @@ def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
     def cell(hour, station, name):
         return opened.cube.sel(time=f"{day}T{hour}", location=station, measurement=name).item()
 
-    assert cell(14, "shunyi", "PM2.5") == 10  # of repeated rows the first
+    assert cell(14, "shunyi", "PM2.5") == 10  # the first of duplicate rows
     assert cell(14, "shunyi", "temperature") == -1.5
     assert np.isnan(cell(16, "shunyi", "PM2.5")) and cell(16, "shunyi", "PM10") == 21
     assert np.isnan(cell(15, "shunyi", "temperature"))  # 999999
@@ -189,21 +186,21 @@ def test_kdd2018_joins_air_and_weather_in_either_convention(tmp_path, suffixes):
     # fengtaihuayuan's weather is fengtai's in the full release
     assert cell(15, "fengtaihuayuan", "PM2.5") == 40
     assert cell(15, "fengtaihuayuan", "humidity") == 40
-    # words are numbers, one each, those of the list the same in every file
+    # weather descriptions are encoded, those of the list the same in every file
     assert cell(14, "shunyi", "weather") == 3
     assert cell(15, "shunyi", "weather") == 15
-    assert cell(15, "fengtaihuayuan", "weather") == 17  # a word that is not in the list
+    assert cell(15, "fengtaihuayuan", "weather") == 17  # not in the list
     assert is_direction(opened.cube).tolist() == [n == 9 for n in range(12)]
 
 
-def test_kdd2018_takes_coordinates_from_the_list_of_stations(tmp_path):
+def test_kdd2018_reads_coordinates_from_the_list_of_stations(tmp_path):
     write_kdd2018(tmp_path, suffixes=False)
     assert "lat" not in open_dataset("kdd2018", tmp_path).cube.coords
     write_stations(tmp_path)
     assert open_dataset("kdd2018", tmp_path).cube["lat"].to_numpy()[0] == 40.10
 
 
-def test_kdd2018_without_a_column_says_which(tmp_path):
+def test_kdd2018_names_a_missing_column(tmp_path):
     write_kdd2018(tmp_path, suffixes=True)
     path = tmp_path / "beijing_17_18_aq.csv"
     path.write_text(path.read_text().replace(",NO2,", ",nitrogen,"))
@@ -211,7 +208,7 @@ def test_kdd2018_without_a_column_says_which(tmp_path):
         open_dataset("kdd2018", tmp_path)
 
 
-def test_a_form_can_be_chosen(tmp_path):
+def test_a_file_set_can_be_selected(tmp_path):
     write_kdd2018(tmp_path, suffixes=True)
     write_kdd2018(tmp_path, suffixes=False)
     assert open_dataset("kdd2018", tmp_path).file_set.name == "publisher"
@@ -246,7 +243,7 @@ def test_zeros_of_metr_la_are_missing(tmp_path):
     )
 
 
-def test_the_stand_in_for_new_york_has_the_roads_of_its_sensors(tmp_path):
+def test_the_stand_in_for_new_york_has_the_road_graph_of_its_sensors(tmp_path):
     write_cube(
         tmp_path / "all207_week1_2016_interpolated.npz", steps=20, stations=3, measurements=1
     )
@@ -257,18 +254,18 @@ def test_the_stand_in_for_new_york_has_the_roads_of_its_sensors(tmp_path):
     assert graph.sel(location=names[0], other=names[1]) == 0.5
 
 
-def test_the_road_graph_is_a_gaussian_of_distances_and_nothing_where_it_is_weak(tmp_path):
+def test_the_road_graph_is_a_gaussian_of_distances_without_weak_edges(tmp_path):
     write_traffic(tmp_path)
     graph = open_dataset("metr-la", tmp_path).extras["road_graph"].to_numpy()
-    spread = np.std([0, 100, 300, 0, 9000])
+    scale = np.std([0, 100, 300, 0, 9000])
     assert graph[0, 0] == 1
-    assert graph[0, 1] == pytest.approx(np.exp(-((100 / spread) ** 2)))
-    assert graph[1, 0] == pytest.approx(np.exp(-((300 / spread) ** 2)))
-    assert graph[0, 2] == 0  # exp(-(9000 / spread)^2) is below a tenth
+    assert graph[0, 1] == pytest.approx(np.exp(-((100 / scale) ** 2)))
+    assert graph[1, 0] == pytest.approx(np.exp(-((300 / scale) ** 2)))
+    assert graph[0, 2] == 0  # exp(-(9000 / scale)^2) is below a tenth
     assert graph[1, 2] == 0  # no road
 
 
-def test_a_given_adjacency_is_taken_for_the_sensors_there_are(tmp_path):
+def test_a_given_adjacency_is_restricted_to_the_sensors_of_the_table(tmp_path):
     write_traffic(tmp_path)
     ids = np.array([*traffic().columns[::-1], "stranger"])
     np.savez(tmp_path / "adjacency.npz", adj=np.arange(16.0).reshape(4, 4), ids=ids)
@@ -276,7 +273,7 @@ def test_a_given_adjacency_is_taken_for_the_sensors_there_are(tmp_path):
     np.testing.assert_array_equal(graph, [[10, 9, 8], [6, 5, 4], [2, 1, 0]])
 
 
-def test_a_cube_with_objects_in_it_is_refused(tmp_path):
+def test_an_archive_with_pickled_objects_is_refused(tmp_path):
     path = tmp_path / "first10sensors_full_34272.npz"
     np.savez(path, X=np.array([print], dtype=object))
     with pytest.raises(TableError, match="must be a NumPy archive"):
@@ -286,7 +283,7 @@ def test_a_cube_with_objects_in_it_is_refused(tmp_path):
         open_dataset("metr-la", tmp_path)
 
 
-def test_counts_of_snapshots_become_means_of_five_minutes():
+def test_counts_of_snapshots_become_five_minute_means():
     counts = pd.DataFrame(
         {
             "time": ["2015-12-03 08:00:10", "2015-12-03 08:04:59", "2015-12-03 08:05:00",
@@ -305,7 +302,7 @@ def test_counts_of_snapshots_become_means_of_five_minutes():
     assert mean_counts(counts.drop(columns="lat"), "10min").sizes["time"] == 2
 
 
-def test_counts_are_read_from_anybodys_file(tmp_path):
+def test_counts_of_the_user_are_read(tmp_path):
     (tmp_path / "camera_counts.csv").write_text(
         "time,camera,vehicles\n2020-01-01 00:00:30,007,4\n2020-01-01 00:06:00,007,2\n"
     )
@@ -316,7 +313,7 @@ def test_counts_are_read_from_anybodys_file(tmp_path):
         open_dataset("nyc-traffic", tmp_path)
 
 
-def test_files_of_another_folder_are_not_mixed_in(tmp_path):
+def test_files_of_several_folders_are_not_mixed(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "metr").mkdir()
     np.savez(tmp_path / "a" / "adjacency.npz", adj=np.ones((1, 1)), ids=np.array(["x"]))
@@ -325,15 +322,15 @@ def test_files_of_another_folder_are_not_mixed_in(tmp_path):
     assert {path.parent.name for path in opened.files} == {"metr"}
 
 
-def break_pm25(folder, how):
+def break_pm25(folder, change):
     write_pm25(folder)
     path = folder / "pm25_latlng.txt"
     text = path.read_text()
-    path.write_bytes(how(text).encode("latin-1"))
+    path.write_bytes(change(text).encode("latin-1"))
 
 
 @pytest.mark.parametrize(
-    "how",
+    "change",
     [
         lambda text: "",
         lambda text: "\xff\xfe nothing",
@@ -343,13 +340,13 @@ def break_pm25(folder, how):
         lambda text: "<html>not found</html>",
     ],
 )
-def test_a_broken_file_is_told_about_and_never_a_crash(tmp_path, how):
-    break_pm25(tmp_path, how)
+def test_a_broken_file_is_refused(tmp_path, change):
+    break_pm25(tmp_path, change)
     with pytest.raises(TableError, match="cannot be read as kdd2015-pm25"):
         open_dataset("kdd2015-pm25", tmp_path)
 
 
-def test_other_broken_files_are_told_about_too(tmp_path):
+def test_other_broken_files_are_refused(tmp_path):
     write_urban_air(tmp_path)
     (tmp_path / "district.csv").write_text("district,city\n1,1\n")
     with pytest.raises(TableError, match="cannot be read as kdd2015-temp"):
@@ -365,7 +362,7 @@ def test_other_broken_files_are_told_about_too(tmp_path):
         open_dataset("kdd2015-hum", tmp_path, file_set="stand-in")
 
 
-def test_stamps_off_the_grid_are_refused_not_dropped(tmp_path):
+def test_timestamps_off_the_grid_are_refused(tmp_path):
     write_traffic(tmp_path)
     path = tmp_path / "METR-LA.csv"
     path.write_text(path.read_text().replace("2012-03-01 00:10:00", "2012-03-01 00:11:00"))
@@ -381,7 +378,11 @@ def test_files_of_another_year_are_refused(tmp_path):
         open_dataset("kdd2018", tmp_path)
 
 
-def test_every_address_brings_a_file_that_is_looked_for():
-    for data in list_datasets():
-        wanted = {name.lower() for form in data.file_sets for name in (*form.files, *form.optional)}
-        assert {name for one in data.downloads for name in one.files} <= wanted
+def test_every_download_has_a_file_of_a_file_set():
+    for spec in list_datasets():
+        patterns = {
+            name.lower()
+            for file_set in spec.file_sets
+            for name in (*file_set.files, *file_set.optional)
+        }
+        assert {name for download in spec.downloads for name in download.files} <= patterns

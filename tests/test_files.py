@@ -1,290 +1,329 @@
-"""The same network in every layout and every format."""
+"""Broken and odd files: a clear message, exit code 2, and no partial output."""
 
+import contextlib
 import gzip
+import io
+import os
+import resource
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-import cdsa
-from cdsa.core.cube import assign_metadata
-from cdsa.errors import OutputError, TableError
-from cdsa.io.files import read_file
-from cdsa.io.options import ReadOptions
-from cdsa.io.source import open_source, save_all
+import cdsa as library
+from cdsa.cli import main
+from cdsa.errors import TableError
+from cdsa.io import files
 from conftest import network
-from test_tables import long, panel, wide
+from frames import panel
 
-TABLES = {"csv": ".csv", "csv.gz": ".csv.gz", "parquet": ".parquet"}
-LAYOUTS = {"panel": panel, "long": long, "wide": wide}
-
-
-def one_measurement() -> xr.DataArray:
-    return network(measurements=1, missing=0.2)
-
-
-def write_table(frame: pd.DataFrame, path) -> None:
-    if path.name.endswith("parquet"):
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, index=False)
+GOOD = """time,station,lat,lon,pm25
+2020-01-01 00:00,A,40.0,116.0,1.0
+2020-01-01 01:00,A,40.0,116.0,
+2020-01-01 02:00,A,40.0,116.0,3.0
+2020-01-01 00:00,B,41.0,117.0,4.0
+2020-01-01 01:00,B,41.0,117.0,5.0
+2020-01-01 02:00,B,41.0,117.0,6.0
+"""
+HEADER, *ROWS = GOOD.splitlines()
 
 
-def write_arrays(cube: xr.DataArray, path) -> None:
-    data = cube[:, :, 0].drop_vars("measurement").to_dataset(name="pm25")
-    if path.suffix == ".nc":
-        data.to_netcdf(path)
-    else:
-        data.to_zarr(path, zarr_format=2)
+def run(*words, **options) -> subprocess.CompletedProcess:
+    """Run a command in this process or, with `options` of `subprocess.run`, in a new one."""
+    command = [sys.executable, "-m", "cdsa", *map(str, words)]
+    if options:
+        return subprocess.run(command, capture_output=True, text=True, **options)
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", command[2:])
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
 
-def values_of(path, **options) -> np.ndarray:
-    return cdsa.open_cube(path, **options).sortby("location").to_numpy()
+def run_refused(tmp_path, *words: str, paths: list | None = None, **options) -> str:
+    """The message of a fill that must end with exit code 2 and no output."""
+    before = sorted(p.name for p in tmp_path.iterdir())
+    process = run(
+        "fill", *(paths or [tmp_path / "in.csv"]), "-o", tmp_path / "out.csv", *words, **options
+    )
+    assert process.returncode == 2, process.stderr
+    assert "Traceback" not in process.stderr and process.stdout == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    return " ".join(process.stderr.split())
 
 
-@pytest.fixture
-def reference() -> np.ndarray:
-    return cdsa.fill(one_measurement(), "linear")["value"].to_numpy()
+def run_fill(tmp_path, *words: str) -> str:
+    """The output of a fill that must succeed."""
+    process = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-check",
+        "--method", "linear", *words)  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return (tmp_path / "out.csv").read_bytes().decode(errors="replace")
 
 
-@pytest.mark.parametrize("form", TABLES)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_and_format_fills_to_the_same_values(layout, form, tmp_path, reference):
-    cube = one_measurement()
-    source_path, out = tmp_path / f"in{TABLES[form]}", tmp_path / f"out{TABLES[form]}"
-    write_table(LAYOUTS[layout](cube), source_path)
-    source = open_source(source_path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    assert source.layout.startswith(layout)
-    assert values_of(out).tobytes() == reference.tobytes()
-    assert open_source(out).layout == source.layout
+def replace_once(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new, 1)
 
 
-@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
-def test_arrays_fill_to_the_same_values(suffix, tmp_path, reference):
-    source_path, out = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
-    write_arrays(one_measurement(), source_path)
-    source = open_source(source_path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    assert values_of(out).tobytes() == reference.tobytes()
+CASES = {
+    "no header": ("\n".join(ROWS), "the first line must name the columns"),
+    "text in a number column": (replace_once("5.0", "five"), "'five' in line 6.*--missing 'five'"),
+    "a decimal comma": (replace_once(",5.0", ',"5,0"'), "'5,0' in line 6.*--decimal ,"),
+    "duplicate rows": (GOOD + ROWS[0], "line 2 and again in line 8.*--duplicates mean"),
+    "two time zones": (
+        replace_once("01:00,A", "01:00+02:00,A").replace("00:00,A", "00:00Z,A"),
+        r"in \+02:00 while.*--tz",
+    ),
+    "a timestamp off the grid": (
+        replace_once("02:00,B", "02:10,B"),
+        "02:10:00 in line 7.*--step 1h",
+    ),
+    "a station without coordinates": (
+        GOOD.replace("41.0,117.0", ","),
+        "lat must be from -90 to 90 degrees .*'B' has none.*--no-coordinates",
+    ),
+    "latitude 91": (GOOD.replace("41.0,", "91.0,"), "'B' has 91"),
+    "infinite values": (replace_once("5.0", "inf"), "'pm25' has inf in line 6.*--missing inf"),
+    "one row": (f"{HEADER}\n{ROWS[0]}\n", "one timestamp .*--step"),
+    "zero rows": (f"{HEADER}\n", "at least one row"),
+    "an empty file": ("", "is empty"),
+    "a column twice": (GOOD.replace("lat,lon", "lat,lat"), "'lat' is there twice"),
+    "10^308": (replace_once("5.0", "1e308"), r"found 1e\+308 at 2020-01-01 01:00:00, B, pm25"),
+    "a line too long": (GOOD + ROWS[0] + ",7,8\n", "Expected 5 fields in line 8, saw 7"),
+    "an unreadable timestamp": (replace_once("02:00,B", "25:00,B"), "'2020-01-01 25:00' in line 7"),
+    "no timestamp": (replace_once("2020-01-01 02:00,B", ",B"), "is empty in line 7"),
+    "no station": (replace_once("02:00,B", "02:00,"), "'station', but line 7 has none"),
+    "no time column": (GOOD.replace("time", "thyme").replace("2020-01-01 0", "x"), "--time COLUMN"),
+    "only text": (GOOD.replace(".0\n", "x\n"), "at least one column of numbers"),
+    "a mistyped year": (replace_once("2020-01-01 02:00,B", "1920-01-01 02:00,B"), "1920.*mistyped"),
+}
 
 
-@pytest.mark.parametrize("into", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
-@pytest.mark.parametrize("origin", [".csv", ".parquet", ".nc"])
-def test_any_format_can_be_written_as_any_other(origin, into, tmp_path, reference):
-    source_path, out = tmp_path / f"in{origin}", tmp_path / f"out{into}"
-    if origin == ".nc":
-        write_arrays(one_measurement(), source_path)
-    else:
-        write_table(panel(one_measurement()), source_path)
-    source = open_source(source_path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    assert values_of(out).tobytes() == reference.tobytes()
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_table_is_refused_with_a_clear_message(case, tmp_path):
+    text, match = CASES[case]
+    (tmp_path / "in.csv").write_text(text)
+    message = run_refused(tmp_path)
+    assert message.startswith("cdsa: ")
+    with pytest.raises(AssertionError, match=match):
+        raise AssertionError(message)
 
 
-def test_the_text_of_measured_cells_is_untouched(tmp_path):
-    rows = ["time,station,x,note", "2020-01-01T00:00Z,A,1.50,a", "2020-01-01T01:00Z,A,NA,"]
-    text = "\n".join([*rows, "2020-01-01T02:00Z,A, 2e0,b", ""])
-    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    path.write_text(text)
-    source = open_source(path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    assert out.read_text() == text.replace("NA", "1.75")
+def hours(pattern: str, count: int = 30) -> list[str]:
+    start = pd.Timestamp("2024-03-01 01:00")
+    return [(start + pd.Timedelta(n, unit="h")).strftime(pattern) for n in range(count)]
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("timestamps", "message"),
     [
-        "time;station;x\r\n2020-01-01;A;1,5\r\n2020-01-02;A;\r\n2020-01-03;A;2,5\r\n",
-        "time\tstation\tx\n2020-01-01\tA\t1.5\n2020-01-02\tA\t\n2020-01-03\tA\t2.5\n",
-        '\ufefftime,station,x\n2020-01-01,"A, W",1.5\n2020-01-02,"A, W",\n2020-01-03,"A, W",2.5\n',
+        ([*hours("%d.%m.%Y %H:%M"), "31.02.2024 01:00"], "'31.02.2024 01:00' in line 32"),
+        ([*hours("%m/%d/%Y %H:%M", 400), "02/30/2024 01:00"], "'02/30/2024 01:00' in line 402"),
+        (
+            [*hours("%d.%m.%Y %H:%M", 23), "01.03.2024 24:00"],
+            "in line 25. Write such timestamps",
+        ),
+        ([f"2024-03-01T08:{m:02}:{m % 7:02}" for m in range(0, 60, 10)], "--step 10min"),
+        (hours("%Y-%m-%d"), "If the hour is in another column, join it"),
     ],
+    ids=["day first", "month first", "24:00", "off the clock", "days only"],
 )
-def test_separator_line_ends_and_byte_order_mark_come_back(text, tmp_path):
-    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    path.write_bytes(text.encode())
-    source = open_source(path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    middle = text.splitlines()[2]
-    assert out.read_bytes().decode() == text.replace(middle, middle + "2")
+def test_a_wrong_timestamp_is_located(timestamps, message, tmp_path):
+    rows = [f"{stamp},A,{n}" for n, stamp in enumerate(timestamps)]
+    (tmp_path / "in.csv").write_text("\n".join(["time,station,v", *rows]))
+    assert message in run_refused(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "entries, mark",
-    [
-        (["1,5", "2", ""], ","),
-        (["1,5", "2.5"], "."),  # not sure: the first is asked about
-        (["1,500", "2,000"], "."),  # may be thousands
-        (["1,500", "0,25"], ","),
-        (["1.5", "2"], "."),
-    ],
-)
-def test_a_decimal_comma_is_recognised_where_it_can_be_nothing_else(entries, mark, tmp_path):
-    rows = [f"2020-01-0{n + 1};A;{entry}" for n, entry in enumerate(entries)]
-    (tmp_path / "in.csv").write_text("\n".join(["time;station;x", *rows]))
-    read = read_file(tmp_path / "in.csv", ReadOptions())
-    assert read.style.decimal == mark
+def test_duplicate_timestamps_point_to_the_station_column_first(tmp_path):
+    rows = [f"2024-03-01T{n:02}:00,{station},{n}" for n in range(5) for station in "AB"]
+    (tmp_path / "in.csv").write_text("\n".join(["time,Messstelle,NO2", *rows]))
+    message = run_refused(tmp_path)
+    assert 0 < message.index("--location") < message.index("--duplicates")
 
 
-def test_parquet_types_come_back(tmp_path):
-    import pyarrow
-    import pyarrow.parquet
+def test_ctrl_c_prints_one_line_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    def interrupt(*paths, **options):
+        raise KeyboardInterrupt
 
-    cube = one_measurement()
-    frame = panel(cube)
-    frame["pm25"] = frame["pm25"].round().astype("Int32")
-    frame["time"] = frame["time"].dt.tz_localize("UTC").astype("datetime64[ms, UTC]")
-    frame["station"] = frame["station"].astype("category")
-    table = pyarrow.Table.from_pandas(frame.drop(index=[8]).reset_index(drop=True))
-    path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    pyarrow.parquet.write_table(table, path)
-    source = open_source(path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    written, read = pyarrow.parquet.read_schema(out), pyarrow.parquet.read_schema(path)
-    assert written.equals(read, check_metadata=True)
-    assert pd.read_parquet(out).dtypes.equals(pd.read_parquet(path).dtypes)
+    (tmp_path / "in.csv").write_text(GOOD)
+    monkeypatch.setattr("cdsa.io.source.open_source", interrupt)
+    process = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+    assert process.returncode == 130 and not (tmp_path / "out.csv").exists()
+    assert process.stderr.strip().endswith("cdsa: stopped; nothing was written")
 
 
-def test_csv_written_as_parquet_has_numbers_and_dates(tmp_path):
-    path, out = tmp_path / "in.csv", tmp_path / "out.parquet"
-    panel(one_measurement()).to_csv(path, index=False)
-    source = open_source(path)
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    kinds = pd.read_parquet(out).dtypes.astype(str)
-    assert kinds["pm25"] == kinds["lat"] == "float64" and kinds["time"].startswith("datetime64")
+def test_the_options_that_messages_name_resolve_the_problem(tmp_path):
+    path = tmp_path / "in.csv"
+    for text, words in [
+        (replace_once("5.0", "five"), ["--missing", "five"]),
+        (GOOD + ROWS[0], ["--duplicates", "first"]),
+        (CASES["two time zones"][0], ["--tz", "UTC", "--step", "1h", "--duplicates", "mean"]),
+        (replace_once("02:00,B", "02:10,B"), ["--step", "1h"]),
+        (GOOD.replace("41.0,117.0", ","), ["--no-coordinates"]),
+        (replace_once("5.0", "inf"), ["--missing", "inf"]),
+        (replace_once("5.0", "1e308"), ["--missing", "1e308"]),
+        (f"{HEADER}\n{ROWS[0]}\n", ["--step", "1h"]),
+    ]:
+        path.write_text(text)
+        run_fill(tmp_path, *words)
+        (tmp_path / "out.csv").unlink()
 
 
-@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
-def test_arrays_follow_cf(suffix, tmp_path):
-    cube = assign_metadata(one_measurement(), units={"pm25": "ug m-3"})
-    out = tmp_path / f"out{suffix}"
-    source = open_source(panel(cube), units={"pm25": "ug m-3"})
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    engine = "netcdf4" if suffix == ".nc" else "zarr"
-    with xr.open_dataset(out, engine=engine) as data:
-        flags = data["pm25_source"]
-        assert flags.attrs["flag_meanings"] == "observed filled unfillable forecast missing"
-        assert list(flags.attrs["flag_values"]) == [0, 1, 2, 3, 4]
-        assert flags.dtype == np.int8 and set(np.unique(flags)) == {0, 1}
-        assert data["pm25"].attrs["ancillary_variables"] == "pm25_source"
-        assert data["pm25"].attrs["units"] == "ug m-3"
-        assert data["lat"].attrs == {"standard_name": "latitude", "units": "degrees_north"}
-        assert data["lon"].attrs == {"standard_name": "longitude", "units": "degrees_east"}
-        assert data["time"].attrs["standard_name"] == "time" and data["time"].attrs["axis"] == "T"
-        assert data["location"].attrs["cf_role"] == "timeseries_id"
-        assert (
-            data.attrs["Conventions"].startswith("CF-")
-            and data.attrs["featureType"] == "timeSeries"
+def test_unsorted_rows_keep_their_order(tmp_path):
+    order = [4, 0, 2, 1, 5, 3]
+    (tmp_path / "in.csv").write_text("\n".join([HEADER, *(ROWS[n] for n in order)]) + "\n")
+    written = run_fill(tmp_path).splitlines()[1:]
+    assert [row.split(",")[:2] for row in written] == [ROWS[n].split(",")[:2] for n in order]
+
+
+def test_entries_missing_at_the_end_of_a_line_are_empty(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD + "\n\n2020-01-01 03:00,A\n")
+    assert "2020-01-01 03:00,A,,,3\n" in run_fill(tmp_path)
+
+
+def test_an_empty_column_is_unfillable_and_stays_empty(tmp_path):
+    lines = [HEADER + ",no2", *(row + "," for row in ROWS)]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    written = run_fill(tmp_path)
+    assert all(line.endswith(",") for line in written.splitlines()[1:]) and ",2," in written
+
+
+def test_a_wrong_separator_is_refused(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD)
+    assert "--separator" in run_refused(tmp_path, "--separator", ";")
+
+
+def test_another_separator_is_detected(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD.replace(",", ";"))
+    assert run_fill(tmp_path) == GOOD.replace(",", ";").replace("116.0;\n", "116.0;2\n")
+
+
+def test_bytes_that_are_not_utf8_are_located(tmp_path):
+    (tmp_path / "in.csv").write_bytes(GOOD.replace(",B,", ",Köln,").encode("latin-1"))
+    assert "line 5 has the byte 0xf6" in run_refused(tmp_path)
+    run_fill(tmp_path, "--encoding", "latin-1")
+    assert "Köln" in (tmp_path / "out.csv").read_text(encoding="latin-1")
+
+
+def test_a_site_name_that_cannot_be_encoded_leaves_nothing_behind(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD.replace("A", "Köln"), encoding="latin-1")
+    (tmp_path / "at.csv").write_text("name,lat,lon\n北京,40.5,116.5\n", encoding="utf-8")
+    words = ("--encoding", "latin-1", "--at", str(tmp_path / "at.csv"), "--method", "idw")
+    assert "'北' cannot be encoded in latin-1. Nothing was changed" in run_refused(tmp_path, *words)
+
+
+def test_a_truncated_parquet_is_refused(tmp_path):
+    path = tmp_path / "in.parquet"
+    panel(network()).to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "not a complete Parquet file" in run_refused(tmp_path, paths=[path])
+
+
+@pytest.mark.parametrize("name", ["in.nc", "in.csv.gz"])
+def test_other_truncated_files_are_refused(name, tmp_path):
+    path = tmp_path / name
+    if name.endswith("nc"):
+        network()[:, :, 0].drop_vars("measurement").to_dataset(name="x").to_netcdf(path)
+    else:
+        path.write_bytes(gzip.compress(GOOD.encode()))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert str(path) in run_refused(tmp_path, paths=[path])
+
+
+def test_a_file_with_the_wrong_suffix_is_refused(tmp_path):
+    for name in ("in.nc", "in.parquet", "in.csv.gz"):
+        (tmp_path / name).write_text(GOOD)
+        run_refused(tmp_path, paths=[tmp_path / name])
+
+
+def test_a_grid_is_refused_with_advice_to_stack_it(tmp_path):
+    times = pd.date_range("2020-01-01", periods=3, freq="h")
+    data = xr.Dataset(
+        {"x": (("time", "lat", "lon"), np.ones((3, 2, 2)))},
+        {"time": times, "lat": [1.0, 2.0], "lon": [3.0, 4.0]},
+    )
+    data.to_netcdf(tmp_path / "in.nc")
+    assert "data.stack(location=('lat', 'lon'))" in run_refused(
+        tmp_path, paths=[tmp_path / "in.nc"]
+    )
+
+
+def test_a_folder_is_refused(tmp_path):
+    (tmp_path / "in.csv").mkdir()
+    assert "is a folder" in run_refused(tmp_path)
+
+
+def test_a_folder_that_is_not_a_zarr_store_is_refused(tmp_path):
+    (tmp_path / "in.zarr").mkdir()
+    assert "not a complete zarr" in run_refused(tmp_path, paths=[tmp_path / "in.zarr"])
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert "there is no file" in run_refused(tmp_path)
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    (tmp_path / "in.xlsx").write_text(GOOD)
+    assert "has none of" in run_refused(tmp_path, paths=[tmp_path / "in.xlsx"])
+
+
+def test_a_file_without_read_permission_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "in.csv"
+    path.write_text(GOOD)
+    path.chmod(0)
+    if os.access(path, os.R_OK):  # root may read anything: simulate the error
+        monkeypatch.setattr(
+            files, "_open_text", lambda *a: (_ for _ in ()).throw(PermissionError(13))
         )
+    with pytest.raises(TableError, match="permission denied"):
+        library.open_cube(path)
 
 
-def test_a_filled_file_can_be_opened_and_filled_again(tmp_path):
-    out, again = tmp_path / "out.nc", tmp_path / "again.nc"
-    source = open_source(panel(one_measurement()))
-    source.save(cdsa.fill(source.cube, "linear"), out)
-    reopened = open_source(out)
-    assert reopened.cube["measurement"].values.tolist() == ["pm25"]
-    reopened.save(cdsa.fill(reopened.cube, "linear"), again)
-    assert values_of(again).tobytes() == values_of(out).tobytes()
+def test_an_existing_output_is_refused_before_any_work(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD)
+    (tmp_path / "out.csv").write_text("mine")
+    assert "already exists" in run_refused(tmp_path)
+    assert (tmp_path / "out.csv").read_text() == "mine"
 
 
-def test_detail_has_a_row_for_every_cell_that_was_missing(tmp_path):
-    cube = network()
-    cube[:, :, 1] = np.nan
-    source = open_source(panel(cube))
-    result = cdsa.fill(source.cube, "linear")
-    save_all(source, result, tmp_path / "out.csv", detail=tmp_path / "detail.csv")
-    detail = pd.read_csv(tmp_path / "detail.csv")
-    assert detail.columns.tolist() == ["time", "location", "measurement", "value", "source"]
-    assert len(detail) == int(cube.isnull().sum())
-    assert detail["source"].value_counts()["unfillable"] == 180
-    first = detail[detail["source"] == "filled"].iloc[0]
-    where = {axis: first[axis] for axis in ("time", "location", "measurement")}
-    assert result["value"].sel(where).item() == first["value"]
+def test_a_missing_output_folder_is_refused(tmp_path):
+    (tmp_path / "in.csv").write_text(GOOD)
+    process = run("fill", tmp_path / "in.csv", "-o", tmp_path / "nowhere" / "out.csv")
+    assert process.returncode == 2 and "there is no folder" in process.stderr
 
 
-def test_detail_has_the_intervals_where_there_are_any(tmp_path):
-    source = open_source(panel(network()))
-    result = cdsa.fill(source.cube, "linear")
-    result = result.assign(lower=result["value"] - 1, upper=result["value"] + 1)
-    detail = source.detail(result)
-    assert np.allclose(detail["upper"] - detail["lower"], 2)
-
-
-def test_an_existing_output_is_not_touched(tmp_path):
-    out = tmp_path / "out.csv"
-    out.write_text("mine")
-    source = open_source(panel(network()))
-    with pytest.raises(OutputError, match="already exists.*--overwrite"):
-        source.save(cdsa.fill(source.cube, "linear"), out)
-    assert out.read_text() == "mine"
-    source.save(cdsa.fill(source.cube, "linear"), out, overwrite=True)
-    assert out.read_text() != "mine"
-
-
-def test_an_existing_zarr_store_is_replaced_whole(tmp_path):
-    out = tmp_path / "out.zarr"
-    source = open_source(panel(network()))
-    for _ in range(2):
-        source.save(cdsa.fill(source.cube, "linear"), out, overwrite=True)
-    assert [p.name for p in tmp_path.iterdir()] == ["out.zarr"]
+def limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
-def test_a_failing_write_leaves_nothing_behind(suffix, tmp_path, monkeypatch):
-    source = open_source(panel(network()))
-    result = cdsa.fill(source.cube, "linear")
-
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    target = {
-        ".parquet": "pyarrow.parquet.write_table",
-        ".nc": "xarray.Dataset.to_netcdf",
-        ".zarr": "xarray.Dataset.to_zarr",
-    }
-    monkeypatch.setattr(target.get(suffix, "pandas.DataFrame.to_csv"), full)
-    with pytest.raises(OutputError, match="No space left on device"):
-        save_all(source, result, tmp_path / f"out{suffix}")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_if_the_detail_fails_the_output_does_not_appear_either(tmp_path, monkeypatch):
-    source = open_source(panel(network()))
-    result = cdsa.fill(source.cube, "linear")
-    real = pd.DataFrame.to_csv
-
-    def full(frame, path, **options):
-        if "detail" in str(path):
-            raise OSError(28, "No space left on device")
-        real(frame, path, **options)
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
-    with pytest.raises(OutputError, match="No space left"):
-        save_all(source, result, tmp_path / "out.csv", detail=tmp_path / "detail.csv")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_compressed_output_is_the_same_each_time(tmp_path):
-    source = open_source(panel(network()))
-    for name in ("a.csv.gz", "b.csv.gz"):
-        source.save(cdsa.fill(source.cube, "linear"), tmp_path / name)
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).startswith(b"time,station")
-
-
-def test_the_result_of_another_cube_is_refused(tmp_path):
-    source = open_source(panel(network(missing=0.2)))
-    for other in (source.cube[1:], source.cube[:, ::-1]):
-        with pytest.raises(TableError, match="the result must be of this source's cube"):
-            source.save(cdsa.fill(other, "mean"), tmp_path / "out.csv")
-    longer = source.with_horizon(3)
-    result = cdsa.forecast(source.cube, 3, "last")
-    with pytest.raises(
-        TableError, match=r"Save a forecast of N steps with source.with_horizon\(N\)"
-    ):
-        source.filled(result)
-    longer.save(result, tmp_path / "ahead.nc")
-    told = xr.open_dataset(tmp_path / "ahead.nc").attrs
-    assert "forecast by cdsa" in told["history"] and "filled" not in told["title"]
+def test_a_full_disk_leaves_nothing_behind(suffix, tmp_path):
+    # with a limit of 2,000 bytes per file, writes fail as on a full disk
+    rng = np.random.default_rng(0)
+    cube = network(steps=300)
+    cube = cube.copy(data=rng.normal(size=cube.shape)).where(cube.notnull())
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    process = run(
+        *(
+            "fill",
+            tmp_path / "in.csv",
+            "-o",
+            tmp_path / f"out{suffix}",
+            "--no-check",
+            "--method",
+            "linear",
+        ),
+        preexec_fn=limit_file_size,
+    )
+    assert process.returncode == 2 and "could not be written" in process.stderr, process.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["in.csv"]

@@ -7,7 +7,7 @@ import cdsa
 from cdsa.errors import ConfigError
 from cdsa.io.source import open_source
 from cdsa.workflows.score import summarise
-from oddities import GAPPY, NAN, RISING, panel, round_trip
+from small_sources import GAPPY, NAN, RISING, panel, round_trip
 
 
 def test_a_sensor_that_never_changes_does_not_outweigh_the_others():

@@ -16,9 +16,9 @@ FOLDER = os.environ.get("CDSA_DATA")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="CDSA_DATA is not set")
 
 
-def opened(name, **more):
+def opened(name, **options):
     try:
-        return open_dataset(name, Path(str(FOLDER)), **more)
+        return open_dataset(name, Path(str(FOLDER)), **options)
     except ConfigError as reason:
         pytest.skip(str(reason))
 
@@ -50,7 +50,7 @@ def test_linear_interpolation_scores_as_published_by_others():
 
 
 def test_the_publishers_files_give_the_cube_that_others_derived_from_them():
-    data = opened("kdd2018", form="publisher-2018")
+    data = opened("kdd2018", file_set="publisher-2018")
     (path,) = Path(str(FOLDER)).glob("*/common11_raw12_2018-02_2018-03.npz")
     with np.load(path) as file:
         theirs, times = file["X"], file["time"].astype("datetime64[ns]")

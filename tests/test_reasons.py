@@ -23,7 +23,7 @@ from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import LayerTrace, one_cell, residual_share, rollout
 from cdsa.nn.types import AXES, Sizes
 from conftest import network
-from test_tables import panel
+from frames import panel
 
 NETWORKS = ["cdsa", "cdsa-paper", "cdsa-paper:shared", "cdsa-paper:joint"]
 SIZES = Sizes(6, 4, 2)

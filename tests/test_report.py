@@ -23,7 +23,7 @@ from cdsa.report.series import choose_series, pack_series
 from cdsa.workflows.fill import fill
 from cdsa.workflows.score import score
 from conftest import network
-from test_tables import panel
+from frames import panel
 
 SECTIONS = (
     "Contents of the file",

@@ -11,102 +11,14 @@ from cdsa.core.times import (
     regular_grid,
 )
 from cdsa.errors import ConfigError, TableError
-from cdsa.io.timestamps import parse_timestamps
 
 
 def line(row: int) -> str:
     return f"line {row + 2}"
 
 
-def read(timestamps, **options):
-    return parse_timestamps(pd.Series(timestamps, name="time"), line, **options)
-
-
 def grid(timestamps, step=None):
     return regular_grid(pd.to_datetime(timestamps).to_numpy("datetime64[ns]"), line, step)
-
-
-@pytest.mark.parametrize(
-    "timestamps",
-    [
-        ["2020-01-01T00:00:00Z", "2020-01-01T01:00:00Z"],
-        ["2020-01-01 00:00+01:00", "2020-01-01 01:00+01:00"],
-        ["2020-01-01 00:00:00 UTC", "2020-01-01 01:00:00 UTC"],
-        ["2020-01-01", "2020-01-02"],
-        ["2020/01/01 00:00", "2020/01/01 01:00"],
-        ["31.01.2020 00:00", "31.01.2020 01:00"],
-        ["31/01/2020 00:00", "01/02/2020 01:00"],
-        ["20200101", "20200102"],
-        ["2020-01-01 00:00:00.500000", "2020-01-01 00:00:01.000000"],
-    ],
-)
-def test_timestamps_are_written_as_they_were_read(timestamps):
-    times, clock = read(timestamps)
-    assert clock.format(times) == timestamps
-
-
-def test_timestamps_with_an_offset_become_utc():
-    times, clock = read(["2020-01-01T08:00+08:00"])
-    assert times[0] == np.datetime64("2020-01-01T00:00") and clock.zone == "+08:00"
-
-
-def test_two_time_zones_are_refused_and_named():
-    with pytest.raises(
-        TableError, match=r"line 3 is in \+02:00 while .* line 2 is in \+01:00.*--tz"
-    ):
-        read(["2020-01-01 00:00+01:00", "2020-01-01 01:00+02:00"])
-
-
-def test_timestamps_with_and_without_a_zone_are_refused_and_named():
-    with pytest.raises(TableError, match=r"line 3 is in UTC .* without a zone.*--tz"):
-        read(["2020-01-01 00:00", "2020-01-01 01:00Z"])
-
-
-def test_tz_resolves_two_time_zones():
-    times, _ = read(["2020-01-01 00:00+01:00", "2020-01-01 01:00"], tz="Europe/Berlin")
-    assert times.tolist() == [
-        np.datetime64(t, "ns").item() for t in ("2019-12-31T23", "2020-01-01T00")
-    ]
-
-
-def test_the_second_of_a_doubled_hour_is_winter_time():
-    timestamps = ["2020-10-25 02:00", "2020-10-25 02:00"]
-    times, _ = read(timestamps, tz="Europe/Berlin", is_repeat=np.array([False, True]))
-    assert (times[1] - times[0]) == np.timedelta64(1, "h")
-
-
-def test_a_skipped_hour_is_refused():
-    with pytest.raises(TableError, match="skipped when the clocks went forward"):
-        read(["2020-03-29 02:30"], tz="Europe/Berlin")
-
-
-def test_a_misspelt_zone_is_refused():
-    with pytest.raises(TableError, match="'Europe/Berln' is not a time zone"):
-        read(["2020-03-29 02:30"], tz="Europe/Berln")
-
-
-@pytest.mark.parametrize(
-    "zone", ["dateutil//etc/hostname", "dateutil//no/such", "tzlocal()", "../etc", "+25:00", ""]
-)
-def test_a_zone_is_a_name_or_an_offset_and_never_a_path(zone):
-    with pytest.raises(TableError, match="is not a time zone. Use a name such as UTC"):
-        read(["2020-03-29 02:30"], tz=zone)
-
-
-@pytest.mark.parametrize(
-    ("zone", "hour"),
-    [("-0530", "17:30"), ("-05:30", "17:30"), ("+08", "04:00"), ("utc", "12:00"), ("Z", "12:00")],
-)
-def test_an_offset_is_read_in_every_form(zone, hour):
-    assert read(["2020-03-01 12:00"], tz=zone)[0][0] == np.datetime64(f"2020-03-01T{hour}")
-
-
-@pytest.mark.parametrize("offset", ["+99:00", "+24:00", "-00:99"])
-def test_an_impossible_offset_is_named(offset):
-    with pytest.raises(
-        TableError, match=rf"every row needs.*'2020-01-01T00:00\{offset}' in line 2"
-    ):
-        read([f"2020-01-01T00:00{offset}", f"2020-01-01T01:00{offset}"])
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
@@ -114,26 +26,6 @@ def test_an_impossible_offset_is_named(offset):
 def test_an_impossible_time_is_refused(text, zone):
     with pytest.raises(ConfigError, match="written as 2024-03-01T12:00 and lies between 1678 and"):
         Clock(zone=zone).parse(text)
-
-
-def test_ambiguous_dates_are_refused():
-    with pytest.raises(TableError, match="day first or month first.*--time-format"):
-        read(["01/02/2020 00:00", "01/02/2020 01:00"])
-
-
-def test_an_unreadable_timestamp_is_named():
-    with pytest.raises(TableError, match=r"'yesterday' in line 3"):
-        read(["2020-01-01", "yesterday"])
-
-
-def test_unix_times_are_read_with_their_format():
-    times, clock = read([0, 3600], time_format="unix")
-    assert times[1] == np.datetime64("1970-01-01T01:00") and clock.format(times) == ["0", "3600"]
-
-
-def test_numbers_without_a_format_are_refused():
-    with pytest.raises(TableError, match="--time-format unix"):
-        read([1577836800, 1577840400])
 
 
 def test_the_step_is_inferred_and_absent_timestamps_become_steps():

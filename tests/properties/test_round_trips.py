@@ -1,4 +1,4 @@
-"""Whatever goes in comes out again."""
+"""Round trips: what goes in comes out again."""
 
 import tempfile
 from pathlib import Path
@@ -27,7 +27,7 @@ NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=64)
 
 @st.composite
 def cubes(draw, steps=(2, 20), values=NUMBERS, full=False) -> xr.DataArray:
-    """Cubes of any small size, with gaps anywhere but with one value at least."""
+    """Small cubes with gaps, but with a value of every measurement."""
     shape = (draw(st.integers(*steps)), draw(st.integers(1, 4)), draw(st.integers(1, 3)))
     numbers = draw(arrays.arrays(np.float64, shape, elements=values))
     if not full:
@@ -36,9 +36,11 @@ def cubes(draw, steps=(2, 20), values=NUMBERS, full=False) -> xr.DataArray:
         numbers = np.where(gaps, np.nan, numbers)
     minutes = draw(st.sampled_from([1, 5, 60, 1440]))
     time = pd.date_range("2020-02-28 12:00", periods=shape[0], freq=f"{minutes}min").to_numpy()
-    places = [f"S{n}" for n in range(shape[1])]
-    kinds = [f"m{n}" for n in range(shape[2])]
-    return make_cube(numbers, time, places, kinds, lat=np.arange(shape[1]), lon=np.arange(shape[1]))
+    locations = [f"S{n}" for n in range(shape[1])]
+    measurements = [f"m{n}" for n in range(shape[2])]
+    return make_cube(
+        numbers, time, locations, measurements, lat=np.arange(shape[1]), lon=np.arange(shape[1])
+    )
 
 
 @given(cubes(), st.integers(1, 25), st.data())
@@ -47,8 +49,8 @@ def test_cutting_and_stitching_gives_the_cube_back(cube, length, data):
     windows = cut(cube, length, stride, dtype=torch.float64)
     pieces = [(w.truth, w.steps) for w in windows.batches(data.draw(st.integers(1, 5)))]
     np.testing.assert_allclose(stitch(pieces, cube), cube.fillna(0.0), rtol=1e-12, atol=1e-9)
-    seen = [(w.observed.double(), w.steps) for w in windows.batches(3)]
-    np.testing.assert_array_equal(stitch(seen, cube), cube.notnull().astype(float))
+    remaining = [(w.observed.double(), w.steps) for w in windows.batches(3)]
+    np.testing.assert_array_equal(stitch(remaining, cube), cube.notnull().astype(float))
 
 
 @given(cubes(), st.booleans())
@@ -60,15 +62,15 @@ def test_denormalise_undoes_normalise(cube, per_location):
 
 
 @given(cubes(values=st.floats(0, 359.999)))
-def test_an_angle_taken_apart_is_put_together_again(cube):
+def test_components_of_a_direction_give_it_back(cube):
     flags = np.ones(cube.sizes["measurement"], dtype=bool)
     wind = cube.assign_coords(is_direction=("measurement", flags))
     back = from_components(to_components(wind), wind)
-    away = np.abs((back - wind + 180) % 360 - 180)
-    assert float(away.fillna(0).max()) < 1e-6
+    difference = np.abs((back - wind + 180) % 360 - 180)
+    assert float(difference.fillna(0).max()) < 1e-6
 
 
-class Nothing:
+class FillConstant:
     """A filler that fills with a number no measured value equals."""
 
     def fill(self, cube):
@@ -80,7 +82,7 @@ class Nothing:
     cube=cubes(values=st.floats(-1e99, 1e99).filter(lambda v: v != NETCDF_DEFAULT_FILL)),
     data=st.data(),
 )
-def test_what_is_read_and_written_is_the_same_bit_for_bit(suffix, cube, data):
+def test_what_is_written_and_read_is_the_same_to_the_bit(suffix, cube, data):
     layout = (
         data.draw(st.sampled_from(["panel", "long"]))
         if suffix not in (".nc", ".zarr")
@@ -88,18 +90,18 @@ def test_what_is_read_and_written_is_the_same_bit_for_bit(suffix, cube, data):
     )
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / f"a{suffix}", Path(folder) / f"b{suffix}"
-        opened = open_source(frame_of(cube, layout) if layout != "arrays" else cube)
-        opened.save(fill_with(Keep(), opened.cube), first)
+        original = open_source(frame_of(cube, layout) if layout != "arrays" else cube)
+        original.save(fill_with(KeepGaps(), original.cube), first)
         source = open_source(first)
         assert same_bits(source.cube, cube)
-        source.save(fill_with(Nothing(), source.cube), second)
+        source.save(fill_with(FillConstant(), source.cube), second)
         written = open_source(second).cube
     assert same_bits(written.where(written != -7.25e9), cube)
     assert written.notnull().all()
 
 
-class Keep:
-    """A filler that leaves everything as it is."""
+class KeepGaps:
+    """A filler that fills nothing."""
 
     def fill(self, cube):
         return cube
@@ -111,11 +113,13 @@ def frame_of(cube: xr.DataArray, layout: str) -> pd.DataFrame:
     return cube.to_series().unstack("measurement").rename_axis(columns=None).reset_index()
 
 
-def same_bits(found: xr.DataArray, cube: xr.DataArray) -> bool:
-    found = found.sel(location=cube["location"].values, measurement=cube["measurement"].values)
+def same_bits(opened: xr.DataArray, cube: xr.DataArray) -> bool:
+    opened = opened.sel(location=cube["location"].values, measurement=cube["measurement"].values)
     gaps = np.isnan(cube.to_numpy())
-    same_gaps = (np.isnan(found.to_numpy()) == gaps).all()
-    return bool(same_gaps) and found.to_numpy()[~gaps].tobytes() == cube.to_numpy()[~gaps].tobytes()
+    same_gaps = (np.isnan(opened.to_numpy()) == gaps).all()
+    return (
+        bool(same_gaps) and opened.to_numpy()[~gaps].tobytes() == cube.to_numpy()[~gaps].tobytes()
+    )
 
 
 @given(
@@ -123,14 +127,14 @@ def same_bits(found: xr.DataArray, cube: xr.DataArray) -> bool:
     st.sampled_from(["random:+0.3", "bursts:+0.3", "blocks:+0.3", "last:3"]),
     st.integers(0, 99),
 )
-def test_what_is_hidden_was_measured_and_something_always_stays(cube, way, seed):
-    hidden = parse_hide(way)(cube, np.random.default_rng(seed))
+def test_hidden_cells_were_measured_and_some_are_left(cube, rule, seed):
+    hidden = parse_hide(rule)(cube, np.random.default_rng(seed))
     assert not (hidden & cube.isnull()).any()
-    seen = cube.where(~hidden).notnull().any(("time", "location"))
-    assert (seen == cube.notnull().any(("time", "location"))).all()
+    remaining = cube.where(~hidden).notnull().any(("time", "location"))
+    assert (remaining == cube.notnull().any(("time", "location"))).all()
 
 
 @given(arrays.arrays(np.bool_, st.tuples(st.integers(1, 30), st.integers(1, 3))))
-def test_gap_lengths_add_up_to_what_is_missing(missing):
+def test_gap_lengths_add_up_to_the_missing_cells(missing):
     assert gap_lengths(missing).sum() == missing.sum()
     assert ((run_lengths(missing) > 0) == missing).all()

@@ -1,4 +1,6 @@
-"""Small sources for the tests of odd ones."""
+"""Small tables and datasets."""
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ NAN = float("nan")
 
 
 def round_trip(data, method="linear", **options):
+    """The source filled, in its own form."""
     source = open_source(data, **options)
     return source.filled(cdsa.fill(source.cube, method))
 
@@ -23,22 +26,23 @@ def panel(**columns) -> pd.DataFrame:
 
 def dataset(**variables) -> xr.Dataset:
     """Six hours at two stations."""
-    parts = {
+    data_vars = {
         name: (("time", "station"), np.array(v, dtype=float).reshape(6, 2))
         for name, v in variables.items()
     }
-    return xr.Dataset(parts, {"time": HOURS, "station": ["A", "B"]})
+    return xr.Dataset(data_vars, {"time": HOURS, "station": ["A", "B"]})
 
 
 RISING = np.arange(12.0)
 GAPPY = np.where(RISING == 4, NAN, RISING)
 
 
-def write_csv(tmp_path, *stamps: str) -> pd.DataFrame:
-    lines = [f"{stamp},A,{n}" for n, stamp in enumerate(stamps)]
+def write_csv(tmp_path, *timestamps: str) -> Path:
+    """A table of one station with these timestamps."""
+    lines = [f"{timestamp},A,{n}" for n, timestamp in enumerate(timestamps)]
     (tmp_path / "in.csv").write_text("\n".join(["time,station,x", *lines, ""]))
     return tmp_path / "in.csv"
 
 
-def stamps_written(path, **options) -> list[str]:
+def written_timestamps(path, **options) -> list[str]:
     return round_trip(path, **options)["time"].tolist()

@@ -1,4 +1,4 @@
-"""Labelled arrays that once were read or written wrongly."""
+"""Labelled arrays: read as cubes, and written with gaps filled."""
 
 import numpy as np
 import pandas as pd
@@ -8,10 +8,10 @@ import xarray as xr
 import cdsa
 from cdsa.errors import ConfigError, TableError
 from cdsa.io.source import open_source
-from oddities import GAPPY, HOURS, NAN, RISING, dataset, panel, round_trip
+from small_sources import GAPPY, HOURS, NAN, RISING, dataset, panel, round_trip
 
 
-def test_flags_never_take_the_place_of_a_variable():
+def test_flags_never_replace_a_variable():
     data = dataset(pm=GAPPY, pm_source=RISING + 200.5)
     result = round_trip(data)
     assert np.array_equal(result["pm_source"], data["pm_source"])
@@ -21,14 +21,14 @@ def test_flags_never_take_the_place_of_a_variable():
     )
 
 
-def test_filling_leaves_the_users_data_set_alone():
+def test_filling_does_not_change_the_dataset():
     data = dataset(pm=GAPPY)
     before = data.copy(deep=True)
     round_trip(data)
     assert data.identical(before)
 
 
-def test_variables_that_were_not_asked_for_get_no_invented_values():
+def test_variables_that_were_not_read_get_no_values():
     data = dataset(pm=GAPPY, temp=RISING).isel(time=[0, 1, 2, 4, 5])
     result = round_trip(data, measurements=["pm"])
     assert result["pm"].notnull().all() and result["temp"][3].isnull().all()
@@ -41,13 +41,13 @@ def test_an_unsorted_time_axis_is_sorted():
     assert np.array_equal(result["pm"], round_trip(data)["pm"])
 
 
-def test_whole_number_variables_are_rounded_not_cut():
+def test_integer_variables_are_rounded():
     data = dataset(pm=[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 4, 4]).astype(int).isel(time=[0, 1, 2, 5])
     result = round_trip(data)
     assert result["pm"].dtype == int and result["pm"][:, 0].values.tolist() == [1, 1, 2, 3, 3, 4]
 
 
-def test_packed_variables_keep_gaps_that_cannot_be_filled(tmp_path):
+def test_packed_variables_keep_unfillable_gaps(tmp_path):
     data = dataset(pm=GAPPY, never=np.full(12, NAN))
     packing = {"dtype": "int16", "scale_factor": 0.1, "missing_value": -999}
     data.to_netcdf(tmp_path / "in.nc", encoding={"never": {**packing, "_FillValue": None}})
@@ -57,7 +57,7 @@ def test_packed_variables_keep_gaps_that_cannot_be_filled(tmp_path):
         assert out["never"].isnull().all()
 
 
-def test_packed_values_come_back_to_the_bit(tmp_path):
+def test_packed_values_are_preserved_to_the_bit(tmp_path):
     data = dataset(pm=GAPPY)
     packing = {"dtype": "int16", "scale_factor": 0.1, "add_offset": 5.0, "_FillValue": -32768}
     data.to_netcdf(tmp_path / "in.nc", encoding={"pm": packing})
@@ -72,14 +72,14 @@ def test_packed_values_come_back_to_the_bit(tmp_path):
         assert new["pm"].dtype == np.int16
 
 
-def test_duplicate_directions_in_arrays_are_averaged_on_the_circle():
+def test_duplicate_directions_get_their_circular_mean():
     data = dataset(wd=[350.0] * 2 + [10.0] * 2 + [0.0] * 8)
-    twice = data.assign_coords(time=[HOURS[0], HOURS[0], *HOURS[1:5]])
-    cube = cdsa.open_cube(twice, duplicates="mean", directions="wd")
+    duplicated = data.assign_coords(time=[HOURS[0], HOURS[0], *HOURS[1:5]])
+    cube = cdsa.open_cube(duplicated, duplicates="mean", directions="wd")
     assert min(cube[0, 0, 0].item(), 360 - cube[0, 0, 0].item()) == pytest.approx(0, abs=1e-9)
 
 
-def test_durations_are_no_measurements():
+def test_durations_are_not_measurements():
     data = dataset(pm=GAPPY)
     data["age"] = (
         ("time", "station"),
@@ -88,12 +88,12 @@ def test_durations_are_no_measurements():
     assert cdsa.open_cube(data)["measurement"].values.tolist() == ["pm"]
 
 
-def test_what_netcdf_leaves_where_nothing_was_written_is_missing():
+def test_the_default_fill_value_of_netcdf_is_missing():
     data = dataset(pm=np.where(RISING == 4, 9.969209968386869e36, RISING).astype(np.float32))
     assert int(cdsa.open_cube(data).isnull().sum()) == 1
 
 
-def test_attributes_that_are_there_stay():
+def test_existing_attributes_are_kept():
     data = dataset(pm=GAPPY)
     data.attrs = {"Conventions": "CF-1.6, ACDD-1.3", "title": "mine"}
     data["pm"].attrs = {"ancillary_variables": "pm_qc", "units": "ug m-3"}
@@ -120,22 +120,24 @@ def test_axes_may_have_any_order_and_name():
     assert result["pm"].dims == ("site", "valid_time") and result["pm"].notnull().all()
 
 
-def test_a_cube_with_a_measurement_axis_can_be_narrowed():
+def test_measurements_can_be_selected_along_an_axis():
     cube = cdsa.open_cube(dataset(pm=GAPPY, temp=RISING))
     assert cdsa.open_cube(cube, measurements="temp")["measurement"].values.tolist() == ["temp"]
     with pytest.raises(TableError, match="did you mean 'temp'"):
         cdsa.open_cube(cube, measurements="tmp")
 
 
-def test_cells_filled_before_are_remarked_on_and_can_be_filled_anew(tmp_path):
+def test_cells_filled_before_are_warned_about_and_can_be_filled_again(tmp_path):
     source = open_source(dataset(pm=GAPPY))
     source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.nc")
-    again = open_source(tmp_path / "out.nc")
-    assert again.cube.notnull().all() and "1 cell filled by an earlier run" in again.warnings[0]
+    reopened = open_source(tmp_path / "out.nc")
+    assert (
+        reopened.cube.notnull().all() and "1 cell filled by an earlier run" in reopened.warnings[0]
+    )
     assert int(cdsa.open_cube(tmp_path / "out.nc", refill=True).isnull().sum()) == 1
 
 
-def test_a_direction_written_to_netcdf_is_one_when_read_again(tmp_path):
+def test_a_direction_written_to_netcdf_is_read_as_one(tmp_path):
     source = open_source(panel(wd=[350.0, NAN, 10.0, 20.0, 30.0, 40.0]), directions="wd")
     source.save(cdsa.fill(source.cube, "linear"), tmp_path / "out.nc")
     assert cdsa.open_cube(tmp_path / "out.nc")["is_direction"].item() is True
@@ -144,7 +146,7 @@ def test_a_direction_written_to_netcdf_is_one_when_read_again(tmp_path):
 @pytest.mark.parametrize(
     "names", [("a/b", "a_b"), ("pm", "pm_source"), ("value", "source"), ("lat", "time")]
 )
-def test_no_measurement_is_lost_to_another_ones_name(names, tmp_path):
+def test_measurements_with_clashing_names_are_all_written(names, tmp_path):
     frame = pd.DataFrame({"t": HOURS, names[0]: GAPPY[:6], names[1]: RISING[:6] + 100})
     frame = frame.melt("t", var_name="variable", value_name="number")
     source = open_source(frame, time="t", measurement="variable", value="number", layout="long")
@@ -154,10 +156,10 @@ def test_no_measurement_is_lost_to_another_ones_name(names, tmp_path):
         assert {v.attrs["long_name"] for v in known} == set(names)
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int16"])
-def test_a_zero_is_never_taken_for_a_mark(kind, tmp_path):
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_a_zero_never_becomes_the_fill_value(dtype, tmp_path):
     data = dataset(pm=[0, 0, 1, 0, 2, 0, 0, 2, 4, 4, 4, 4]).isel(time=[0, 1, 2, 4, 5])
-    packed = data.astype(kind)
+    packed = data.astype(dtype)
     packed["pm"].attrs["scale_factor"] = 0.5
     packed.to_netcdf(tmp_path / "in.nc")
     source = open_source(tmp_path / "in.nc")
@@ -167,7 +169,7 @@ def test_a_zero_is_never_taken_for_a_mark(kind, tmp_path):
     assert np.array_equal(out.isel(time=[0, 1, 2, 4, 5], measurement=0) * 2, data["pm"])
 
 
-def test_no_filled_value_is_taken_for_a_mark(tmp_path):
+def test_no_filled_value_becomes_the_fill_value(tmp_path):
     data = dataset(pm=[1, 1, NAN, NAN, -1, -1, 1, 1, 1, 1, 1, 1])
     data.to_netcdf(tmp_path / "in.nc", encoding={"pm": {"dtype": "int16", "_FillValue": 0}})
     source = open_source(tmp_path / "in.nc")
@@ -175,20 +177,20 @@ def test_no_filled_value_is_taken_for_a_mark(tmp_path):
     assert cdsa.open_cube(tmp_path / "out.nc").notnull().all()
 
 
-def test_large_whole_numbers_keep_their_last_bit():
+def test_large_integers_keep_their_last_bit():
     data = dataset(pm=RISING).astype("int64") + 2**53 + 1
     assert np.array_equal(round_trip(data)["pm"], data["pm"])
-    gone = data.isel(time=[0, 1, 2, 4, 5])
-    assert np.array_equal(round_trip(gone)["pm"].isel(time=[0, 1, 2, 4, 5]), gone["pm"])
+    incomplete = data.isel(time=[0, 1, 2, 4, 5])
+    assert np.array_equal(round_trip(incomplete)["pm"].isel(time=[0, 1, 2, 4, 5]), incomplete["pm"])
 
 
-def test_codes_that_cannot_be_filled_stay():
+def test_missing_codes_that_cannot_be_filled_are_kept():
     data = dataset(pm=RISING, never=np.full(12, -999.0)).astype(int)
     result = round_trip(data, missing=[-999])
     assert (result["never"] == -999).all() and result["never"].dtype == int
 
 
-def test_what_was_filled_once_stays_marked(tmp_path):
+def test_cells_filled_before_stay_marked(tmp_path):
     source = open_source(dataset(pm=GAPPY))
     first = source.filled(cdsa.fill(source.cube, "linear")).copy(deep=True)
     first["pm"][5, 1] = NAN
@@ -197,16 +199,16 @@ def test_what_was_filled_once_stays_marked(tmp_path):
     assert int(cdsa.open_cube(second, refill=True).isnull().sum()) == 2
 
 
-def test_a_part_of_a_cube_can_be_filled_anew():
+def test_one_measurement_of_a_cube_can_be_filled_again():
     cube = cdsa.open_cube(dataset(pm=GAPPY, temp=GAPPY))
     source = open_source(cube)
-    done = source.filled(cdsa.fill(source.cube, "linear"))
-    assert int(cdsa.open_cube(done, measurements="temp", refill=True).isnull().sum()) == 1
-    part = open_source(done, measurements="temp", refill=True)
-    assert part.filled(cdsa.fill(part.cube, "linear"))["value"].shape == (6, 2, 1)
+    filled = source.filled(cdsa.fill(source.cube, "linear"))
+    assert int(cdsa.open_cube(filled, measurements="temp", refill=True).isnull().sum()) == 1
+    selected = open_source(filled, measurements="temp", refill=True)
+    assert selected.filled(cdsa.fill(selected.cube, "linear"))["value"].shape == (6, 2, 1)
 
 
-def test_a_third_axis_beside_stations_is_the_measurements():
+def test_a_third_axis_beside_stations_is_that_of_measurements():
     data = xr.DataArray(GAPPY.reshape(6, 2, 1), dims=("time", "station", "channel"), name="x",
                         coords={"time": HOURS, "station": ["A", "B"]})  # fmt: skip
     assert cdsa.open_cube(data).shape == (6, 2, 1)

@@ -1,4 +1,4 @@
-"""Tables that once were read or written wrongly."""
+"""Odd tables: types, indexes, further columns, warnings."""
 
 import datetime
 from decimal import Decimal
@@ -9,7 +9,16 @@ import pytest
 import cdsa
 from cdsa.errors import OutputError, TableError
 from cdsa.io.source import open_source, save_all
-from oddities import GAPPY, HOURS, NAN, RISING, panel, round_trip, stamps_written, write_csv
+from small_sources import (
+    GAPPY,
+    HOURS,
+    NAN,
+    RISING,
+    panel,
+    round_trip,
+    write_csv,
+    written_timestamps,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +29,7 @@ from oddities import GAPPY, HOURS, NAN, RISING, panel, round_trip, stamps_writte
         (["1", "", "3", "4", "5", "6"], "2"),
     ],
 )
-def test_entries_are_filled_in_their_own_kind(entries, filled):
+def test_entries_are_filled_in_their_own_type(entries, filled):
     frame = panel(x=pd.Series(entries, dtype=object))
     result = round_trip(frame)["x"].iloc[1]
     assert result == filled and type(result) is type(filled)
@@ -44,7 +53,7 @@ def test_small_integers_do_not_wrap():
     )
 
 
-def test_yes_and_no_of_a_new_row_is_neither():
+def test_a_boolean_of_a_new_row_is_missing():
     result = round_trip(panel(x=RISING[:6], ok=True).drop(index=3))
     assert result["ok"].isna().sum() == 1 and result["ok"].dropna().all()
 
@@ -54,7 +63,7 @@ def test_a_remark_is_not_copied_onto_new_rows():
     assert result["qc"].isna().tolist() == [False] * 3 + [True] + [False] * 2
 
 
-def test_lists_are_carried_along():
+def test_lists_are_passed_through():
     frame = panel(x=GAPPY[:6], parts=[[1, 2]] * 6).drop(index=3)
     assert round_trip(frame)["parts"].notna().sum() == 5
 
@@ -65,7 +74,7 @@ def test_dates_in_an_object_column_stay_dates():
     assert result["time"].tolist() == [datetime.date(2020, 1, d) for d in range(1, 6)]
 
 
-def test_a_long_table_keeps_the_rows_that_were_not_asked_for():
+def test_a_long_table_keeps_the_rows_of_other_measurements():
     frame = panel(pm=GAPPY[:6], no2=RISING[:6]).melt(["time", "station"], var_name="variable")
     result = round_trip(frame, measurements=["pm"])
     assert len(result) == len(frame) and result["value"].notna().all()
@@ -75,31 +84,31 @@ def test_a_long_table_keeps_the_rows_that_were_not_asked_for():
 
 
 @pytest.mark.parametrize("index", [pd.RangeIndex(6, name="line"), pd.Index([5, 7, 9, 11, 13, 15])])
-def test_an_index_that_says_nothing_of_time_or_place_comes_back(index):
+def test_an_index_of_neither_times_nor_stations_is_preserved(index):
     frame = panel(x=GAPPY[:6]).set_axis(index, axis=0)
     source = open_source(frame)
     assert source.cube["measurement"].values.tolist() == ["x"]
     pd.testing.assert_index_equal(source.filled(cdsa.fill(source.cube, "linear")).index, index)
 
 
-def test_an_unnamed_index_of_names_is_the_stations():
+def test_an_unnamed_text_index_is_the_stations():
     frame = panel(x=GAPPY[:6]).drop(columns="station").set_axis(["A"] * 6, axis=0)
     assert open_source(frame).layout.startswith("panel")
 
 
-def test_an_unnamed_time_index_stays_unnamed_and_numbers_stay_names():
+def test_an_unnamed_time_index_stays_unnamed_and_numbers_stay_column_names():
     frame = pd.DataFrame({1001: GAPPY[:6], 1002: RISING[:6]}, index=HOURS)
     result = round_trip(frame)
     assert result.index.name is None and result.columns.tolist() == [1001, 1002]
 
 
-def test_an_unnamed_double_index_is_understood():
+def test_an_unnamed_multi_index_is_read():
     index = pd.MultiIndex.from_product([HOURS, ["A", "B"]])
     result = round_trip(pd.DataFrame({"x": GAPPY}, index=index))
     assert result.index.names == [None, None] and result["x"].notna().all()
 
 
-def test_row_numbers_of_another_program_are_no_measurement():
+def test_row_numbers_of_another_program_are_not_a_measurement():
     frame = panel(x=RISING[:6])
     frame.insert(0, "Unnamed: 0", range(6))
     result = round_trip(frame.drop(index=3))
@@ -107,7 +116,7 @@ def test_row_numbers_of_another_program_are_no_measurement():
     assert result["Unnamed: 0"].tolist() == [0, 1, 2, 6, 4, 5]
 
 
-def test_columns_without_a_name_come_back_without_one(tmp_path):
+def test_columns_without_a_name_stay_without_one(tmp_path):
     text = "time,station,x,,\n2020-01-01,A,1,,\n2020-01-02,A,,,\n2020-01-04,A,4,,\n"
     (tmp_path / "in.csv").write_text(text)
     source = open_source(tmp_path / "in.csv")
@@ -140,13 +149,13 @@ def test_decimals_of_parquet_stay_decimals(tmp_path):
     assert pd.read_parquet(tmp_path / "out.parquet")["x"].tolist()[1] == Decimal("2.25")
 
 
-def test_decimal_commas_are_read_strictly(tmp_path):
+def test_a_decimal_point_is_refused_beside_decimal_commas(tmp_path):
     (tmp_path / "in.csv").write_text("time;station;x\n2020-01-01;A;1.234\n2020-01-02;A;1,5\n")
     with pytest.raises(TableError, match="'1.234' in line 2"):
         cdsa.open_cube(tmp_path / "in.csv", decimal=",")
 
 
-def test_lines_are_counted_through_quoted_line_ends(tmp_path):
+def test_line_numbers_count_line_breaks_within_quotes(tmp_path):
     rows = ['2020-01-01,A,1,"two\nlines"', "2020-01-02,A,x,"]
     (tmp_path / "in.csv").write_text("\n".join(["time,station,v,note", *rows, ""]))
     with pytest.raises(TableError, match="'x' in line 4"):
@@ -156,14 +165,14 @@ def test_lines_are_counted_through_quoted_line_ends(tmp_path):
 def test_a_broken_archive_is_refused(tmp_path):
     import gzip
 
-    packed = bytearray(gzip.compress(b"time,station,x\n" + b"2020-01-01,A,1\n" * 500))
-    packed[20] ^= 0xFF
-    (tmp_path / "in.csv.gz").write_bytes(bytes(packed))
+    compressed = bytearray(gzip.compress(b"time,station,x\n" + b"2020-01-01,A,1\n" * 500))
+    compressed[20] ^= 0xFF
+    (tmp_path / "in.csv.gz").write_bytes(bytes(compressed))
     with pytest.raises(TableError):
         cdsa.open_cube(tmp_path / "in.csv.gz")
 
 
-def test_two_outputs_under_two_names_of_one_file_are_refused(tmp_path):
+def test_two_names_of_one_output_file_are_refused(tmp_path):
     source = open_source(panel(x=GAPPY[:6]))
     same = tmp_path / ".." / tmp_path.name / "out.csv"
     with pytest.raises(OutputError, match="two outputs cannot both be"):
@@ -171,17 +180,17 @@ def test_two_outputs_under_two_names_of_one_file_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_if_one_output_cannot_be_placed_the_other_is_as_before(tmp_path, monkeypatch):
+def test_if_one_output_cannot_be_replaced_the_other_is_restored(tmp_path, monkeypatch):
     from pathlib import Path
 
     (tmp_path / "out.csv").write_text("mine")
     source = open_source(panel(x=GAPPY[:6]))
-    real = Path.replace
+    replace = Path.replace
 
     def refuse(self, target):
         if Path(target).name == "detail.csv":
             raise OSError(13, "Permission denied")
-        return real(self, target)
+        return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", refuse)
     with pytest.raises(OutputError, match="Nothing was changed"):
@@ -195,51 +204,52 @@ def test_if_one_output_cannot_be_placed_the_other_is_as_before(tmp_path, monkeyp
     assert (tmp_path / "out.csv").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_stamps_of_two_zones_get_new_ones_in_the_zone_that_was_given(tmp_path):
+def test_new_timestamps_between_two_zones_are_in_the_given_zone(tmp_path):
     path = write_csv(tmp_path, "2020-01-01 00:00Z", "2020-01-01 02:00+01:00", "2020-01-01 03:00Z")
-    assert stamps_written(path, tz="UTC")[2] == "2020-01-01 02:00Z"
+    assert written_timestamps(path, tz="UTC")[2] == "2020-01-01 02:00Z"
 
 
-def test_a_code_for_missing_does_not_hide_that_a_column_is_a_direction():
-    doubts = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).warnings
-    assert any("--direction wind_dir" in doubt for doubt in doubts)
+def test_a_missing_code_does_not_hide_a_likely_direction():
+    warnings = open_source(panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0])).warnings
+    assert any("--direction wind_dir" in warning for warning in warnings)
 
 
 DEGREES = [10.0, 350.0, 200.0, 20.0, 30.0, 40.0]
 
 
 @pytest.mark.parametrize("name", ["wd", "WD", "wdir", "WindDir", "DD", "Windrichtung", "wd_10m"])
-def test_usual_names_of_directions_are_pointed_out(name):
+def test_usual_names_of_directions_are_warned_about(name):
     assert any(
-        f"--direction {name}" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
+        f"--direction {name}" in warning
+        for warning in open_source(panel(**{name: DEGREES})).warnings
     )
 
 
 @pytest.mark.parametrize("name", ["width", "add", "wide", "indirect_light"])
-def test_other_names_are_not(name):
+def test_other_names_are_not_taken_for_directions(name):
     assert not any(
-        "--direction" in doubt for doubt in open_source(panel(**{name: DEGREES})).warnings
+        "--direction" in warning for warning in open_source(panel(**{name: DEGREES})).warnings
     )
 
 
-def test_stations_that_report_at_different_minutes_are_pointed_out():
+def test_stations_that_report_at_different_minutes_are_warned_about():
     rows = [
-        (f"2024-03-{1 + hour // 24:02}T{hour % 24:02}:{minute:02}", place, hour)
+        (f"2024-03-{1 + hour // 24:02}T{hour % 24:02}:{minute:02}", station, hour)
         for hour in range(48)
-        for place, minute in (("A", 0), ("B", 5), ("C", 10))
+        for station, minute in (("A", 0), ("B", 5), ("C", 10))
     ]
     frame = pd.DataFrame(rows, columns=["time", "station", "v"])
-    assert any("give --step 1h" in doubt for doubt in open_source(frame).warnings)
-    assert not any("--step" in doubt for doubt in open_source(frame, step="1h").warnings)
-    holes = frame.assign(time=frame["time"].str[:14] + "00").sample(frac=0.5, random_state=0)
-    assert not any("--step" in doubt for doubt in open_source(holes).warnings)
+    assert any("give --step 1h" in warning for warning in open_source(frame).warnings)
+    assert not any("--step" in warning for warning in open_source(frame, step="1h").warnings)
+    sparse = frame.assign(time=frame["time"].str[:14] + "00").sample(frac=0.5, random_state=0)
+    assert not any("--step" in warning for warning in open_source(sparse).warnings)
 
 
-def test_columns_that_never_change_at_a_station_may_be_coordinates():
+def test_columns_that_are_constant_at_each_station_are_likely_coordinates():
     rows = [
         (f"2024-03-01T{n:02}:00", "AB"[k], 50 + k, 8.5 + k, n) for n in range(9) for k in (0, 1)
     ]
     frame = pd.DataFrame(rows, columns=["time", "station", "Breite", "Laenge", "v"])
-    doubts = open_source(frame).warnings
-    assert sum("never changes at a station" in doubt for doubt in doubts) == 2
+    warnings = open_source(frame).warnings
+    assert sum("never changes at a station" in warning for warning in warnings) == 2
     assert not open_source(frame, lat="Breite", lon="Laenge").warnings

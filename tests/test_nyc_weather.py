@@ -1,4 +1,4 @@
-"""The data that ship with the package are what their source says."""
+"""The demo data that ship with the package."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def test_the_demo_is_the_weather_of_three_airports_in_2013():
     assert str(cube["time"].values[0]) == "2013-01-01T06:00:00.000000000"
 
 
-def test_its_impossible_wind_is_gone_and_its_natural_gaps_are_kept():
+def test_impossible_wind_is_removed_and_natural_gaps_are_kept():
     cube = cdsa.open_demo()
     assert float(cube.sel(measurement="wind_speed").max()) < 100
     assert np.isnan(
@@ -21,16 +21,16 @@ def test_its_impossible_wind_is_gone_and_its_natural_gaps_are_kept():
     assert int(cube.isnull().sum()) == 3797
 
 
-def test_its_wind_direction_is_an_angle():
+def test_the_wind_direction_is_a_direction():
     cube = cdsa.open_demo()
     assert cube["measurement"].values[cube["is_direction"].values].tolist() == ["wind_dir"]
 
 
-def test_it_is_small():
+def test_the_file_is_small():
     from importlib.resources import files
 
     assert len((files("cdsa") / "data" / "nyc_weather.csv.gz").read_bytes()) < 400 * 1024
 
 
-def test_every_measurement_has_a_unit():
+def test_every_measurement_has_units():
     assert set(nyc_weather.UNITS) == set(cdsa.open_demo()["measurement"].values)

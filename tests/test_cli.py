@@ -208,6 +208,11 @@ def test_bad_words_are_answered_in_one_message(table):
             run(command, table, option, word)
 
 
+def test_the_old_name_of_the_option_file_set_is_answered():
+    with pytest.raises(CdsaError, match="--form is now --file-set"):
+        run("data", "show", "nyc-weather", "--form", "package")
+
+
 def test_an_unknown_option_exits_with_2(table):
     assert runner.invoke(app, ["info", str(table), "--nonsense"]).exit_code == 2
 

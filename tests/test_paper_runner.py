@@ -438,8 +438,8 @@ def test_pages_without_records_are_refused(tmp_path):
 
 def test_data_commands_list_available_files(data, tmp_path):
     listed = json.loads(run("data", "list", "--data", data, "--json"))
-    assert {r["name"]: r["form"] for r in listed}["kdd2015-pm25"] == "publisher"
-    assert {r["name"]: r["form"] for r in listed}["kdd2018"] is None
+    assert {r["name"]: r["file_set"] for r in listed}["kdd2015-pm25"] == "publisher"
+    assert {r["name"]: r["file_set"] for r in listed}["kdd2018"] is None
     assert "not available" in run("data", "list", "--data", data)
     text = run("data", "info", "kdd2015-pm25", "--data", data)
     for words in ("licence", "by hand", "8,759", "13.25%", "3 stations, not 36", "removed"):

@@ -49,8 +49,8 @@ def test_cutting_and_stitching_gives_the_cube_back(cube, length, data):
     windows = cut(cube, length, stride, dtype=torch.float64)
     pieces = [(w.truth, w.steps) for w in windows.batches(data.draw(st.integers(1, 5)))]
     np.testing.assert_allclose(stitch(pieces, cube), cube.fillna(0.0), rtol=1e-12, atol=1e-9)
-    remaining = [(w.observed.double(), w.steps) for w in windows.batches(3)]
-    np.testing.assert_array_equal(stitch(remaining, cube), cube.notnull().astype(float))
+    observed = [(w.observed.double(), w.steps) for w in windows.batches(3)]
+    np.testing.assert_array_equal(stitch(observed, cube), cube.notnull().astype(float))
 
 
 @given(cubes(), st.booleans())

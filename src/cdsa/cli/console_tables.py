@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
     """The data sets, a few lines each."""
     for record in records:
-        status = f"available, form '{record['form']}'" if record["form"] else "not available"
+        status = (
+            f"available, file set '{record['file_set']}'" if record["file_set"] else "not available"
+        )
         out.print(f"[bold]{record['name']}[/]  {status}")
         print_indented(str(record["title"]))
         if record["differs"]:
@@ -48,7 +50,7 @@ def print_indented(text: str, *, markup: bool = False) -> None:
 
 
 def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
-    """Everything known about a data set; `available` lists its readable forms."""
+    """Everything known about a data set; `available` lists its complete file sets."""
     shape = data.expected
     sizes = (
         f"{shape.steps:,} steps x {format_count(shape.stations, 'station')} x "
@@ -63,23 +65,26 @@ def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
         ("missing is", data.missing_codes),
         ("by hand", data.manual_steps),
         *(("address", address.url) for address in data.downloads),
-        *((f"form {form.name}", _form_status(form, available)) for form in data.file_sets),
+        *(
+            (f"file set {files.name}", _file_set_status(files, available))
+            for files in data.file_sets
+        ),
     ):
         grid.add_row(heading, escape(text))
     out.print(grid)
 
 
-def _form_status(form: FileSet, available: Sequence[str]) -> str:
-    files = ", ".join(form.files) or "ships with cdsa"
-    if form.name not in available:
+def _file_set_status(file_set: FileSet, available: Sequence[str]) -> str:
+    files = ", ".join(file_set.files) or "ships with cdsa"
+    if file_set.name not in available:
         return f"{files} (not available)"
-    return f"{files} ({'available, is read' if form.name == available[0] else 'available'})"
+    return f"{files} ({'available, is read' if file_set.name == available[0] else 'available'})"
 
 
 def print_opened(opened: OpenedDataset) -> None:
     """The files that were read, and how the data differ from the expected."""
     names = ", ".join(path.name for path in opened.files) or "the package"
-    out.print(f"read from {escape(names)}, form '{opened.file_set.name}'")
+    out.print(f"read from {escape(names)}, file set '{opened.file_set.name}'")
     for remark in opened.remarks:
         out.print(f"[yellow]but:[/] {escape(remark)}")
     for name, values in opened.extras.items():

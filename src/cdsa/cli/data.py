@@ -43,7 +43,7 @@ def info(name: Name, *, folder: DataFolder = None, json: Json = False) -> None:
         console.print_json([record])
         return
     console_tables.print_dataset(spec, _available(spec, folder))
-    if record["form"]:
+    if record["file_set"]:
         with console.busy(f"reading {name}"):
             opened = open_dataset(name, folder)
         console_tables.print_opened(opened)
@@ -87,9 +87,11 @@ def show_one(
         Path | None, typer.Option("-o", "--output", help="Write the cube: .nc, .zarr, .csv ...")
     ] = None,
     folder: DataFolder = None,
-    form: Annotated[
-        str | None, typer.Option("--form", help="The form to read, from 'data info'.")
+    file_set: Annotated[
+        str | None,
+        typer.Option("--file-set", help="The file set to read, from 'data info'.", metavar="NAME"),
     ] = None,
+    form: Annotated[str | None, typer.Option("--form", hidden=True)] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Read a data set, summarise it, and optionally write it as a cube."""
@@ -98,14 +100,17 @@ def show_one(
     from cdsa.cli import console, console_tables
     from cdsa.core.summary import summarise_cube
     from cdsa.datasets.registry import open_dataset
+    from cdsa.errors import ConfigError
     from cdsa.io.files import detect_format
     from cdsa.io.source import open_source, save_cube
     from cdsa.io.write import check_outputs
 
+    if form is not None:
+        raise ConfigError("--form is now --file-set")
     if output is not None:
         check_outputs([output], overwrite=overwrite)
     with console.busy(f"reading {name}"):
-        opened = open_dataset(name, folder, file_set=form)
+        opened = open_dataset(name, folder, file_set=file_set)
         source = replace(open_source(opened.cube), name=name)
     console_tables.print_opened(opened)
     console.print_inspection(source, summarise_cube(opened.cube))
@@ -117,22 +122,22 @@ def show_one(
 
 
 def _available(spec: "DatasetSpec", folder: Path | None) -> list[str]:
-    """The forms of a data set whose files exist."""
+    """The file sets of a dataset that are complete."""
     from cdsa.datasets.fetch import data_folders, find_files
 
     folders = data_folders(folder)
-    return [form.name for form in spec.file_sets if find_files(form, folders) is not None]
+    return [files.name for files in spec.file_sets if find_files(files, folders) is not None]
 
 
 def _genuine(spec: "DatasetSpec") -> list[str]:
-    """The forms that are the data set itself, not a stand-in."""
-    return [form.name for form in spec.file_sets if not form.difference or form.user_data]
+    """The file sets that are the dataset itself, not a stand-in."""
+    return [files.name for files in spec.file_sets if not files.difference or files.user_data]
 
 
 def _record(spec: "DatasetSpec", folder: Path | None) -> "dict[str, Value]":
-    """A data set as a flat record, with the form that would be read."""
+    """A dataset as a flat record, with the file set that would be read."""
     names = _available(spec, folder)
-    first = next((form for form in spec.file_sets if form.name in names), None)
+    first = next((files for files in spec.file_sets if files.name in names), None)
     return {
         "name": spec.name,
         "title": spec.title,
@@ -140,7 +145,7 @@ def _record(spec: "DatasetSpec", folder: Path | None) -> "dict[str, Value]":
         "stations": spec.expected.stations,
         "measurements": spec.expected.measurements,
         "missing": spec.expected.missing,
-        "form": first.name if first else None,
+        "file_set": first.name if first else None,
         "differs": first.difference if first else None,
         "origin": spec.origin,
         "licence": spec.licence,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.read_options import Reading, with_read_options_for_cell
+from cdsa.cli.read_options import ReadArguments, with_read_options_for_cell
 from cdsa.core.text import format_number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def explain(
     file: File,
     *,
-    reading: Reading,
+    read_options: ReadArguments,
     model: Annotated[
         Path, typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR")
     ],
@@ -44,7 +44,7 @@ def explain(
     from cdsa.methods.engine.persistence import load_filler
 
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
     console.print_notes(source, console.err if json else console.out)
     names = [str(name) for name in source.cube["measurement"].to_numpy()]
     if kind is None and len(names) > 1:

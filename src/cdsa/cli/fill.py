@@ -16,7 +16,7 @@ from cdsa.cli.options import (
     Overwrite,
     read_names,
 )
-from cdsa.cli.read_options import Reading, with_read_options
+from cdsa.cli.read_options import ReadArguments, with_read_options
 from cdsa.cli.train_options import Training, make_trained, trains
 from cdsa.core import defaults
 
@@ -35,7 +35,7 @@ def fill(
     file: File,
     *,
     output: Output,
-    reading: Reading,
+    read_options: ReadArguments,
     training: Training,
     method: Annotated[
         str | None,
@@ -97,7 +97,7 @@ def fill(
         if "fill" not in info_of(wanted).task:
             raise ConfigError(f"'{given}' forecasts and does not fill. Use it with cdsa forecast")
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
         learnt_from = source.cube
         source = source if at is None else source.with_sites(at)
     console.print_notes(source, console.err if json else console.out)
@@ -136,7 +136,7 @@ def forecast(
     *,
     steps: Annotated[int, typer.Option("--steps", help="Steps to foresee.", min=1)],
     output: Output,
-    reading: Reading,
+    read_options: ReadArguments,
     training: Training,
     method: Annotated[
         str | None,
@@ -173,7 +173,7 @@ def forecast(
     if model is None:
         make_trained(given, training, ahead=steps, known=in_advance)
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
     past, future = split_known(source.cube, in_advance)
     longer = source.with_horizon(steps, future.sizes["time"])
     console.print_notes(source, console.err if json else console.out)
@@ -213,7 +213,7 @@ def train(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for the network.", metavar="MODEL_DIR")
     ],
-    reading: Reading,
+    read_options: ReadArguments,
     training: Training,
     method: Annotated[
         str | None, typer.Option("--method", help=f"{defaults.TRAIN} if not given.")
@@ -249,7 +249,7 @@ def train(
     make_trained(name, training, ahead=forecast or 0, known=in_advance)  # refuses before any work
     pick_device(str(training.get("device", "auto")))
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
     console.print_notes(source, console.err if json else console.out)
     if open_folder(output, overwrite=overwrite):
         console.note(f"going on with the training in {output}")

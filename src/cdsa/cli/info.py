@@ -2,18 +2,18 @@
 `cdsa --help` is instant."""
 
 from cdsa.cli.options import File, Json
-from cdsa.cli.read_options import Reading, with_read_options
+from cdsa.cli.read_options import ReadArguments, with_read_options
 
 
 @with_read_options
-def info(file: File, *, reading: Reading, json: Json = False) -> None:
+def info(file: File, *, read_options: ReadArguments, json: Json = False) -> None:
     """What is in a file: stations, measurements, gaps, and when what is missing."""
     from cdsa.cli import console
     from cdsa.core.summary import summarise_cube
     from cdsa.io.source import open_source
 
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
         found = summarise_cube(source.cube)
     if json:
         console.print_notes(source, console.err)

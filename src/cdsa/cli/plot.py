@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
-from cdsa.cli.read_options import Reading, with_read_options_for_cell
+from cdsa.cli.read_options import ReadArguments, with_read_options_for_cell
 from cdsa.cli.train_options import Training, trains
 from cdsa.core import defaults
 from cdsa.errors import ConfigError, MissingExtraError
@@ -62,7 +62,7 @@ def plot(
     ],
     file: File,
     *,
-    reading: Reading,
+    read_options: ReadArguments,
     training: Training,
     output: Annotated[Path, typer.Option("-o", "--output", help="A .png, .svg or .pdf.")],
     methods: Annotated[
@@ -118,7 +118,7 @@ def plot(
 
     check_figure_path(output, overwrite=overwrite)
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
     clock = source.content.clock
     picture = _Wish(
         cube=source.cube,

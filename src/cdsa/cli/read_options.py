@@ -12,7 +12,7 @@ from cdsa.io.options import OPTIONS, RENAMED, Option, ReadOptions
 PANEL = "Reading the file (detected if not given)"
 DEFAULTS = ReadOptions()
 
-Reading = dict[str, object]
+ReadArguments = dict[str, object]
 """Keyword arguments of `cdsa.open_source`."""
 
 
@@ -28,7 +28,7 @@ def _declare(*options: Option) -> Options:
     }
 
 
-def _refuse_renamed(given: Reading) -> Reading:
+def _refuse_renamed(given: ReadArguments) -> ReadArguments:
     for old, new in RENAMED.items():
         if given.pop(old):
             raise ConfigError(f"--{old} is now {OPTIONS[new].command_line_flag}")
@@ -50,8 +50,8 @@ _COLUMNS = _declare(
     )
 )
 
-with_read_options = takes("reading", _OPTIONS, _DEFAULTS, _refuse_renamed)
-"""Decorator: the command receives the reading options as the dict `reading`."""
+with_read_options = takes("read_options", _OPTIONS, _DEFAULTS, _refuse_renamed)
+"""Decorator: the command receives the reading options as the dict `read_options`."""
 
-with_read_options_for_cell = takes("reading", _OPTIONS | _COLUMNS, _DEFAULTS, _refuse_renamed)
+with_read_options_for_cell = takes("read_options", _OPTIONS | _COLUMNS, _DEFAULTS, _refuse_renamed)
 """The same for a command whose --time, --location and --measurement select a cell."""

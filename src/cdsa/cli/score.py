@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdsa.cli.options import File, Hide, Json, Record, Repeat
-from cdsa.cli.read_options import Reading, with_read_options
+from cdsa.cli.read_options import ReadArguments, with_read_options
 from cdsa.cli.train_options import Training, trains_by_seed
 from cdsa.core import defaults
 
@@ -24,7 +24,7 @@ Seed = Annotated[
 def score(
     file: File,
     *,
-    reading: Reading,
+    read_options: ReadArguments,
     training: Training,
     methods: Annotated[
         str | None,
@@ -52,7 +52,7 @@ def score(
     from cdsa.io.source import open_source
 
     with console.busy(f"reading {file.name}"):
-        source = open_source(file, **reading)
+        source = open_source(file, **read_options)
     by = comparing.read_by(by)
     console.print_notes(source, console.err if json else console.out)
     names = methods.split(",") if methods else comparing.usable_methods(source.cube)

@@ -21,7 +21,7 @@ from cdsa.methods.registry import MethodInfo, class_of, list_methods
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SECTIONS = (
-    ("3.1 Conventional self-attention", (("nn/streams.py", "RowAttention"),)),
+    ("3.1 Conventional self-attention", (("nn/attention.py", "SelfAttention"),)),
     (
         "3.2 The input seen along each axis; queries, keys and values",
         (("nn/attention.py", "PROJECT"),),
@@ -29,17 +29,21 @@ SECTIONS = (
     ("3.2.1 Independent", (("nn/streams.py", "Streams"),)),
     (
         "3.2.2 Joint",
-        (("nn/attention.py", "joint_map"), ("nn/attention.py", "joint_mix")),
+        (("nn/attention.py", "JOINT_SCORE"), ("nn/attention.py", "Joint")),
     ),
     (
         "3.2.3 Decomposed, equations 1-5",
         (
-            ("nn/attention.py", "AxisMap"),
+            ("nn/attention.py", "APPLY"),
+            ("nn/attention.py", "FULL_MAP"),
+            ("nn/attention.py", "Decomposed"),
             ("nn/attention.py", "apply_sequential"),
-            ("nn/attention.py", "full_map"),
         ),
     ),
-    ("3.2.3 Shared, at its end", (("nn/attention.py", "shared_map"),)),
+    (
+        "3.2.3 Shared, at its end",
+        (("nn/attention.py", "SHARED_SCORE"), ("nn/attention.py", "Shared")),
+    ),
     ("Table 1, complexity", (("paper/complexity.py", None),)),
     (
         "3.3 Framework: imputation, N = 8",
@@ -60,7 +64,7 @@ SECTIONS = (
         ),
     ),
     ("3.4 The authors' schedule", (("training/loss.py", "rate_at"),)),
-    ("4.1 Data sets", (("datasets/__init__.py", "open_dataset"),)),
+    ("4.1 Data sets", (("datasets/registry.py", "open_dataset"),)),
     (
         "4.1 Burst Loss; missing at random",
         (("core/masks.py", "Bursts"), ("core/masks.py", "AtRandom")),

@@ -10,20 +10,21 @@ from torch import einsum
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdsa.errors import ConfigError
-from cdsa.nn import attention
+from cdsa.nn import kernels
 from cdsa.nn.attention import (
-    JOINT_MIX,
-    CrossDimensionalAttention,
+    JOINT_APPLY,
+    AttentionScope,
     apply_sequential,
     full_map,
     joint_map,
-    joint_mix,
+    make_attention,
     shared_map,
 )
+from cdsa.nn.kernels import joint_attention
 from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
 
 SIZES = Sizes(5, 4, 3)
-SIGHTS = ("all", "other steps", "past")
+MASK_MODES = ("none", "diagonal", "causal")
 CONFIG = AttentionConfig(
     d_model=2, n_heads=2, d_qk=3, d_v=4, time=AxisConfig(d_qk=3), location=AxisConfig(d_qk=5)
 )
@@ -38,22 +39,22 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-def attend(manner, sight="all", at=None, looks=SIZES, **changes):
+def attend(manner, mask_mode="none", memory=None, sizes=SIZES, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         config = replace(CONFIG, manner=manner, **changes)
-        return CrossDimensionalAttention(config, looks, at, mask_mode=sight).double()
+        return make_attention(config, AttentionScope(sizes, memory, mask_mode)).double()
 
 
 def heads(layer, x):
-    return layer.value(x).unflatten(-1, (layer.config.n_heads, -1))
+    return layer.value(x).unflatten(-1, (layer.n_heads, -1))
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
-def test_decomposed_is_joint_attention_with_a_kronecker_map(x, sight):
-    layer = attend("decomposed", sight)
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
+def test_decomposed_is_joint_attention_with_a_kronecker_map(x, mask_mode):
+    layer = attend("decomposed", mask_mode)
     maps = [layer.axes[axis](x, x) for axis in AXES]
-    if sight == "past":
+    if mask_mode == "causal":
         whole = einsum("bhts, bhtlk, bhtmn -> bhtlmskn", *maps)
     else:
         whole = torch.stack(
@@ -62,7 +63,7 @@ def test_decomposed_is_joint_attention_with_a_kronecker_map(x, sight):
                 for one in zip(*maps, strict=True)
             ]
         ).reshape(2, 2, *SIZES, *SIZES)
-    expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
+    expected = layer.out(einsum(JOINT_APPLY, whole, heads(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)
     torch.testing.assert_close(full_map(layer.maps(x)), whole)
 
@@ -82,10 +83,10 @@ def test_all_six_orders_give_the_same_output_and_the_same_gradients(x, manner):
         torch.testing.assert_close(other, results[0])
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
-def test_every_row_of_every_map_sums_to_one(x, manner, sight):
-    maps = attend(manner, sight).maps(x)
+def test_every_row_of_every_map_sums_to_one(x, manner, mask_mode):
+    maps = attend(manner, mask_mode).maps(x)
     whole = full_map(maps)
     torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
     if manner != "joint":
@@ -140,17 +141,17 @@ def test_each_axis_looks_at_itself_through_its_own_flattened_slices(x):
         torch.testing.assert_close(layer.maps(x)[axis], expected)
 
 
-@pytest.mark.parametrize("limit", [attention.PAIRS_AT_ONCE, 0])
-@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("limit", [kernels.MAX_MASK_PAIRS, 0])
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("v", [2, 3, 6])  # narrower than, as wide as and wider than the keys
-def test_the_frugal_joint_path_is_the_plain_one(x, sight, v, limit, monkeypatch):
-    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", limit)
+def test_the_frugal_joint_path_is_the_plain_one(x, mask_mode, v, limit, monkeypatch):
+    monkeypatch.setattr(kernels, "MAX_MASK_PAIRS", limit)
     results = []
-    for mix in (joint_mix, lambda q, k, v, s: einsum(JOINT_MIX, joint_map(q, k, s), v)):
+    for mix in (joint_attention, lambda q, k, v, s: einsum(JOINT_APPLY, joint_map(q, k, s), v)):
         torch.manual_seed(3)
         q, k = (torch.randn(2, *SIZES, 2, 3).double().requires_grad_() for _ in range(2))
         values = torch.randn(2, *SIZES, 2, v).double().requires_grad_()
-        y = mix(q, k, values, sight)
+        y = mix(q, k, values, mask_mode)
         y.pow(2).sum().backward()
         results.append((y.detach(), q.grad, k.grad, values.grad))
     torch.testing.assert_close(*results)
@@ -171,11 +172,11 @@ class Largest(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
-def test_the_joint_manner_never_builds_its_map(sight, monkeypatch):
-    monkeypatch.setattr(attention, "PAIRS_AT_ONCE", 0)
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
+def test_the_joint_manner_never_builds_its_map(mask_mode, monkeypatch):
+    monkeypatch.setattr(kernels, "MAX_MASK_PAIRS", 0)
     sizes = Sizes(30, 20, 2)
-    layer = attend("joint", sight, looks=sizes)
+    layer = attend("joint", mask_mode, sizes=sizes)
     x = torch.randn(1, *sizes, 2, dtype=torch.float64, requires_grad=True)
     with Largest() as largest:
         layer(x).sum().backward()
@@ -185,16 +186,16 @@ def test_the_joint_manner_never_builds_its_map(sight, monkeypatch):
     assert whole.numbers >= 2 * sizes.cells**2
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
-def test_a_frugal_layer_is_the_plain_one(x, sight):
-    layer = attend("joint", sight)
-    plain = einsum(JOINT_MIX, layer.maps(x)["cells"], heads(layer, x))
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
+def test_a_frugal_layer_is_the_plain_one(x, mask_mode):
+    layer = attend("joint", mask_mode)
+    plain = einsum(JOINT_APPLY, layer.maps(x)["cells"], heads(layer, x))
     torch.testing.assert_close(layer(x), layer.out(plain.flatten(-2)))
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
-    layer = attend(manner, "past")
+    layer = attend(manner, "causal")
     changed = x.clone()
     changed[:, 3:] += 10
     torch.testing.assert_close(layer(changed)[:, :3], layer(x)[:, :3], rtol=0, atol=1e-12)
@@ -203,7 +204,7 @@ def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_a_step_that_cannot_look_at_itself_does_not(x, manner):
-    layer = attend(manner, "other steps")
+    layer = attend(manner, "diagonal")
     whole = full_map(layer.maps(x))
     own = einsum("bhtlmtkn -> bhtlmkn", whole)
     assert (own == 0).all() and (whole > 0).any()
@@ -211,14 +212,14 @@ def test_a_step_that_cannot_look_at_itself_does_not(x, manner):
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_a_single_step_looks_at_itself(manner):
-    layer = attend(manner, "other steps", looks=Sizes(1, 4, 3))
+    layer = attend(manner, "diagonal", sizes=Sizes(1, 4, 3))
     assert layer(torch.ones(1, 1, 4, 3, 2).double()).isfinite().all()
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "joint"])
 def test_another_window_may_have_other_steps(x, manner):
     memory = torch.randn(2, 7, 4, 3, 2, dtype=torch.float64)
-    layer = attend(manner, "past", at=Sizes(7, 4, 3))
+    layer = attend(manner, "causal", memory=Sizes(7, 4, 3))
     changed = x.clone()
     changed[:, 3:] += 10
     assert layer(x, memory).shape == x.shape
@@ -232,26 +233,25 @@ def test_another_window_may_have_other_steps(x, manner):
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("manner", ["decomposed", "shared"])
 @pytest.mark.parametrize("sizes", [Sizes(5, 4, 1), Sizes(5, 1, 3), Sizes(5, 1, 1)])
-def test_an_axis_of_one_position_has_nothing_to_choose(manner, sight, sizes):
+def test_an_axis_of_one_position_has_nothing_to_choose(manner, mask_mode, sizes):
     x = torch.randn(2, *sizes, 2, dtype=torch.float64)
-    layer = attend(manner, sight, looks=sizes)
+    layer = attend(manner, mask_mode, sizes=sizes)
     whole = full_map(layer.maps(x))
     torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
-    expected = layer.out(einsum(JOINT_MIX, whole, heads(layer, x)).flatten(-2))
+    expected = layer.out(einsum(JOINT_APPLY, whole, heads(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)
     if manner == "decomposed":
-        weights = {axis: len(list(layer.axes[axis].parameters())) for axis in AXES}
-        assert weights == {axis: 0 if sizes.along(axis) == 1 else 2 for axis in AXES}
+        assert list(layer.axes) == [axis for axis in AXES if sizes.along(axis) > 1]
 
 
 def test_shared_looks_at_another_window_of_as_many_steps_only(x):
-    layer = attend("shared", "past", at=SIZES)
+    layer = attend("shared", "causal", memory=SIZES)
     assert layer(x, x.flip(1)).shape == x.shape
-    with pytest.raises(ConfigError, match="there are 5 and 7"):
-        attend("shared", "past", at=Sizes(7, 4, 3))
+    with pytest.raises(ConfigError, match="they have 5 and 7"):
+        attend("shared", "causal", memory=Sizes(7, 4, 3))
 
 
 def test_shared_has_weights_that_fit_any_size(x):
@@ -265,7 +265,38 @@ def test_the_shared_map_is_scaled_by_the_root_of_all_that_is_summed():
     half[:, 0] = 0
     # row of a step: the score of others is L M d / sqrt(L M d), of the silent one 0
     expected = torch.tensor([0.0] + [math.sqrt(4 * 3 * 4)] * 4).double().softmax(0)
-    torch.testing.assert_close(shared_map("time", ones, half)[0, 0, 1], expected)
+    torch.testing.assert_close(
+        shared_map("time", ones, half, AttentionScope(SIZES))[0, 0, 1], expected
+    )
+
+
+@pytest.mark.parametrize("manner", ["joint", "decomposed"])
+def test_only_the_shared_manner_takes_a_bias_weights_and_present_stations(x, manner):
+    for option in ("bias", "key_weight", "present"):
+        with pytest.raises(TypeError, match=option):
+            attend(manner)(x, **{option: torch.ones(2, 4, dtype=torch.bool)})
+
+
+def test_a_causal_layer_refuses_a_bias_weights_and_present_stations(x):
+    layer, present = attend("shared", "causal"), torch.ones(2, 4, dtype=torch.bool)
+    for options in ({"bias": {"time": x[0, 0]}}, {"present": present}, {"key_weight": x}):
+        with pytest.raises(ConfigError, match="causal mask"):
+            layer(x, **options)
+
+
+def test_absent_stations_are_not_attended_to_without_weights_either(x):
+    present = torch.tensor([True, False, True, True]).expand(2, -1)
+    changed = x.clone()
+    changed[:, :, 1] += 10
+    layer = attend("shared")
+    first, second = (layer(values, present=present) for values in (x, changed))
+    torch.testing.assert_close(first[:, :, [0, 2, 3]], second[:, :, [0, 2, 3]])
+    assert not torch.allclose(first, layer(x))
+
+
+def test_the_independent_manner_is_no_layer():
+    with pytest.raises(ConfigError, match="Streams"):
+        attend("independent")
 
 
 def test_sizes_below_one_and_unknown_manners_are_refused():

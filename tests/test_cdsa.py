@@ -53,11 +53,11 @@ def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, man
 def test_the_streams_never_see_each_other_before_they_are_fused(window):
     model = build(PaperImputer, replace(WIDE, manner="independent"), SIZES)
     x = model.embedding(*window)
-    parts = model.encoder.apart(x)
+    parts = model.encoder.outputs(x)
     for axis in AXES:
         for parameter in model.encoder.parameters():
             parameter.grad = None
-        model.encoder.apart(x)[axis].pow(2).sum().backward(retain_graph=True)
+        model.encoder.outputs(x)[axis].pow(2).sum().backward(retain_graph=True)
         touched = {
             n.split(".")[1] for n, p in model.encoder.named_parameters() if p.grad is not None
         }

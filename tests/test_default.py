@@ -260,7 +260,7 @@ def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
         )
         method = replace(Cdsa(window=12), run=run)
         learnt = replace(method, train=replace(method.train, minutes=minutes)).fit(cube)
-        assert learnt.network.model.blocks[0].attention.config.d_model == 32
+        assert learnt.network.model.norm.normalized_shape == (32,)
     assert [report.step for report in ended] == [1, 2]
 
 

@@ -10,15 +10,14 @@ from torch import einsum
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import (
-    FUSED,
-    JOINT_MIX,
-    apply_fused,
+    JOINT_APPLY,
     apply_sequential,
     apply_weighted,
     full_map,
 )
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
+from cdsa.nn.kernels import MAX_FUSED_COLUMNS, apply_fused
 from cdsa.nn.quantile_head import (
     QUANTILES,
     interpolate_quantiles,
@@ -76,7 +75,7 @@ def some_maps(sizes: Sizes, heads: int = 2):
 
 @pytest.mark.parametrize("sizes", [SIZES, Sizes(4, 1, 6), Sizes(3, 8, 1), Sizes(2, 24, 12)])
 def test_mixing_at_once_is_mixing_in_turn(sizes):
-    assert (sizes.locations * sizes.measurements > FUSED) == (sizes.steps == 2)
+    assert (sizes.locations * sizes.measurements > MAX_FUSED_COLUMNS) == (sizes.steps == 2)
     maps, v = some_maps(sizes), torch.randn(2, *sizes, 2, 3, dtype=torch.float64)
     torch.testing.assert_close(apply_fused(maps, v), apply_sequential(maps, v))
 
@@ -86,7 +85,7 @@ def test_weighted_mixing_is_a_mean_over_what_carries_information():
     weight = torch.rand(2, *SIZES, 2, dtype=torch.float64) + 0.01
     whole = full_map(maps) * einsum("bsknh -> bhskn", weight)[:, :, None, None, None]
     whole = whole / whole.sum(dim=(-3, -2, -1), keepdim=True)
-    torch.testing.assert_close(apply_weighted(maps, v, weight), einsum(JOINT_MIX, whole, v))
+    torch.testing.assert_close(apply_weighted(maps, v, weight), einsum(JOINT_APPLY, whole, v))
     one = torch.ones_like(v)
     torch.testing.assert_close(apply_weighted(maps, one, weight), one)
 

@@ -20,7 +20,7 @@ from cdsa.methods.neural.cdsa import CdsaNetworkConfig
 from cdsa.methods.registry import make_method
 from cdsa.nn.attention import full_map
 from cdsa.nn.context import WindowContext
-from cdsa.nn.rollout import LayerTrace, one_cell, residual_share, rollout
+from cdsa.nn.rollout import LayerTrace, one_hot_cell, residual_share, rollout
 from cdsa.nn.types import AXES, Sizes
 from conftest import network
 from frames import panel
@@ -56,19 +56,21 @@ def random_look(weighted: bool) -> LayerTrace:
 def test_a_layer_hands_back_what_its_whole_map_says(weighted):
     look, cell = random_look(weighted), (2, 1, 1)
     row = full_map(look.maps)[0, :, 2, 1, 1]  # (h, s, k, n)
-    if look.weight is not None:
-        row = row * torch.einsum("sknh -> hskn", look.weight[0])
+    if look.key_weight is not None:
+        row = row * torch.einsum("sknh -> hskn", look.key_weight[0])
         row = row / row.flatten(1).sum(dim=1).unflatten(0, (-1, 1, 1, 1))
-    torch.testing.assert_close(look.back(one_cell(look.residual, cell))[0], row.mean(dim=0))
+    torch.testing.assert_close(
+        look.distribute(one_hot_cell(look.residual, cell))[0], row.mean(dim=0)
+    )
     joint = LayerTrace({"cells": full_map(look.maps)}, look.residual)
-    plain = look._replace(weight=None)
+    plain = look._replace(key_weight=None)
     share = torch.rand(1, *SIZES)
-    torch.testing.assert_close(joint.back(share), plain.back(share))
+    torch.testing.assert_close(joint.distribute(share), plain.distribute(share))
 
 
 def test_nothing_gets_lost_on_the_way_back():
     looks = [random_look(True), random_look(False), random_look(True)]
-    assert rollout(looks, one_cell(looks[0].residual, (0, 3, 0))).sum() == pytest.approx(1)
+    assert rollout(looks, one_hot_cell(looks[0].residual, (0, 3, 0))).sum() == pytest.approx(1)
     before, added = torch.ones(1, 1, 1, 1, 4), torch.zeros(1, 1, 1, 1, 4)
     assert (
         residual_share(before, added).item() == 1 and residual_share(before, before).item() == 0.5

@@ -1,82 +1,240 @@
-"""Cross-dimensional attention (the paper, section 3.2): three of its four manners.
+"""Self-attention and cross-dimensional self-attention (the paper, sections 3.1 and 3.2).
 
-The fourth, *independent*, is three ordinary transformers side by side: `streams.py`.
+Letters, the same in every equation of this file; the second letter of a pair is attended to:
+    b  window of the batch     h  head     c  channels     d, e  channels of one head
+    t  time,         s  the time attended to
+    l  location,     k  the location attended to
+    m  measurement,  n  the measurement attended to
+    i  position of any axis, j  the position attended to
 
-Every cell of `x` looks at every cell of `y`; in self-attention `y` is `x`. Maps say who looks at
-whom (`maps.py`), and may lean towards what is near. What is said is mixed by them (`mixing.py`),
-and may be mixed from what carries information alone: `weight`. The network users get by default
-needs both. Letters: `axes.py`.
+Every cell of `x` attends to every cell of `y`; in self-attention `y` is `x`. The manners *joint*,
+*decomposed* and *shared* are classes below. *Independent* is three transformers, one per axis,
+which meet only after their last layers. It is not a layer but a way to build a network, and stands
+in `streams.py`.
 """
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, einsum, nn
-from torch.nn import functional as F
 
 from cdsa.errors import ConfigError
-from cdsa.nn.types import (
-    AXES,
-    NO_BIAS,
-    AttentionConfig,
-    AttentionMaps,
-    Axis,
-    Bias,
-    MaskMode,
-    Sizes,
-)
+from cdsa.nn.kernels import apply_fused, attention_mask, joint_attention
+from cdsa.nn.types import AXES, NO_BIAS, AttentionConfig, AttentionMaps, Axis, Bias, MaskMode, Sizes
 
-SHARPNESS = 3.0
-"""How much longer than usual the first queries and keys of the joint manner are: a cell that looks
-at all others has to choose among many. (Measured on the demo data; the other manners' sums are
-longer by themselves.)"""
+# Section 3.1: S(i, j) = q_i k_j / sqrt(d); A = softmax(S); v'_i = sum_j A(i, j) v_j.
+SCORE = "bihd, bjhd -> bhij"
+ATTEND = "bhij, bjhe -> bihe"
+
+# Section 3.2: X_T, X_L and X_M times W. Each position of an axis is one row; the other two axes and
+# the channels are summed away.
+PROJECT: dict[Axis, str] = {
+    "time":        "btlmc, lmchd -> bhtd",
+    "location":    "btlmc, tmchd -> bhld",
+    "measurement": "btlmc, tlchd -> bhmd",
+}  # fmt: skip
+
+# Section 3.2.2, joint: one map A between all cells p = (t, l, m), and V' = A V.
+JOINT_SCORE = "btlmhd, bsknhd -> bhtlmskn"
+JOINT_APPLY = "bhtlmskn, bsknhe -> btlmhe"
+
+# Section 3.2.3, decomposed. Equations (1) and (2): V' = ~A_M ~A_L ~A_T V, where ~A_T is the tensor
+# product of A_T, I_L and I_M, and so on: a map averages the values along its own axis, and the
+# letters of the other two axes are carried along.
+APPLY: dict[Axis, str] = {
+    "time":        "bhts, bslmhe -> btlmhe",
+    "location":    "bhlk, btkmhe -> btlmhe",
+    "measurement": "bhmn, btlnhe -> btlmhe",
+}  # fmt: skip
+
+# Equation (3): A(p0, p1) = A_T(t0, t1) A_L(l0, l1) A_M(m0, m1). Two properties follow, which the
+# tests check. Equation (4): the order of the maps does not matter. Equation (5): the rows of A sum
+# to one.
+FULL_MAP = "bhts, bhlk, bhmn -> bhtlmskn"
+
+# Section 3.2.3, shared: Q_(T) K_(T)^T and so on. One query and one key per cell, viewed along each
+# axis.
+SHARED_SCORE: dict[Axis, str] = {
+    "time":        "btlmhd, bslmhd -> bhts",
+    "location":    "btlmhd, btkmhd -> bhlk",
+    "measurement": "btlmhd, btlnhd -> bhmn",
+}  # fmt: skip
+
+# Not in the paper: in a causal decoder the maps of location and measurement must not depend on
+# later steps either, so there is one map for each step t. They are applied after the time map.
+CAUSAL_PROJECT: dict[Axis, str] = {
+    "location":    "btlmc, tmchd -> bhtld",
+    "measurement": "btlmc, tlchd -> bhtmd",
+}  # fmt: skip
+CAUSAL_SHARED_SCORE: dict[Axis, str] = {
+    "location":    "btlmhd, btkmhd -> bhtlk",
+    "measurement": "btlmhd, btlnhd -> bhtmn",
+}  # fmt: skip
+CAUSAL_APPLY: dict[Axis, str] = {
+    "location":    "bhtlk, btkmhe -> btlmhe",
+    "measurement": "bhtmn, btlnhe -> btlmhe",
+}  # fmt: skip
+CAUSAL_FULL_MAP = "bhts, bhtlk, bhtmn -> bhtlmskn"
+
+JOINT_QUERY_SCALE = 3.0
+"""Factor on the initial queries and keys of the joint manner. A cell that attends to all others
+chooses among many. (Measured on the demo data; the sums of the other manners are longer.)"""
 
 
-class CrossDimensionalAttention(nn.Module):
-    """Every cell of x looks at every cell of y: two (b, t, l, m, c) -> (b, t, l, m, c).
-
-    In self-attention `sight` says which steps a step may look at. Attention `at` another window,
-    which is known as a whole, is never masked; with a sight of the past its queries are those of
-    what has been so far.
-    """
+class SelfAttention(nn.Module):
+    """Section 3.1, conventional attention over the positions of one axis: x (b, i, width) attends
+    to y (b, j, memory_width) -> (b, i, width)."""
 
     def __init__(
         self,
+        axis: Axis,
+        width: int,
+        memory_width: int,
         config: AttentionConfig,
-        query_sizes: Sizes,
-        memory_sizes: Sizes | None = None,
-        *,
-        mask_mode: MaskMode = "all",
+        mask_mode: MaskMode = "none",
     ) -> None:
         super().__init__()
-        self.config = config
+        sizes, heads = config.of(axis), config.n_heads
+        self.axis: Axis = axis
         self.mask_mode: MaskMode = mask_mode
-        self.is_cross = memory_sizes is not None
-        heads, width = config.n_heads, config.d_model
-        self.value = nn.Linear(width, heads * config.d_v)
-        self.out = nn.Linear(heads * config.d_v, width)
-        if config.manner == "decomposed":
-            self.axes = nn.ModuleDict(
-                {axis: AxisMap(axis, config, query_sizes, memory_sizes, mask_mode) for axis in AXES}
-            )
-        else:
-            self.query = nn.Linear(width, heads * config.d_qk, bias=False)
-            self.key = nn.Linear(width, heads * config.d_qk, bias=False)
-            if config.manner == "joint":
-                self.query.weight.data.mul_(SHARPNESS)
-            self.key.weight.data.copy_(self.query.weight.data)  # at first, look at what resembles
-        if (
-            config.manner == "shared"
-            and memory_sizes is not None
-            and query_sizes.steps != memory_sizes.steps
-        ):
+        self.n_heads = heads
+        self.query = nn.Linear(width, heads * sizes.d_qk, bias=False)
+        self.key = nn.Linear(memory_width, heads * sizes.d_qk, bias=False)
+        self.value = nn.Linear(memory_width, heads * sizes.d_v)
+        self.out = nn.Linear(heads * sizes.d_v, width)
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        y = x if y is None else y
+        v = self.value(y).unflatten(-1, (self.n_heads, -1))  # (b, j, h, e)
+        mixed = einsum(ATTEND, self.maps(x, y)[self.axis], v)
+        out: Tensor = self.out(mixed.flatten(-2))
+        return out
+
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+        """The map of the axis, (b, h, i, j)."""
+        q = self.query(x).unflatten(-1, (self.n_heads, -1))
+        k = self.key(x if y is None else y).unflatten(-1, (self.n_heads, -1))
+        scores = einsum(SCORE, q, k) / math.sqrt(q.shape[-1])
+        if self.mask_mode != "none":
+            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
+        return {self.axis: scores.softmax(dim=-1)}
+
+
+class AttentionScope(NamedTuple):
+    """What attends to what in a layer."""
+
+    query_sizes: Sizes
+    """Sizes of x."""
+
+    memory_sizes: Sizes | None = None
+    """Sizes of y in cross-attention. That window is known as a whole and never masked."""
+
+    mask_mode: MaskMode = "none"
+    """Steps that a step attends to. With "causal" the queries of a step come from that step and
+    those before it, in cross-attention too."""
+
+    @property
+    def is_cross(self) -> bool:
+        return self.memory_sizes is not None
+
+    @property
+    def score_mask(self) -> MaskMode:
+        """The mask on the scores between steps."""
+        return "none" if self.is_cross else self.mask_mode
+
+
+class Attention(nn.Module):
+    """A layer of cross-dimensional attention: two (b, t, l, m, c) -> (b, t, l, m, c). All manners
+    have values per cell; they differ in their maps."""
+
+    def __init__(self, config: AttentionConfig, scope: AttentionScope) -> None:
+        super().__init__()
+        self.n_heads = config.n_heads
+        self.scope = scope
+        self.value = nn.Linear(config.d_model, config.n_heads * config.d_v)
+        self.out = nn.Linear(config.n_heads * config.d_v, config.d_model)
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        y = x if y is None else y
+        v = self.split_heads(self.value(y))  # (b, s, k, n, h, e)
+        return self.merge_heads(apply_sequential(self.maps(x, y), v))
+
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+        """The attention maps by axis; of the joint manner the map between all cells."""
+        raise NotImplementedError
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        heads: Tensor = x.unflatten(-1, (self.n_heads, -1))
+        return heads
+
+    def merge_heads(self, mixed: Tensor) -> Tensor:
+        out: Tensor = self.out(mixed.flatten(-2))
+        return out
+
+
+class Joint(Attention):
+    """Section 3.2.2: every pair of cells has a score of its own."""
+
+    def __init__(self, config: AttentionConfig, scope: AttentionScope) -> None:
+        super().__init__(config, scope)
+        self.query, self.key = _query_key(config, JOINT_QUERY_SCALE)
+        self.explicit = False
+        """Whether `forward` builds the map, as the equations do: to check it, or to count its
+        operations."""
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        y = x if y is None else y
+        v = self.split_heads(self.value(y))
+        if self.explicit:
+            return self.merge_heads(einsum(JOINT_APPLY, self.maps(x, y)["cells"], v))
+        q, k = self.split_heads(self.query(x)), self.split_heads(self.key(y))
+        return self.merge_heads(joint_attention(q, k, v, self.scope.score_mask))
+
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+        q = self.split_heads(self.query(x))
+        k = self.split_heads(self.key(x if y is None else y))
+        return {"cells": joint_map(q, k, self.scope.score_mask)}
+
+
+class Decomposed(Attention):
+    """Section 3.2.3: each axis has a map of its own, from queries and keys of its own, and the maps
+    are applied one after the other. An axis of one position has no weights."""
+
+    def __init__(self, config: AttentionConfig, scope: AttentionScope) -> None:
+        super().__init__(config, scope)
+        sizes = (scope.query_sizes, scope.memory_sizes or scope.query_sizes)
+        chosen = (axis for axis in AXES if any(size.along(axis) > 1 for size in sizes))
+        self.axes = nn.ModuleDict({axis: AxisMap(axis, config, scope) for axis in chosen})
+
+    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+        y = x if y is None else y
+        single = x.new_ones(len(x), self.n_heads, 1, 1)
+        return {axis: self.axes[axis](x, y) if axis in self.axes else single for axis in AXES}
+
+
+class Shared(Attention):
+    """Section 3.2.3, at its end: one query and one key per cell make the maps of all axes.
+
+    Its weights fit windows of any size. It alone takes what the default network adds to the paper
+    (no causal mask then):
+        bias        added to the scores of an axis, (h, N, N) or (b, h, N, N);
+        key_weight  how much a cell counts that is attended to, positive, (b, s, k, n, h);
+        present     stations that are attended to at all, (b, l). The others have no say in the maps
+                    of time and measurement either.
+    """
+
+    def __init__(self, config: AttentionConfig, scope: AttentionScope) -> None:
+        super().__init__(config, scope)
+        steps, memory = scope.query_sizes.steps, scope.memory_sizes
+        if memory is not None and steps != memory.steps:
             raise ConfigError(
-                "in the shared manner the steps that look and those looked at are paired one by "
-                f"one, so there must be as many, but there are {query_sizes.steps} and "
-                f"{memory_sizes.steps}. Foresee as many steps as are looked back on, or "
-                "choose another manner"
+                "the shared manner pairs the steps of both windows one by one, so both need the "
+                f"same number of steps, but they have {steps} and {memory.steps}. Set the horizon "
+                "to the length of the context, or choose another manner"
             )
+        self.query, self.key = _query_key(config)
 
     def forward(
         self,
@@ -84,20 +242,16 @@ class CrossDimensionalAttention(nn.Module):
         y: Tensor | None = None,
         *,
         bias: Bias = NO_BIAS,
-        weight: Tensor | None = None,
+        key_weight: Tensor | None = None,
         present: Tensor | None = None,
     ) -> Tensor:
         y = x if y is None else y
-        v = self._heads(self.value(y))  # (b, s, k, n, h, e)
-        if self.config.manner == "joint":
-            mixed = joint_mix(*self._query_key(x, y), v, self._joint_mask_mode())
-        elif weight is not None:
-            maps = self.maps(x, y, bias=bias, present=present)
-            mixed = apply_weighted(maps, v, weight)
-        else:
-            mixed = apply_sequential(self.maps(x, y, bias=bias), v)
-        out: Tensor = self.out(mixed.flatten(-2))
-        return out
+        v = self.split_heads(self.value(y))
+        maps = self.maps(x, y, bias=bias, present=present)
+        if key_weight is None:
+            return self.merge_heads(apply_sequential(maps, v))
+        self._refuse_causal()
+        return self.merge_heads(apply_weighted(maps, v, key_weight))
 
     def maps(
         self,
@@ -107,338 +261,165 @@ class CrossDimensionalAttention(nn.Module):
         bias: Bias = NO_BIAS,
         present: Tensor | None = None,
     ) -> AttentionMaps:
-        """The maps of this layer by axis; in the joint manner the one between all cells. Priors are
-        for the shared manner, and so are the places that are `present`, (b, l): the others are
-        looked at by nobody, and which times and measurements go together is not theirs to tell."""
-        y = x if y is None else y
-        if self.config.manner == "decomposed":
-            return {axis: self.axes[axis](x, y) for axis in AXES}
-        q, k = self._query_key(x, y)
-        if self.config.manner == "joint":
-            return {"cells": joint_map(q, k, self._joint_mask_mode())}
-        heard = q
+        q = self.split_heads(self.query(x))
+        k = self.split_heads(self.key(x if y is None else y))
+        if bias or present is not None:
+            self._refuse_causal()
+        q_present = q
         if present is not None:
-            heard, near = of_places(q, present), bias.get("location", q.new_zeros(()))
+            q_present, near = _only_present(q, present), bias.get("location", q.new_zeros(()))
             absent = ~present.unflatten(1, (1, 1, -1))
             bias = {**bias, "location": torch.where(absent, -torch.inf, near)}
         return {
             axis: shared_map(
                 axis,
-                q if axis == "location" else heard,
+                q if axis == "location" else q_present,
                 k,
-                self.mask_mode,
-                is_cross=self.is_cross,
-                bias=bias.get(axis),
+                self.scope,
+                bias.get(axis),
             )
             for axis in AXES
         }
 
-    def _joint_mask_mode(self) -> MaskMode:
-        return "all" if self.is_cross else self.mask_mode
-
-    def _query_key(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return self._heads(self.query(x)), self._heads(self.key(y))
-
-    def _heads(self, x: Tensor) -> Tensor:
-        apart: Tensor = x.unflatten(-1, (self.config.n_heads, -1))
-        return apart
+    def _refuse_causal(self) -> None:
+        if self.scope.mask_mode == "causal":
+            raise ConfigError(
+                "bias, key_weight and present are for maps of whole windows, but this layer has a "
+                "causal mask"
+            )
 
 
-# Queries and keys of an axis: one row per position; the other two axes and the channels are summed
-# away (X_T, X_L and X_M of the paper times W).
-PROJECT: dict[Axis, str] = {
-    "time":        "btlmc, lmchd -> bhtd",
-    "location":    "btlmc, tmchd -> bhld",
-    "measurement": "btlmc, tlchd -> bhmd",
-}  # fmt: skip
-
-
-# Queries and keys of cells, seen along each axis (Q_(T) K_(T)^T and so on).
-SEEN_ALONG: dict[Axis, str] = {
-    "time":        "btlmhd, bslmhd -> bhts",
-    "location":    "btlmhd, btkmhd -> bhlk",
-    "measurement": "btlmhd, btlnhd -> bhmn",
-}  # fmt: skip
-
-
-JOINT_SCORE = "btlmhd, bsknhd -> bhtlmskn"
-
-
-WHOLE = "bhts, bhlk, bhmn -> bhtlmskn"
-
-
-# With a sight of the past only, the maps of location and measurement too are made from what has
-# been so far: one map for each step t that looks. They come after the time map.
-PROJECT_SO_FAR: dict[Axis, str] = {
-    "location":    "btlmc, tmchd -> bhtld",
-    "measurement": "btlmc, tlchd -> bhtmd",
-}  # fmt: skip
-
-
-SEEN_SO_FAR: dict[Axis, str] = {
-    "location":    "btlmhd, btkmhd -> bhtlk",
-    "measurement": "btlmhd, btlnhd -> bhtmn",
-}  # fmt: skip
-
-
-WHOLE_SO_FAR = "bhts, bhtlk, bhtmn -> bhtlmskn"
-
-
-def attention_mask(mask_mode: MaskMode, steps: int, like: Tensor) -> Tensor:
-    """(t, s): zero where step t may look at step s, minus infinity where it may not."""
-    pairs = torch.ones(steps, steps, dtype=torch.bool, device=like.device)
-    if mask_mode == "past":
-        pairs = pairs.tril()
-    elif mask_mode == "other steps" and steps > 1:  # the only step there is has to look at itself
-        pairs = ~torch.eye(steps, dtype=torch.bool, device=like.device)
-    return torch.zeros_like(pairs, dtype=like.dtype).masked_fill(~pairs, -math.inf)
+def make_attention(config: AttentionConfig, scope: AttentionScope) -> Attention:
+    """The layer of the configured manner."""
+    match config.manner:
+        case "joint":
+            return Joint(config, scope)
+        case "decomposed":
+            return Decomposed(config, scope)
+        case "shared":
+            return Shared(config, scope)
+        case "independent":
+            raise ConfigError("the independent manner is no layer: build it with Streams")
 
 
 class AxisMap(nn.Module):
-    """The map of one axis from flattened slices: (b, t, l, m, c) -> (b, h, N, N).
+    """A_T, A_L or A_M from flattened slices: two (b, t, l, m, c) -> (b, h, N, N). With a causal
+    mask the maps of location and measurement are (b, h, t, N, N)."""
 
-    With a sight of the past, maps of location and measurement are (b, h, t, N, N). An axis of one
-    position has nothing to choose: its map is a single one, and it has no weights.
-    """
-
-    def __init__(
-        self,
-        axis: Axis,
-        config: AttentionConfig,
-        query_sizes: Sizes,
-        memory_sizes: Sizes | None,
-        mask_mode: MaskMode,
-    ) -> None:
+    def __init__(self, axis: Axis, config: AttentionConfig, scope: AttentionScope) -> None:
         super().__init__()
         self.axis: Axis = axis
-        self.mask_mode: MaskMode = mask_mode
-        self.is_cross = memory_sizes is not None
-        self.masked = axis == "time" and memory_sizes is None and mask_mode != "all"
-        self.heads = config.n_heads
-        self.alone = query_sizes.along(axis) == 1 == (memory_sizes or query_sizes).along(axis)
-        if self.alone:
-            return
-        rest = (config.d_model, config.n_heads, config.of(axis).d_qk)
-        self.w_q = _weight(*query_sizes.beside(axis), *rest)
-        self.w_k = _weight(*(memory_sizes or query_sizes).beside(axis), *rest)
-        if memory_sizes is None:  # at first, each looks at what resembles it
+        self.scope = scope
+        shape = (config.d_model, config.n_heads, config.of(axis).d_qk)
+        self.w_q = _projection(*scope.query_sizes.others(axis), *shape)
+        self.w_k = _projection(*(scope.memory_sizes or scope.query_sizes).others(axis), *shape)
+        if not scope.is_cross:  # at first, each position attends to those like it
             self.w_k.data.copy_(self.w_q.data)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        if self.alone:
-            return x.new_ones(len(x), self.heads, 1, 1)
-        if self.mask_mode == "past" and self.axis != "time":
-            return self._so_far(x, y)
+        if self.scope.mask_mode == "causal" and self.axis != "time":
+            return self._causal(x, y)
         q = einsum(PROJECT[self.axis], x, self.w_q)  # (b, h, N, d)
         k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
         scores = einsum("bhid, bhjd -> bhij", q, k) / math.sqrt(q.shape[-1])
-        if self.masked:
-            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
+        if self.axis == "time" and self.scope.score_mask != "none":
+            scores = scores + attention_mask(self.scope.score_mask, scores.shape[-1], scores)
         return scores.softmax(dim=-1)
 
-    def _so_far(self, x: Tensor, y: Tensor) -> Tensor:
-        q = einsum(PROJECT_SO_FAR[self.axis], x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
-        if self.is_cross:  # all of it is known
+    def _causal(self, x: Tensor, y: Tensor) -> Tensor:
+        q = einsum(CAUSAL_PROJECT[self.axis], x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
+        if self.scope.is_cross:  # all of y is known
             k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
             scores = einsum("bhtid, bhjd -> bhtij", q, k)
         else:
-            k = einsum(PROJECT_SO_FAR[self.axis], y, self.w_k).cumsum(dim=2)  # (b, h, t, N, d)
+            k = einsum(CAUSAL_PROJECT[self.axis], y, self.w_k).cumsum(dim=2)  # (b, h, t, N, d)
             scores = einsum("bhtid, bhtjd -> bhtij", q, k)
         scores = scores / math.sqrt(q.shape[-1])
         return scores.softmax(dim=-1)
 
 
-def _weight(first: int, second: int, channels: int, heads: int, d: int) -> nn.Parameter:
-    """A projection shaped by the axes it eats; equals a linear layer on flattened rows."""
-    spread = 1 / math.sqrt(first * second * channels)
-    return nn.Parameter(torch.randn(first, second, channels, heads, d) * spread)
+def _projection(first: int, second: int, channels: int, heads: int, d: int) -> nn.Parameter:
+    """Weights shaped by the axes they sum over; equals a linear layer on flattened rows."""
+    scale = 1 / math.sqrt(first * second * channels)
+    return nn.Parameter(torch.randn(first, second, channels, heads, d) * scale)
+
+
+def _query_key(config: AttentionConfig, scale: float = 1.0) -> tuple[nn.Linear, nn.Linear]:
+    """Projections per cell. Both start from the same weights: at first, cells attend to those like
+    them."""
+    query, key = (
+        nn.Linear(config.d_model, config.n_heads * config.d_qk, bias=False) for _ in range(2)
+    )
+    if scale != 1.0:
+        query.weight.data.mul_(scale)
+    key.weight.data.copy_(query.weight.data)
+    return query, key
+
+
+def joint_map(q: Tensor, k: Tensor, mask_mode: MaskMode = "none") -> Tensor:
+    """The map between all cells, (b, h, t, l, m, s, k, n). For small windows only."""
+    scores = einsum(JOINT_SCORE, q, k) / math.sqrt(q.shape[-1])
+    if mask_mode != "none":
+        mask = attention_mask(mask_mode, q.shape[1], scores)
+        scores = scores + mask[:, None, None, :, None, None]
+    rows: Tensor = scores.flatten(-3).softmax(dim=-1).unflatten(-1, scores.shape[-3:])
+    return rows
 
 
 def shared_map(
-    axis: Axis,
-    q: Tensor,
-    k: Tensor,
-    mask_mode: MaskMode = "all",
-    *,
-    is_cross: bool = False,
-    bias: Tensor | None = None,
+    axis: Axis, q: Tensor, k: Tensor, scope: AttentionScope, bias: Tensor | None = None
 ) -> Tensor:
-    """The map of one axis from queries and keys of cells, scaled by the root of all that is summed.
-
-    q, k: (b, t, l, m, h, d). Out: (b, h, N, N), or (b, h, t, N, N) with a sight of the past.
-    """
+    """The map of one axis from queries and keys per cell, A_L = softmax(Q_(L) K_(L)^T / sqrt(MTd)):
+    two (b, t, l, m, h, d) -> (b, h, N, N), or (b, h, t, N, N) with a causal mask."""
     sizes, (heads, d) = Sizes(*q.shape[1:4]), q.shape[4:]
     if sizes.along(axis) == 1 == k.shape[1 + AXES.index(axis)]:
         return q.new_ones(len(q), heads, 1, 1)
-    steps, summed = sizes.steps, math.prod(sizes.beside(axis)) * d
-    if mask_mode == "past" and axis != "time":
-        terms = torch.arange(1, steps + 1, device=q.device, dtype=q.dtype) * (summed // steps)
-        scores = einsum(SEEN_SO_FAR[axis], q, k).cumsum(dim=2)
+    steps, n_terms = sizes.steps, math.prod(sizes.others(axis)) * d
+    if scope.mask_mode == "causal" and axis != "time":
+        terms = torch.arange(1, steps + 1, device=q.device, dtype=q.dtype) * (n_terms // steps)
+        scores = einsum(CAUSAL_SHARED_SCORE[axis], q, k).cumsum(dim=2)
         scores = scores / terms.sqrt()[:, None, None]
     else:
-        scores = einsum(SEEN_ALONG[axis], q, k) / math.sqrt(summed)
-    if axis == "time" and mask_mode != "all" and not is_cross:
-        scores = scores + attention_mask(mask_mode, steps, scores)
+        scores = einsum(SHARED_SCORE[axis], q, k) / math.sqrt(n_terms)
+    if axis == "time" and scope.score_mask != "none":
+        scores = scores + attention_mask(scope.score_mask, steps, scores)
     if bias is not None:
         scores = scores + bias
     return scores.softmax(dim=-1)
 
 
-def joint_map(q: Tensor, k: Tensor, mask_mode: MaskMode = "all") -> Tensor:
-    """The map between all cells, written out: (b, h, t, l, m, s, k, n). For small windows only."""
-    scores = einsum(JOINT_SCORE, q, k) / math.sqrt(q.shape[-1])
-    if mask_mode != "all":
-        scores = (
-            scores + attention_mask(mask_mode, q.shape[1], scores)[:, None, None, :, None, None]
-        )
-    rows: Tensor = scores.flatten(-3).softmax(dim=-1).unflatten(-1, scores.shape[-3:])
-    return rows
-
-
-def full_map(maps: AttentionMaps) -> Tensor:
-    """The map between all cells that a layer's maps amount to: (b, h, t, l, m, s, k, n)."""
-    if "cells" in maps:
-        return maps["cells"]
-    time, *others = (maps[axis] for axis in AXES)
-    if all(part.ndim == 4 for part in others):
-        return einsum(WHOLE, time, *others)
-    steps = time.shape[2]
-    others = [
-        part if part.ndim == 5 else part.unsqueeze(2).expand(-1, -1, steps, -1, -1)
-        for part in others
-    ]
-    return einsum(WHOLE_SO_FAR, time, *others)
-
-
-def along(cells: Tensor, axis: Axis) -> Tensor:
-    """What a map between all cells (b, h, t, l, m, s, k, n) comes to along one axis, averaged over
-    the cells that look: (b, h, N, N)."""
-    looks = AXES.index(axis)
-    rest = [number for number in range(3) if number != looks]
-    summed = cells.sum(dim=[5 + number for number in rest])
-    return summed.mean(dim=[2 + number for number in rest])
-
-
-def of_places(q: Tensor, present: Tensor) -> Tensor:
-    """Queries of some places alone, scaled as if there were no others."""
+def _only_present(q: Tensor, present: Tensor) -> Tensor:
+    """Queries of the present stations (b, l) alone, scaled as if there were no others."""
     share = present.to(q.dtype).mean(dim=1, keepdim=True)
     scale: Tensor = (present / share.sqrt()).unflatten(1, (1, -1, 1, 1, 1))
     return q * scale
 
 
-# The map averages the values along its own axis; the other axes are carried along.
-MIX: dict[Axis, str] = {
-    "time":        "bhts, bslmhe -> btlmhe",
-    "location":    "bhlk, btkmhe -> btlmhe",
-    "measurement": "bhmn, btlnhe -> btlmhe",
-}  # fmt: skip
-
-
-JOINT_MIX = "bhtlmskn, bsknhe -> btlmhe"
-
-
-# Maps of what has been so far belong to the step t that looks.
-MIX_SO_FAR: dict[Axis, str] = {
-    "location":    "bhtlk, btkmhe -> btlmhe",
-    "measurement": "bhtmn, btlnhe -> btlmhe",
-}  # fmt: skip
-
-
-WIDTH = 16
-"""Torch's frugal attention wants queries, keys and values of one width on a CPU and an even one on
-other devices; on a CPU it is fastest at multiples of this."""
-
-
-FUSED = 256
-"""Up to so many columns, the maps of location and measurement are applied as one: one product of
-matrices of a fair size instead of many tiny ones."""
-
-
-PAIRS_AT_ONCE = 1 << 20
-"""Up to so many pairs of cells, what may be looked at is written down pair by pair (4 MiB)."""
-
-
-def joint_mix(q: Tensor, k: Tensor, v: Tensor, mask_mode: MaskMode = "all") -> Tensor:
-    """`joint_map` applied to `v` without ever building it: memory grows with cells, not pairs.
-
-    q (b, t, l, m, h, d), k (b, s, k, n, h, d), v (b, s, k, n, h, e) -> (b, t, l, m, h, e).
-    """
-    steps, shape, scale, wide = q.shape[1], q.shape[1:4], 1 / math.sqrt(q.shape[-1]), v.shape[-1]
-    if q.device.type != "meta":  # where operations are counted, as the equations have them
-        width = math.ceil(max(q.shape[-1], wide) / WIDTH) * WIDTH
-        q, k, v = (F.pad(part, (0, width - part.shape[-1])) for part in (q, k, v))
-    q, k, v = _rows(q), _rows(k), _rows(v)
-    cells, pairs = q.shape[2] // steps, q.shape[2] * k.shape[2]
-    if mask_mode == "all":
-        y = F.scaled_dot_product_attention(q, k, v, scale=scale)
-    elif pairs <= PAIRS_AT_ONCE or q.device.type == "meta":
-        seen = (
-            attention_mask(mask_mode, steps, q)
-            .repeat_interleave(cells, 0)
-            .repeat_interleave(cells, 1)
-        )
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
-    else:  # step by step: all cells of a step see the same, so one row says it for all of them
-        seen = attention_mask(mask_mode, steps, q).repeat_interleave(
-            cells, 1
-        )  # (t, cells looked at)
-        y = torch.cat(
-            [
-                F.scaled_dot_product_attention(
-                    part, k, v, attn_mask=row.expand(1, 1, cells, -1), scale=scale
-                )
-                for part, row in zip(q.split(cells, dim=2), seen, strict=True)
-            ],
-            dim=2,
-        )
-    return einsum("bhtlme -> btlmhe", y[..., :wide].unflatten(2, shape))
-
-
-def _rows(x: Tensor) -> Tensor:
-    """One row per cell: (b, t, l, m, h, d) -> (b, h, cells, d)."""
-    return einsum("btlmhd -> bhtlmd", x).flatten(2, 4)
+def full_map(maps: AttentionMaps) -> Tensor:
+    """Equation (3), the map between all cells: (b, h, t, l, m, s, k, n)."""
+    if "cells" in maps:
+        return maps["cells"]
+    time, *others = (maps[axis] for axis in AXES)
+    if all(a.ndim == 4 for a in others):
+        return einsum(FULL_MAP, time, *others)
+    steps = time.shape[2]
+    others = [a if a.ndim == 5 else a.unsqueeze(2).expand(-1, -1, steps, -1, -1) for a in others]
+    return einsum(CAUSAL_FULL_MAP, time, *others)
 
 
 def apply_sequential(maps: AttentionMaps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
-    """Apply one map after the other; all were made from the same input, so any order will do.
-
-    Maps of what has been so far belong to the step that looks, so there time comes first.
-    """
+    """Equation (1): one map after the other. The order does not matter, equation (4), but causal
+    maps of location and measurement come after the time map."""
     for axis in order:
         a = maps[axis]
         if a.shape[-2:] != (1, 1):
-            v = einsum(MIX[axis] if a.ndim == 4 else MIX_SO_FAR[axis], a, v)
+            v = einsum(APPLY[axis] if a.ndim == 4 else CAUSAL_APPLY[axis], a, v)
     return v
 
 
-def apply_fused(maps: AttentionMaps, v: Tensor) -> Tensor:
-    """The same as `mix_in_turn` for maps of (b, h, N, N), laid out for speed: the values are copied
-    once so that each map is one batched product of matrices as large as can be."""
-    time, location, measurement = (maps[axis] for axis in AXES)
-    b, _, _, _, heads, e = v.shape
-    steps, locations, measurements = (maps[axis].shape[2] for axis in AXES)
-    rows = einsum("bsknhe -> bhsekn", v).reshape(b * heads, v.shape[1], -1)  # (bh, s, ekn)
-    rows = torch.bmm(time.flatten(0, 1), rows)  # (bh, t, ekn)
-    columns = location.shape[3] * measurement.shape[3]
-    if columns <= FUSED or 1 in (location.shape[3], measurement.shape[3]):
-        both = einsum("bhlk, bhmn -> bhlmkn", location, measurement)
-        both = both.reshape(b * heads, -1, columns)  # (bh, lm, kn)
-        rows = torch.bmm(rows.reshape(b * heads, -1, columns), both.mT)  # (bh, te, lm)
-    else:
-        rows = rows.reshape(b * heads, -1, measurement.shape[3])  # (bh, tek, n)
-        rows = torch.bmm(rows, measurement.flatten(0, 1).mT)  # (bh, tek, m)
-        rows = rows.unflatten(1, (-1, location.shape[3]))  # (bh, te, k, m)
-        rows = einsum("zukm -> zumk", rows).reshape(b * heads, -1, location.shape[3])
-        rows = torch.bmm(rows, location.flatten(0, 1).mT)  # (bh, tem, l)
-        rows = einsum("zuml -> zulm", rows.unflatten(1, (-1, measurements)))
-    apart = rows.reshape(b, heads, steps, e, locations, measurements)
-    return einsum("bhtelm -> btlmhe", apart)
-
-
-def apply_weighted(maps: AttentionMaps, v: Tensor, weight: Tensor) -> Tensor:
-    """Averages over what carries information: a cell looked at counts with its `weight`, positive
-    and (b, s, k, n, h). What the weights come to is one more channel sent through the same maps,
-    and rows still sum to one."""
-    weight = weight.unsqueeze(-1)
+def apply_weighted(maps: AttentionMaps, v: Tensor, key_weight: Tensor) -> Tensor:
+    """Averages in which a cell counts by its weight (b, s, k, n, h). The sum of the weights is one
+    more channel sent through the same maps, so the rows still sum to one."""
+    weight = key_weight.unsqueeze(-1)
     mixed = apply_fused(maps, torch.cat([v * weight, weight], dim=-1))
     return mixed[..., :-1] / mixed[..., -1:]

@@ -1,7 +1,7 @@
-"""Layers on top of each other (the paper, section 3.3), whatever they attend to.
+"""Layers on top of each other (the paper, section 3.3).
 
-An attention here is the cross-dimensional one on cells, or the ordinary one on rows of the
-independent manner.
+The attention of a layer is cross-dimensional, on cells, or conventional, on the rows of a stream of
+the independent manner.
 """
 
 from collections.abc import Callable
@@ -12,74 +12,77 @@ from torch import Tensor, nn
 from cdsa.nn.rollout import LayerTrace, residual_share
 from cdsa.nn.types import AttentionMaps
 
-Make = Callable[[], nn.Module]
+MakeModule = Callable[[], nn.Module]
 
 
-class Attention(Protocol):
-    """A module in which x looks at y, or at itself."""
+class AttentionLayer(Protocol):
+    """A module in which x attends to y, or to itself."""
 
     def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
 
     def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps: ...
 
 
-Attend = Callable[[], Attention]
+MakeAttention = Callable[[], AttentionLayer]
 
 
 class Block(nn.Module):
-    """Attention, then attention at a memory if there is one, then feed-forward; after each the
-    residual and a norm. The shape of x is kept."""
+    """Self-attention, cross-attention to a memory if there is one, and feed-forward, each followed
+    by the residual and a norm. The shape of x stays the same."""
 
     def __init__(
-        self, attention: Attend, across: Attend | None, feed_forward: Make, norm: Make
+        self,
+        attention: MakeAttention,
+        cross_attention: MakeAttention | None,
+        feed_forward: MakeModule,
+        norm: MakeModule,
     ) -> None:
         super().__init__()
-        self.attention: Attention = attention()
+        self.attention: AttentionLayer = attention()
         self.norm = norm()
-        if across is not None:
-            self.across: Attention = across()
-            self.across_norm = norm()
+        if cross_attention is not None:
+            self.cross_attention: AttentionLayer = cross_attention()
+            self.cross_norm = norm()
         self.feed_forward = feed_forward()
         self.feed_forward_norm = norm()
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         x = self.norm(x + self.attention(x))
         if memory is not None:
-            x = self.across_norm(x + self.across(x, memory))
+            x = self.cross_norm(x + self.cross_attention(x, memory))
         return cast(Tensor, self.feed_forward_norm(x + self.feed_forward(x)))
 
     def trace(self, x: Tensor) -> LayerTrace:
-        """How its attention looks around."""
         return LayerTrace(self.attention.maps(x), residual_share(x, self.attention(x)))
 
     def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
-        """The maps of its attention and, with a memory, of its attention at that."""
-        found = [self.attention.maps(x)]
+        """The maps of its self-attention and, with a memory, of its cross-attention."""
+        maps = [self.attention.maps(x)]
         if memory is not None:
-            found.append(self.across.maps(self.norm(x + self.attention(x)), memory))
-        return found
+            maps.append(self.cross_attention.maps(self.norm(x + self.attention(x)), memory))
+        return maps
 
 
 class Stack(nn.Module):
-    """So many blocks; with `bare_last` the last one is only its attention, without residual and
-    norm: what comes out is what was looked at, not the input carried through."""
+    """Blocks one after the other. With `last_bare` the last one is its attention alone, without
+    residual and norm: it passes on what it attends to and not its input."""
 
     def __init__(
         self,
-        layers: int,
-        attention: Attend,
-        feed_forward: Make,
-        norm: Make,
+        n_layers: int,
+        attention: MakeAttention,
+        feed_forward: MakeModule,
+        norm: MakeModule,
         *,
-        across: Attend | None = None,
-        bare_last: bool = False,
+        cross_attention: MakeAttention | None = None,
+        last_bare: bool = False,
     ) -> None:
         super().__init__()
-        full = layers - 1 if bare_last else layers
         self.blocks = nn.ModuleList(
-            Block(attention, across, feed_forward, norm) for _ in range(full)
+            Block(attention, cross_attention, feed_forward, norm)
+            for _ in range(n_layers - 1 if last_bare else n_layers)
         )
-        self.last: Attention | None = attention() if bare_last else None
+        self.last: AttentionLayer | None = attention() if last_bare else None
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         for block in self.blocks:
@@ -88,21 +91,21 @@ class Stack(nn.Module):
 
     def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
         """The maps of every attention, in the order they are applied."""
-        found: list[AttentionMaps] = []
+        maps: list[AttentionMaps] = []
         for block in self.blocks:
-            found += cast(Block, block).maps(x, memory)
+            maps += cast(Block, block).maps(x, memory)
             x = block(x, memory)
-        return found if self.last is None else [*found, self.last.maps(x)]
+        return maps if self.last is None else [*maps, self.last.maps(x)]
 
     def traces(self, x: Tensor) -> list[LayerTrace]:
-        """How every layer looks around, without a memory."""
-        found: list[LayerTrace] = []
+        """The trace of every layer, without a memory."""
+        traces: list[LayerTrace] = []
         for block in self.blocks:
-            found.append(cast(Block, block).trace(x))
+            traces.append(cast(Block, block).trace(x))
             x = block(x)
-        if self.last is not None:  # nothing is carried through
-            found.append(LayerTrace(self.last.maps(x), x.new_zeros(x.shape[:-1])))
-        return found
+        if self.last is not None:
+            traces.append(LayerTrace(self.last.maps(x), x.new_zeros(x.shape[:-1])))
+        return traces
 
 
 def feed_forward(width: int, hidden: int, out: int | None = None) -> nn.Sequential:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.nn.context import WindowContext
-from cdsa.nn.types import refuse_negative, refuse_nothing_ahead
+from cdsa.nn.types import refuse_negative, refuse_no_horizon
 
 State = tuple[Tensor, ...]
 
@@ -63,7 +63,7 @@ class SequenceToSequence(nn.Module):
         fading: float,
     ) -> None:
         super().__init__()
-        refuse_nothing_ahead(horizon)
+        refuse_no_horizon(horizon)
         self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
         inputs = 2 * measurements + clocks
         self.encode, self.decode = make(inputs), make(inputs)

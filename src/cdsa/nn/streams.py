@@ -1,10 +1,10 @@
 """The independent manner (the paper, section 3.2.1): three streams, fused after their last layers.
 
-Each stream is an ordinary transformer whose words are the positions of one axis; a word's vector is
-all that the other two axes and the channels hold there (X_T, X_L and X_M of the paper).
+Each stream is an ordinary transformer over the positions of one axis. The vector of a position
+holds all that the other two axes and the channels have there (X_T, X_L and X_M of the paper). The
+streams are whole stacks of layers of their own depth, so this manner is not an attention layer.
 
-Letters: b window, i word, j word looked at, w channels of a word, h head, d and e channels of a
-head; t time, l location, m measurement, c channels of a cell.
+Letters: `attention.py`.
 """
 
 import math
@@ -14,25 +14,16 @@ from typing import cast
 import torch
 from torch import Tensor, einsum, nn
 
-from cdsa.nn.attention import attention_mask
+from cdsa.nn.attention import SelfAttention
 from cdsa.nn.blocks import Stack, feed_forward
-from cdsa.nn.types import (
-    AXES,
-    AttentionConfig,
-    AttentionMaps,
-    Axis,
-    MaskMode,
-    Sizes,
-)
+from cdsa.nn.types import AXES, AttentionConfig, AttentionMaps, Axis, MaskMode, Sizes
 
-# Cells as rows of words, the axis first, and back again.
+# Cells as rows of positions, the axis first, and back again.
 ROWS: dict[Axis, str] = {
     "time":        "btlmc -> btlmc",
     "location":    "btlmc -> bltmc",
     "measurement": "btlmc -> bmtlc",
 }  # fmt: skip
-
-
 CELLS: dict[Axis, str] = {
     "time":        "btlmc -> btlmc",
     "location":    "bltmc -> btlmc",
@@ -40,45 +31,8 @@ CELLS: dict[Axis, str] = {
 }  # fmt: skip
 
 
-class RowAttention(nn.Module):
-    """Words look at words: (b, i, w) and (b, j, w') -> (b, i, w)."""
-
-    def __init__(
-        self,
-        axis: Axis,
-        width: int,
-        memory_width: int,
-        config: AttentionConfig,
-        mask_mode: MaskMode,
-    ) -> None:
-        super().__init__()
-        own, heads = config.of(axis), config.n_heads
-        self.axis: Axis = axis
-        self.mask_mode: MaskMode = mask_mode
-        self.heads = heads
-        self.query = nn.Linear(width, heads * own.d_qk, bias=False)
-        self.key = nn.Linear(memory_width, heads * own.d_qk, bias=False)
-        self.value = nn.Linear(memory_width, heads * own.d_v)
-        self.out = nn.Linear(heads * own.d_v, width)
-
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        y = x if y is None else y
-        v = self.value(y).unflatten(-1, (self.heads, -1))  # (b, j, h, e)
-        mixed = einsum("bhij, bjhe -> bihe", self.maps(x, y)[self.axis], v)
-        return cast(Tensor, self.out(mixed.flatten(-2)))
-
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
-        """The map of the stream's axis: (b, h, i, j)."""
-        q = self.query(x).unflatten(-1, (self.heads, -1))
-        k = self.key(x if y is None else y).unflatten(-1, (self.heads, -1))
-        scores = einsum("bihd, bjhd -> bhij", q, k) / math.sqrt(q.shape[-1])
-        if self.mask_mode != "all":
-            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
-        return {self.axis: scores.softmax(dim=-1)}
-
-
 class Stream(nn.Module):
-    """The stream of one axis: (b, t, l, m, c) -> (b, t, l, m, c); a memory may have other steps."""
+    """The stream of one axis: (b, t, l, m, c) -> (b, t, l, m, c). A memory may have other steps."""
 
     def __init__(
         self,
@@ -87,24 +41,23 @@ class Stream(nn.Module):
         sizes: Sizes,
         memory: Sizes | None = None,
         *,
-        mask_mode: MaskMode = "all",
-        bare_last: bool = False,
+        mask_mode: MaskMode = "none",
+        last_bare: bool = False,
     ) -> None:
         super().__init__()
         self.axis: Axis = axis
-        own, width = config.of(axis), math.prod(sizes.beside(axis)) * config.d_model
-        memory_width = 0 if memory is None else math.prod(memory.beside(axis)) * config.d_model
+        width = math.prod(sizes.others(axis)) * config.d_model
+        memory_width = 0 if memory is None else math.prod(memory.others(axis)) * config.d_model
+        mask = mask_mode if axis == "time" else "none"
         self.stack = Stack(
-            own.n_layers,
-            partial(
-                RowAttention, axis, width, width, config, mask_mode if axis == "time" else "all"
-            ),
-            partial(feed_forward, width, own.d_ff),
+            config.of(axis).n_layers,
+            partial(SelfAttention, axis, width, width, config, mask),
+            partial(feed_forward, width, config.of(axis).d_ff),
             partial(nn.LayerNorm, width),
-            across=partial(RowAttention, axis, width, memory_width, config, "all")
+            cross_attention=partial(SelfAttention, axis, width, memory_width, config)
             if memory
             else None,
-            bare_last=bare_last,
+            last_bare=last_bare,
         )
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
@@ -113,18 +66,18 @@ class Stream(nn.Module):
         return einsum(CELLS[self.axis], y.unflatten(-1, shape))
 
     def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
-        """The maps of the stream's layers."""
         return self.stack.maps(self._rows(x), None if memory is None else self._rows(memory))
 
     def _rows(self, x: Tensor) -> Tensor:
-        return einsum(ROWS[self.axis], x).flatten(2)  # (b, i, w)
+        """One row per position, (b, i, width)."""
+        return einsum(ROWS[self.axis], x).flatten(2)
 
 
 class Streams(nn.Module):
-    """The three streams and the weights they are fused with.
+    """The three streams and the weights that fuse them.
 
-    In a decoder (`sight` of the past) a word of the location and measurement streams holds all
-    steps at once and would pass the future on; these two get `start`, what was known before.
+    In a causal decoder a row of the location and measurement streams holds all steps at once and
+    would leak the future. These two streams get `start`, what was known before the first step.
     """
 
     def __init__(
@@ -133,29 +86,25 @@ class Streams(nn.Module):
         sizes: Sizes,
         memory: Sizes | None = None,
         *,
-        mask_mode: MaskMode = "all",
-        bare_last: bool = False,
+        mask_mode: MaskMode = "none",
+        last_bare: bool = False,
         fused: bool = True,
     ) -> None:
         super().__init__()
-        self.streams = nn.ModuleDict(
-            {
-                axis: Stream(axis, config, sizes, memory, mask_mode=mask_mode, bare_last=bare_last)
-                for axis in AXES
-            }
-        )
+        make = partial(Stream, mask_mode=mask_mode, last_bare=last_bare)
+        self.streams = nn.ModuleDict({axis: make(axis, config, sizes, memory) for axis in AXES})
         if fused:
             self.fusion = nn.ParameterDict({axis: torch.tensor(1 / len(AXES)) for axis in AXES})
 
     def forward(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
     ) -> Tensor:
-        return self.fuse(self.apart(x, memory, start))
+        return self.fuse(self.outputs(x, memory, start))
 
-    def apart(
+    def outputs(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
     ) -> dict[Axis, Tensor]:
-        """What each stream says on its own."""
+        """The output of each stream."""
         return {
             axis: self.streams[axis](
                 x if start is None or axis == "time" else start,
@@ -164,18 +113,19 @@ class Streams(nn.Module):
             for axis in AXES
         }
 
-    def fuse(self, parts: dict[Axis, Tensor]) -> Tensor:
+    def fuse(self, outputs: dict[Axis, Tensor]) -> Tensor:
         """X' = a_T X'_T + a_L X'_L + a_M X'_M."""
-        return torch.stack([self.fusion[axis] * part for axis, part in parts.items()]).sum(0)
+        return torch.stack([self.fusion[axis] * y for axis, y in outputs.items()]).sum(0)
 
     def maps(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
-    ) -> dict[Axis, list[AttentionMaps]]:
-        """The maps of every layer of every stream."""
-        return {
-            axis: cast(Stream, self.streams[axis]).maps(
+    ) -> list[AttentionMaps]:
+        """The maps of every layer, one stream after the other."""
+        return [
+            maps
+            for axis in AXES
+            for maps in cast(Stream, self.streams[axis]).maps(
                 x if start is None or axis == "time" else start,
                 None if memory is None else memory[axis],
             )
-            for axis in AXES
-        }
+        ]

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperImputer
+from cdsa.nn.attention import Joint
 from cdsa.nn.types import MANNERS, AxisConfig, Manner, Sizes
 from cdsa.paper.published import paper_tables
 from cdsa.paper.tables import COMPLEXITY_SIZES, PAPER_IMPUTER
@@ -77,6 +78,9 @@ def count_operations(config: PaperConfig, sizes: Sizes) -> tuple[int, int]:
         )
     with torch.device("meta"):
         model = PaperImputer(config, sizes)
+        for layer in model.modules():
+            if isinstance(layer, Joint):
+                layer.explicit = True  # the operations of the equations, not of the fast path
         values = torch.zeros(1, *sizes)
     with FlopCounterMode(display=False) as counter:
         model(values, torch.zeros_like(values, dtype=torch.bool))

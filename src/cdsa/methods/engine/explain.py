@@ -17,8 +17,8 @@ from cdsa.core.times import Clock
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.wrapper import Guard
-from cdsa.nn.attention import along
 from cdsa.nn.context import WindowContext
+from cdsa.nn.rollout import marginal_map
 from cdsa.nn.types import AXES, AttentionMaps
 from cdsa.training.windows import Windows, taper
 
@@ -225,7 +225,9 @@ def mean_maps(
     labels |= {axis: own[axis].to_numpy() for axis in ("location", "measurement")}
     found: dict[str, xr.DataArray] = {}
     for axis in AXES:
-        each = [part[axis] if axis in part else along(part["cells"], axis) for part in layers]
+        each = [
+            part[axis] if axis in part else marginal_map(part["cells"], axis) for part in layers
+        ]
         mean = torch.stack([one.mean(dim=(0, 1)) for one in each]).mean(dim=0).cpu().double()
         if axis == "time" and mean.ndim == 2 and len(mean) == len(steps):  # without empty steps
             mean = mean[there][:, there]

@@ -14,14 +14,14 @@ from cdsa.core.config import from_dict
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.predictor import refuse_too_many_stations
-from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.attention import AttentionScope, Shared
 from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, monotone_quantiles
-from cdsa.nn.rollout import LayerTrace, normalise_to, one_cell, residual_share, rollout
+from cdsa.nn.rollout import LayerTrace, normalise_to, one_hot_cell, residual_share, rollout
 from cdsa.nn.types import AttentionConfig, AttentionMaps, Sizes, refuse_below_one
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
@@ -102,7 +102,7 @@ class Block(nn.Module):
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.attention = CrossDimensionalAttention(config.attention, sizes)
+        self.attention = Shared(config.attention, AttentionScope(sizes))
         self.attention_bias = AttentionBias(config.n_heads, sizes.measurements)
         self.unobserved_weight = nn.Parameter(torch.full((config.n_heads,), UNOBSERVED_INIT))
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
@@ -112,7 +112,7 @@ class Block(nn.Module):
         x = x + self.attention(
             self.norm(x),
             bias=self.attention_bias(x.shape[1], context),
-            weight=self.weight(observed),
+            key_weight=self.weight(observed),
             present=reporting(observed),
         )
         return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
@@ -127,7 +127,7 @@ class Block(nn.Module):
         """How its attention looks around."""
         weight, bias = self.weight(observed), self.attention_bias(x.shape[1], context)
         told: dict[str, Any] = {"bias": bias, "present": reporting(observed)}
-        added = self.attention(self.norm(x), weight=weight, **told)
+        added = self.attention(self.norm(x), key_weight=weight, **told)
         return LayerTrace(
             self.attention.maps(self.norm(x), **told), residual_share(x, added), weight
         )
@@ -245,7 +245,7 @@ class CdsaNetwork(nn.Module):
                         difference * self.residual_scale[context.variable_ids[cell[2]]].sigmoid()
                     )
             easy = answers.combine(mix)
-            asked = one_cell(easy, cell)
+            asked = one_hot_cell(easy, cell)
             with torch.no_grad():
                 share = rollout(looks, asked)
                 unseen = share * ~observed

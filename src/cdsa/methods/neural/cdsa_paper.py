@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Literal, Self, cast, get_args
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from cdsa.core.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.attention import CrossDimensionalAttention
+from cdsa.nn.attention import AttentionScope, make_attention
 from cdsa.nn.blocks import Stack, feed_forward
-from cdsa.nn.rollout import normalise_to, one_cell, rollout
+from cdsa.nn.rollout import normalise_to, one_hot_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
     AXES,
@@ -27,7 +27,7 @@ from cdsa.nn.types import (
     MaskMode,
     Sizes,
     refuse_below_one,
-    refuse_nothing_ahead,
+    refuse_no_horizon,
 )
 from cdsa.training.loop import TrainConfig
 
@@ -149,18 +149,19 @@ def cell_stack(
     sizes: Sizes,
     memory: Sizes | None = None,
     *,
-    mask_mode: MaskMode = "all",
-    bare_last: bool = False,
+    mask_mode: MaskMode = "none",
+    last_bare: bool = False,
 ) -> Stack:
     """Layers of cross-dimensional attention on cells."""
-    attention = partial(CrossDimensionalAttention, config, sizes, mask_mode=mask_mode)
+    attend = partial(make_attention, config)
+    across = partial(attend, AttentionScope(sizes, memory, mask_mode)) if memory else None
     return Stack(
         config.n_layers,
-        attention,
+        partial(attend, AttentionScope(sizes, None, mask_mode)),
         partial(feed_forward, config.d_model, config.d_ff),
-        partial(Norm3d, config, sizes, causal=mask_mode == "past"),
-        across=partial(attention, memory) if memory else None,
-        bare_last=bare_last,
+        partial(Norm3d, config, sizes, causal=mask_mode == "causal"),
+        cross_attention=across,
+        last_bare=last_bare,
     )
 
 
@@ -176,10 +177,10 @@ class PaperImputer(nn.Module):
         super().__init__()
         refuse_scalar_norm(config, sizes)
         self.embedding = Embedding(config, sizes)
-        mask_mode: MaskMode = "other steps" if config.mask_diagonal else "all"
+        mask_mode: MaskMode = "diagonal" if config.mask_diagonal else "none"
         make = Streams if config.manner == "independent" else cell_stack
         self.encoder: Streams | Stack = make(
-            config, sizes, mask_mode=mask_mode, bare_last=config.last_layer_bare
+            config, sizes, mask_mode=mask_mode, last_bare=config.last_layer_bare
         )
         self.reconstruction = make_reconstruction(config)
 
@@ -197,13 +198,12 @@ class PaperImputer(nn.Module):
                 "Train in another: decomposed, shared or joint"
             )
         looks = self.encoder.traces(self.embedding(values, observed))
-        share = rollout(looks, one_cell(values, cell))
+        share = rollout(looks, one_hot_cell(values, cell))
         return normalise_to(share * observed, torch.ones(()))
 
     def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
-        found = self.encoder.maps(self.embedding(values, observed))
-        return found if isinstance(found, list) else [m for part in found.values() for m in part]
+        return self.encoder.maps(self.embedding(values, observed))
 
 
 class PaperForecaster(nn.Module):
@@ -229,10 +229,10 @@ class PaperForecaster(nn.Module):
         self.decoder_embedding = Embedding(config, ahead)
         if config.manner == "independent":
             self.encoder: Streams | Stack = Streams(config, past, fused=False)
-            self.decoder: Streams | Stack = Streams(config, ahead, past, mask_mode="past")
+            self.decoder: Streams | Stack = Streams(config, ahead, past, mask_mode="causal")
         else:
             self.encoder = cell_stack(config, past)
-            self.decoder = cell_stack(config, ahead, past, mask_mode="past")
+            self.decoder = cell_stack(config, ahead, past, mask_mode="causal")
         self.reconstruction = make_reconstruction(config)
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
@@ -262,16 +262,10 @@ class PaperForecaster(nn.Module):
         ahead, and at the encoder's output. The independent manner: one axis after the other."""
         past, ahead = self._split(values)
         seen, known = self._split(observed)
-        x = self.embedding(past, seen)
-        before = self._decoder_inputs(past, seen, ahead, known)
-        found: list[AttentionMaps] = []
-        for part, args in (
-            (self.encoder, (x,)),
-            (self.decoder, (before[0], self._encode(past, seen), *before[1:])),
-        ):
-            maps = part.maps(*args)
-            found += maps if isinstance(maps, list) else [m for one in maps.values() for m in one]
-        return found
+        shifted, *start = self._decoder_inputs(past, seen, ahead, known)
+        maps = self.encoder.maps(self.embedding(past, seen))
+        memory: Any = self._encode(past, seen)  # of the independent manner, one per stream
+        return maps + self.decoder.maps(shifted, memory, *start)
 
     def _split(self, window: Tensor) -> tuple[Tensor, Tensor]:
         return window[:, : -self.horizon], window[:, -self.horizon :]
@@ -279,7 +273,7 @@ class PaperForecaster(nn.Module):
     def _encode(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
         x = self.embedding(past, seen)
         if isinstance(self.encoder, Streams):
-            return self.encoder.apart(x)
+            return self.encoder.outputs(x)
         return cast(Tensor, self.encoder(x))
 
     def _decoder_inputs(
@@ -310,7 +304,7 @@ class PaperForecaster(nn.Module):
 def refuse_scalar_norm(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
     """Refuse what a layer norm would wipe out: vectors of a single number."""
     over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
-    smallest = min(math.prod(sizes.beside(axis)) for axis in over) * config.d_model
+    smallest = min(math.prod(sizes.others(axis)) for axis in over) * config.d_model
     by_step = config.norm_over == "step" or (causal and config.norm_over == "window")
     if smallest == 1 and (config.manner == "independent" or by_step):
         raise ConfigError(
@@ -446,7 +440,7 @@ class CdsaPaperForecast(CdsaPaper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_nothing_ahead(self.horizon)
+        refuse_no_horizon(self.horizon)
 
 
 FILLERS: dict[str, CdsaPaper] = {

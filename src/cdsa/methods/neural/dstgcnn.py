@@ -31,7 +31,7 @@ from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_context
 from cdsa.nn.interpolation import interpolate
-from cdsa.nn.types import Sizes, refuse_below_one, refuse_nothing_ahead
+from cdsa.nn.types import Sizes, refuse_below_one, refuse_no_horizon
 from cdsa.training.loop import TrainConfig
 
 PAST = 12
@@ -64,7 +64,7 @@ class DstGcnnConfig:
 
     def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
         """The network that foresees so many steps."""
-        refuse_nothing_ahead(horizon)
+        refuse_no_horizon(horizon)
         return DynamicGraphNetwork(self, sizes, clocks, horizon)
 
 

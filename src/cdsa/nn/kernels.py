@@ -1,0 +1,89 @@
+"""Masks and fast paths of cross-dimensional attention. Each fast path has its plain equation in
+`attention.py`, with the same letters, and a test that compares the two.
+"""
+
+import math
+
+import torch
+from torch import Tensor, einsum
+from torch.nn import functional as F
+
+from cdsa.nn.types import AXES, AttentionMaps, MaskMode
+
+HEAD_MULTIPLE = 16
+"""Fused attention requires queries, keys and values of one width on a CPU and an even width on
+other devices; on a CPU it is fastest at multiples of this."""
+
+MAX_MASK_PAIRS = 1 << 20
+"""Up to this number of pairs of cells, the mask of the joint manner is one tensor (4 MiB)."""
+
+MAX_FUSED_COLUMNS = 256
+"""Up to this number of columns, the maps of location and measurement are applied as one: one matrix
+product of a fair size instead of many tiny ones."""
+
+
+def attention_mask(mode: MaskMode, steps: int, like: Tensor) -> Tensor:
+    """(t, s): zero where step t may attend to step s, minus infinity elsewhere."""
+    allowed = torch.ones(steps, steps, dtype=torch.bool, device=like.device)
+    if mode == "causal":
+        allowed = allowed.tril()
+    elif mode == "diagonal" and steps > 1:  # a single step has to attend to itself
+        allowed = ~torch.eye(steps, dtype=torch.bool, device=like.device)
+    return torch.zeros_like(allowed, dtype=like.dtype).masked_fill(~allowed, -math.inf)
+
+
+def apply_fused(maps: AttentionMaps, v: Tensor) -> Tensor:
+    """`apply_sequential` for maps (b, h, N, N), laid out for speed: the values are copied once, and
+    each map is one batched product of large matrices."""
+    time, location, measurement = (maps[axis] for axis in AXES)
+    b, _, _, _, heads, e = v.shape
+    steps, locations, measurements = (maps[axis].shape[2] for axis in AXES)
+    rows = einsum("bsknhe -> bhsekn", v).reshape(b * heads, v.shape[1], -1)  # (bh, s, ekn)
+    rows = torch.bmm(time.flatten(0, 1), rows)  # (bh, t, ekn)
+    columns = location.shape[3] * measurement.shape[3]
+    if columns <= MAX_FUSED_COLUMNS or 1 in (location.shape[3], measurement.shape[3]):
+        both = einsum("bhlk, bhmn -> bhlmkn", location, measurement)
+        both = both.reshape(b * heads, -1, columns)  # (bh, lm, kn)
+        rows = torch.bmm(rows.reshape(b * heads, -1, columns), both.mT)  # (bh, te, lm)
+    else:
+        rows = rows.reshape(b * heads, -1, measurement.shape[3])  # (bh, tek, n)
+        rows = torch.bmm(rows, measurement.flatten(0, 1).mT)  # (bh, tek, m)
+        rows = rows.unflatten(1, (-1, location.shape[3]))  # (bh, te, k, m)
+        rows = einsum("zukm -> zumk", rows).reshape(b * heads, -1, location.shape[3])
+        rows = torch.bmm(rows, location.flatten(0, 1).mT)  # (bh, tem, l)
+        rows = einsum("zuml -> zulm", rows.unflatten(1, (-1, measurements)))
+    return einsum("bhtelm -> btlmhe", rows.reshape(b, heads, steps, e, locations, measurements))
+
+
+def joint_attention(q: Tensor, k: Tensor, v: Tensor, mask_mode: MaskMode = "none") -> Tensor:
+    """`joint_map` applied to `v` without building it: memory grows with cells, not with pairs.
+
+    q (b, t, l, m, h, d), k (b, s, k, n, h, d), v (b, s, k, n, h, e) -> (b, t, l, m, h, e).
+    """
+    steps, sizes, d, e = q.shape[1], q.shape[1:4], q.shape[-1], v.shape[-1]
+    width = math.ceil(max(d, e) / HEAD_MULTIPLE) * HEAD_MULTIPLE
+    q, k, v = (_cell_rows(F.pad(x, (0, width - x.shape[-1]))) for x in (q, k, v))
+    scale, cells = 1 / math.sqrt(d), q.shape[2] // steps
+    if mask_mode == "none":
+        y = F.scaled_dot_product_attention(q, k, v, scale=scale)
+    elif q.shape[2] * k.shape[2] <= MAX_MASK_PAIRS:
+        mask = attention_mask(mask_mode, steps, q)
+        mask = mask.repeat_interleave(cells, 0).repeat_interleave(cells, 1)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    else:  # step by step: all cells of a step have the same row of the mask
+        mask = attention_mask(mask_mode, steps, q).repeat_interleave(cells, 1)  # (t, skn)
+        y = torch.cat(
+            [
+                F.scaled_dot_product_attention(
+                    step, k, v, attn_mask=row.expand(1, 1, cells, -1), scale=scale
+                )
+                for step, row in zip(q.split(cells, dim=2), mask, strict=True)
+            ],
+            dim=2,
+        )
+    return einsum("bhtlme -> btlmhe", y[..., :e].unflatten(2, sizes))
+
+
+def _cell_rows(x: Tensor) -> Tensor:
+    """One row per cell: (b, t, l, m, h, d) -> (b, h, tlm, d)."""
+    return einsum("btlmhd -> bhtlmd", x).flatten(2, 4)

@@ -266,7 +266,7 @@ def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
 
 def test_too_many_stations_are_refused():
     many_more = network(steps=3, stations=2001, measurements=1, places=False, missing=0)
-    with pytest.raises(ConfigError, match="2,000 of them can report, but 2,001 do"):
+    with pytest.raises(ConfigError, match="at most 2,000 may report, but 2,001 do"):
         Cdsa().settled(many_more)
 
 
@@ -291,7 +291,7 @@ def test_short_tables_tell_nothing_usual_as_training_could_not_either():
 def test_values_no_measurement_has_are_refused_by_name(filler):
     cube = many(20)
     cube[5, 3, 0] = 1e25
-    with pytest.raises(ConfigError, match=r"knows pm25 about .* but at S3, 2020-01-01T05.* 1e\+25"):
+    with pytest.raises(ConfigError, match=r"trained on pm25 around .* but at S3, 2020-01-01T05.* 1e\+25"):
         filler.fill(cube)
 
 

@@ -60,8 +60,8 @@ def test_every_weight_learns(name, ahead):
     cube = network(steps=60, stations=4)
     learnt = method.fit(cube).network
     sizes = Sizes(learnt.window, len(learnt.locations), len(learnt.measurements))
-    clocks = learnt.context_builder.n_calendar_features if learnt.context_builder else 0
-    first = dict(build_network(method, sizes, learnt.horizon, clocks).named_parameters())
+    initial = build_network(method, sizes, learnt.horizon, learnt.context_builder)
+    first = dict(initial.named_parameters())
     same = [n for n, part in learnt.model.named_parameters() if torch.equal(part, first[n])]
     assert not same
 

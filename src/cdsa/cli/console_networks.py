@@ -67,7 +67,7 @@ def say_elsewhere(filler: "NeuralFiller", cube: xr.DataArray) -> list[str]:
             f"{format_count(scored.hidden, 'measured cell')} hidden from it"
         )
     silent = network.adapt_to(cube).unobserved(cube)
-    errors = {str(error["measurement"]): error["mae_elsewhere"] for error in filler.errors}
+    errors = {str(error["measurement"]): error["mae_unmonitored"] for error in filler.errors}
     if silent.any() and any(error is not None for error in errors.values()):
         told.append(
             f"at {format_count(int(silent.sum()), 'place')} without a sensor: error "

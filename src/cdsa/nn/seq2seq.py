@@ -58,14 +58,14 @@ class SequenceToSequence(nn.Module):
         tell: nn.Module,
         graph_of: Callable[[WindowContext | None, Tensor], Tensor],
         measurements: int,
-        clocks: int,
+        n_calendar_features: int,
         horizon: int,
         fading: float,
     ) -> None:
         super().__init__()
         refuse_no_horizon(horizon)
         self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
-        inputs = 2 * measurements + clocks
+        inputs = 2 * measurements + n_calendar_features
         self.encode, self.decode = make(inputs), make(inputs)
         self.tell = tell
         self.dice = int(torch.randint(2**31, ()))

@@ -54,9 +54,8 @@ class ModelConfig(Protocol):
     """Whether its weights serve any stations, not only those it was trained on; one that does is
     told where and when they are."""
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
-        """The network for windows of these sizes; with a horizon, one that foresees. `clocks`
-        numbers tell the time of a step."""
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+        """The network for windows of these sizes; with a horizon, a forecaster."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How any network learns from a cube: hide what to examine it on, scale, cut, train, examine."""
+"""Fit a network to a cube: hold out, scale, build context, cut windows, train, validate."""
 
 import hashlib
 import json
@@ -39,82 +39,108 @@ if TYPE_CHECKING:
 def fit_network(
     method: "Neural", cube: xr.DataArray, context_length: int, horizon: int
 ) -> Predictor:
-    """Hide what to validate on, scale what is left, cut it into windows, train."""
-    length, run, device = context_length + horizon, method.run, pick_device(method.run.device)
-    exam_steps, hidden = choose_holdout(cube, length, horizon, method.train, method.seed)
-    plain = to_components(cube)
-    names = plain["measurement"].to_numpy()
-    asked = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
-    # a forecaster is examined on a time of its own, a filler on cells hidden in the same time
-    learnt_steps = ~exam_steps if horizon else np.ones_like(exam_steps)
-    visible = plain.where(~asked & time_mask(learnt_steps, plain))
+    """Train the network of a method; with a horizon, to forecast its last steps."""
+    window, run, seed = context_length + horizon, method.run, method.seed
+    device = pick_device(run.device)
+
+    # hold out: later steps to validate a forecaster, cells of the same steps to validate a fill
+    holdout_steps, hidden = choose_holdout(cube, window, horizon, method.train, seed)
+    train_steps = ~holdout_steps if horizon else np.ones_like(holdout_steps)
+    components = to_components(cube)
+    locations, names = components["location"].to_numpy(), components["measurement"].to_numpy()
+    target = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
+    visible = components.where(~target & time_mask(train_steps, components))
+
+    # scale
     scaler = Scaler.fit(visible)
-    scaled, seen = scaler.normalise(plain), scaler.normalise(visible)
-    frame = where = exam_where = None
+    scaled, scaled_visible = scaler.normalise(components), scaler.normalise(visible)
+
+    # build context; that of a forecaster's validation steps comes from the training steps alone
+    builder = context = validation_context = None
     if method.model.uses_context:
-        edges = method.edges_for(plain["location"].to_numpy())
+        edges, variable_ids = method.edges_for(locations), np.arange(len(names))
         if edges:
-            warn_isolated_stations(edges, plain["location"].to_numpy())
-        frame, kinds = ContextBuilder.fit(seen, length, edges), np.arange(len(names))
-        where = frame.build(seen, kinds, training=True)
-        exam_where = frame.build(
-            seen, kinds, training=not horizon
-        )  # nothing of its time was learnt
-    stride = min(length, method.stride or max(1, length // 4))
-    windows = _with_observations(
-        cut(bare(scaled.where(~asked)), length, stride, part=learnt_steps, context=where),
-        horizon or length,
+            warn_isolated_stations(edges, locations)
+        builder = ContextBuilder.fit(scaled_visible, window, edges)
+        context = validation_context = builder.build(scaled_visible, variable_ids, training=True)
+        if horizon:
+            validation_context = builder.build(scaled_visible, variable_ids)
+
+    # cut windows
+    stride = min(window, method.stride or max(1, window // 4))
+    windows = cut(bare(scaled.where(~target)), window, stride, part=train_steps, context=context)
+    windows = _with_observations(windows, horizon or window)
+    validation = cut(
+        bare(scaled),
+        window,
+        horizon or window,
+        target=target,
+        part=holdout_steps,
+        context=validation_context,
     )
-    exam = cut(
-        bare(scaled), length, horizon or length, target=asked, part=exam_steps, context=exam_where
-    )
-    exam = _at_most(
-        _with_observations(exam, horizon) if horizon else _with_targets(exam),
-        MAX_VALIDATION_WINDOWS,
-    )
-    sizes = Sizes(length, plain.sizes["location"], len(names))
-    model = build_network(method, sizes, horizon, frame.n_calendar_features if frame else 0)
+    validation = _with_observations(validation, horizon) if horizon else _with_targets(validation)
+    spaced = spread_evenly(len(validation), MAX_VALIDATION_WINDOWS)
+    validation = validation.keep(torch.as_tensor(spaced))
+
+    # train
+    model = build_network(method, Sizes(window, len(locations), len(names)), horizon, builder)
     task = make_task(method, names, horizon)
     run.on_start(method)
-    place = train(
+    train_state = train(
         model.to(device),
         windows.to(device),
-        exam.to(device),
+        validation.to(device),
         method.train,
-        seed=method.seed,
+        seed=seed,
         task=task,
         store=_store(method, cube),
         on_progress=run.on_progress,
         should_stop=run.should_stop,
     )
-    network = Predictor(
+
+    # validate and calibrate
+    predictor = Predictor(
         model=model,
         scaler=scaler,
-        locations=plain["location"].to_numpy(),
+        locations=locations,
         measurements=names,
         context_length=context_length,
         horizon=horizon,
         device=device,
-        train_state=place,
-        context_builder=frame,
+        train_state=train_state,
+        context_builder=builder,
         inductive=method.model.inductive,
         known_covariates=method.known_covariates if horizon else (),
     )
-    errors, calibration = Validator(network, cube, hidden, exam_steps).validate(method.seed)
-    if frame is not None:  # what was kept for the exam is known to users, too
-        frame = ContextBuilder.fit(scaled, length, frame.edges)
-    return replace(network, context_builder=frame, errors=errors, calibration=calibration)
+    errors, calibration = Validator(predictor, cube, hidden, holdout_steps).validate(seed)
+    if builder is not None:  # from now on the held-out cells are known too
+        builder = ContextBuilder.fit(scaled, window, builder.edges)
+    return replace(predictor, context_builder=builder, errors=errors, calibration=calibration)
 
 
-def build_network(method: "Neural", sizes: Sizes, ahead: int, clocks: int) -> nn.Module:
-    """The network with its first weights, which depend on the seed only."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(method.seed)  # the world's generators stay as they are
-        return method.model.build(sizes, ahead, clocks)
+def build_network(
+    method: "Neural", sizes: Sizes, horizon: int, builder: ContextBuilder | None
+) -> nn.Module:
+    """The network with initial weights that depend on the seed only."""
+    with torch.random.fork_rng(devices=[]):  # torch's global generator keeps its state
+        torch.default_generator.manual_seed(method.seed)
+        return method.model.build(sizes, horizon, builder.n_calendar_features if builder else 0)
+
+
+def make_task(method: "Neural", names: NDArray[np.str_], horizon: int) -> Task:
+    """What is hidden in training: cells to fill, or the horizon but for known covariates."""
+    bases, covariates = base_names(names), method.known_covariates
+    missing = [name for name in covariates if name not in bases]
+    if missing:
+        raise ConfigError(unknown("measurement known in advance", missing[0], sorted(set(bases))))
+    known = torch.as_tensor(np.isin(bases, covariates)) if horizon and covariates else None
+    tied_variables = torch.as_tensor(np.unique(bases, return_inverse=True)[1])
+    return Task(horizon=horizon, known=known, tied_variables=tied_variables)
 
 
 def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
-    """Of what a training is about, settings and data; its minutes may be changed on the way."""
+    """A hash of settings and data; a training with the same one can be resumed. The minutes of
+    training are left out, so that they can be changed."""
     cube = to_components(cube)
     timeless = replace(method, train=replace(method.train, minutes=None))
     digest = hashlib.sha256(json.dumps(to_dict(timeless), sort_keys=True).encode())
@@ -127,41 +153,19 @@ def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
     return digest.hexdigest()
 
 
-def _store(method: "Neural", own: xr.DataArray) -> TrainingStore | None:
-    """Where the run is written down, if it is."""
+def _store(method: "Neural", cube: xr.DataArray) -> TrainingStore | None:
     folder = method.run.folder
     if folder is None:
         return None
     settings = json.dumps(to_dict(method))
-    return TrainingStore(folder / TRAINING, fingerprint(method, own), settings)
+    return TrainingStore(folder / TRAINING, fingerprint(method, cube), settings)
 
 
-def make_task(method: "Neural", names: NDArray[np.str_], ahead: int) -> Task:
-    """What the network is to learn."""
-    bases = base_names(names)
-    strange = [name for name in method.known_covariates if name not in bases]
-    if strange:
-        raise ConfigError(unknown("measurement known in advance", strange[0], sorted(set(bases))))
-    return Task(
-        horizon=ahead,
-        known=torch.as_tensor(np.isin(bases, method.known_covariates))
-        if ahead and method.known_covariates
-        else None,
-        tied_variables=torch.as_tensor(np.unique(bases, return_inverse=True)[1]),
-    )
-
-
-def _with_observations(windows: Windows, last: int) -> Windows:
-    """Those windows with a measured cell in their `last` steps."""
-    there = windows.observed.flatten(1).any(dim=1)
-    return windows.keep(there[windows.steps[:, -last:]].any(dim=1))
+def _with_observations(windows: Windows, n_last: int) -> Windows:
+    """The windows with an observation in their last steps."""
+    observed = windows.observed.flatten(1).any(dim=1)
+    return windows.keep(observed[windows.steps[:, -n_last:]].any(dim=1))
 
 
 def _with_targets(windows: Windows) -> Windows:
-    """Those windows with a cell that is asked for."""
     return windows.keep(windows.target.flatten(1).any(dim=1)[windows.steps].any(dim=1))
-
-
-def _at_most(windows: Windows, most: int) -> Windows:
-    """At most so many windows, over all the time."""
-    return windows.keep(torch.as_tensor(spread_evenly(len(windows), most)))

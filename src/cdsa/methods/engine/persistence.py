@@ -169,7 +169,7 @@ def _predictor(
     context_length, horizon = window["context_length"], window["horizon"]
     builder = _context_builder(tensors, document["context"], method.edges_for(locations))
     sizes = Sizes(context_length + horizon, len(locations), len(measurements))
-    model = build_network(method, sizes, horizon, builder.n_calendar_features if builder else 0)
+    model = build_network(method, sizes, horizon, builder)
     model.load_state_dict(
         {n.removeprefix(WEIGHT): part for n, part in tensors.items() if n.startswith(WEIGHT)}
     )

@@ -1,7 +1,7 @@
-"""A trained network with all that stands between it and a user's cube.
+"""A trained network that predicts cubes: align, scale, cut into windows, predict, stitch, unscale.
 
-It knows the measurements it was trained on by name and, unless it fits any, the stations too. The
-guess for others is left open, to the means that stand behind every method (`guard.py`).
+A predictor knows the measurements it was trained on by name and, unless inductive, the stations
+too. It leaves others NaN, to the means that every method falls back on (`wrapper.py`).
 """
 
 import logging
@@ -23,83 +23,72 @@ from cdsa.methods.calibration import Calibration
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.graph import Edge
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
-from cdsa.training.loop import predict as reply_of
+from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainState
 from cdsa.training.windows import Window, Windows, cut, stitch
 
 logger = logging.getLogger("cdsa")
 
-
 MAX_CELLS_PER_BATCH = 100_000
-"""Of windows that go through the network together, as long as there are a few stations."""
-
+"""Cells of the windows that go through the network together, for few stations."""
 
 FEW_STATIONS = 50
 
-
 MAX_ABS_SCALED = 1e6
-"""Standard deviations from the mean that no measurement is."""
-
+"""Standard deviations from the mean that no measurement reaches."""
 
 MAX_STATIONS = 2_000
-
+"""Reporting stations that an inductive network can attend to."""
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
-def warn_isolated_stations(edges: Sequence[Edge], names: NDArray[np.str_]) -> None:
-    """Say which of these stations a graph that was given has no edge for."""
-    ends = [end for source, target, _ in edges if source != target for end in (source, target)]
-    lonely = names[~np.isin(names, ends)]
-    if len(lonely):
-        some = ", ".join(lonely[:3]) + (f" and {len(lonely) - 3} more" if len(lonely) > 3 else "")
-        logger.warning("the graph has no edge with %s: no other station tells of it", some)
-
-
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A trained network, from plain numbers to plain numbers."""
+    """A trained network with its scaler and context; directions are two components."""
 
     model: nn.Module
     scaler: Scaler
     locations: NDArray[np.str_]
     measurements: NDArray[np.str_]
-    """Names in the network's own order; a direction is two components."""
+    """Names in the order of the network."""
 
     context_length: int
-    """Steps of a window; of a forecaster those looked back on."""
+    """Steps of a window before the horizon."""
 
     horizon: int
-    """Steps that are foreseen; 0 for a network that fills."""
+    """Steps that are forecast; 0 for a network that fills."""
 
     device: torch.device
     train_state: TrainState
-    """Where its training ended."""
+    """The state at the end of training."""
 
     errors: tuple[dict[str, Value], ...] = ()
-    """Errors on the validation cells, one record per measurement."""
+    """Validation errors, one record per measurement."""
 
     context_builder: ContextBuilder | None = None
-    """What places a cube, for a network that is told where and when its cells are."""
+    """For a network that uses context."""
 
     inductive: bool = False
-    """Whether it serves any stations, which it is placed for; others know those they were trained
-    on, in their order."""
+    """Whether it predicts for any stations, after `adapt_to`, not only for those it was trained
+    on in their order."""
 
     known_covariates: tuple[str, ...] = ()
-    """Measurements that are known in advance when it foresees."""
+    """Measurements that are known in advance of a forecast."""
 
     calibration: Calibration | None = None
-    """What makes its intervals honest; None if there was too little to learn that from."""
+    """Of its prediction intervals; None if there were too few validation cells."""
+
+    def __post_init__(self) -> None:
+        self.model.eval()
 
     @property
     def n_threads(self) -> int:
-        """Threads that it computes with on a CPU."""
         return torch.get_num_threads()
 
     @property
     def n_parameters(self) -> int:
-        """Numbers that were learnt."""
+        """Trainable parameters."""
         return sum(part.numel() for part in self.model.parameters() if part.requires_grad)
 
     @property
@@ -107,210 +96,218 @@ class Predictor:
         """Steps of a window."""
         return self.context_length + self.horizon
 
+    @property
+    def stride(self) -> int:
+        """Steps between the windows of a fill."""
+        return -(-self.window // 2)
+
     def adapt_to(self, cube: xr.DataArray) -> "Predictor":
-        """The same network for the stations of this cube."""
+        """The predictor for the stations of this cube."""
         if self.context_builder is None or not self.inductive:
             return self
         if not self.context_builder.needs_values(cube):
             cube = cube.isel(time=slice(0, 1))
-        own = self.align(to_components(cube))
-        scaled = self.scaler.select(own).normalise(own)
-        frame = self.context_builder.adapt_to(scaled, self._variable_ids(own))
-        if frame.edges:
-            strange = np.setdiff1d(frame.locations, self.locations)
-            warn_isolated_stations(frame.edges, strange)
-        elif frame.distance_scale is None and not frame.measured.all():
+        scaled = self._scale(self.align(to_components(cube)))
+        builder = self.context_builder.adapt_to(scaled, self._variable_ids(scaled))
+        if builder.edges:
+            new = np.setdiff1d(builder.locations, self.locations)
+            warn_isolated_stations(builder.edges, new)
+        elif builder.distance_scale is None and not builder.measured.all():
             logger.warning(
-                "the network was trained without coordinates, so places without a sensor are all "
-                "the same to it: %s",
-                ", ".join(frame.locations[~frame.measured][:3]),
+                "the network was trained without coordinates, so it cannot distinguish unmonitored "
+                "sites: %s",
+                ", ".join(builder.locations[~builder.measured][:3]),
             )
-        elif frame.distance_scale is not None and not np.isfinite(frame.coordinates).all():
+        elif builder.distance_scale is not None and not np.isfinite(builder.coordinates).all():
             logger.warning(
-                "the network was trained with coordinates, but there are stations here that it "
-                "does not know and that have none: it fills without distances, and is less exact"
+                "the network was trained with coordinates, but some stations here are new to it "
+                "and have none: it fills without distances, which is less accurate"
             )
-        return replace(self, context_builder=frame)
+        return replace(self, context_builder=builder)
+
+    def without_stations(self, names: NDArray[np.str_]) -> "Predictor":
+        """The predictor with nothing known of these stations but their coordinates."""
+        if self.context_builder is None or not self.inductive or not len(names):
+            return self
+        return replace(self, context_builder=self.context_builder.without_stations(names))
+
+    def align(self, cube: xr.DataArray) -> xr.DataArray:
+        """The cube with the measurements of the network in their order, and with its stations or,
+        if it is inductive, the cube's own in the order of their names."""
+        if not self.inductive:
+            return cube.reindex(location=self.locations, measurement=self.measurements)
+        present = cube["measurement"].to_numpy()
+        known = cube.sel(measurement=[name for name in self.measurements if name in present])
+        return known.sortby("location")  # the order in a file changes no bit of a prediction
 
     def predict(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
-        """The guess for every cell the network knows of, NaN elsewhere, and its quantiles at these
-        levels. The network must be placed for the cube."""
-        told = self.predict_quantiles(cube, levels)
-        return [told.isel(quantile=q) for q in range(1 + len(levels))]
+        """The prediction of every cell, NaN for unknown series, and its quantiles at these levels.
+        The predictor must be adapted to the cube."""
+        prediction = self.predict_quantiles(cube, levels)
+        return [prediction.isel(quantile=q) for q in range(1 + len(levels))]
 
     def predict_quantiles(self, cube: xr.DataArray, levels: Sequence[float]) -> xr.DataArray:
-        """The same as one cube with the axis `quantile` behind the others, the guess first. Windows
-        overlap and stream through the network; only their results are kept."""
-        own = self.align(cube)
-        if not own.sizes["measurement"]:
+        """The same as one cube with a last axis `quantile`, the point prediction first. Windows
+        overlap and stream through the network."""
+        aligned = self.align(cube)
+        if not aligned.sizes["measurement"]:
             return xr.full_like(cube, np.nan).expand_dims({"quantile": 1 + len(levels)}, axis=-1)
-        told = stitch(self._predict_windows(own, levels), own, tapered=True)
-        told = told if levels else told.expand_dims("quantile", axis=-1)
+        prediction = stitch(self._predict_windows(aligned, levels), aligned, tapered=True)
+        prediction = prediction if levels else prediction.expand_dims("quantile", axis=-1)
         axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
-        return self.scaler.select(own).denormalise(told).reindex(axes)
+        return self.scaler.select(aligned).denormalise(prediction).reindex(axes)
 
     @torch.no_grad()
     def forecast_from(
         self, cube: xr.DataArray, origins: NDArray[np.int64], levels: Sequence[float] = ()
     ) -> list[list[xr.DataArray]]:
-        """What each of these steps and those behind it will be, told from the steps before: for
-        every step ahead a cube over all origins with the guess, and one for each quantile; in the
-        order of the network's own axes. The network must be placed for the cube."""
-        own = self.align(cube)
-        windows = self._cut_windows(own, origins - self.context_length, self.window)
-        known = np.isin(base_names(own["measurement"].to_numpy()), self.known_covariates)
+        """Forecasts of the horizon from each of these steps, given the steps before it: for every
+        step of the horizon the prediction and its quantiles, each a cube over all origins with the
+        axes of the network. The predictor must be adapted to the cube."""
+        aligned = self.align(cube)
+        windows = self._windows_at(aligned, origins - self.context_length, self.window)
+        known = np.isin(base_names(aligned["measurement"].to_numpy()), self.known_covariates)
         windows = replace(
             windows,
             until=torch.as_tensor(origins, device=self.device),
             known=torch.as_tensor(known, device=self.device),
         )
-        batches = (
-            self.predict_window(window, levels)
-            for window in windows.batches(self._batch_size(windows))
-        )
-        told = torch.cat([guess[:, self.context_length :].cpu() for guess in batches]).double()
-        told = told if levels else told.unsqueeze(-1)  # (origins, steps ahead, l, m, 1 + q)
-        axes = {name: own[name].to_numpy() for name in ("location", "measurement")}
-        scaler = self.scaler.select(own)
+        batches = windows.batches(self._batch_size(windows))
+        parts = [self._predict_batch(b, levels)[:, self.context_length :].cpu() for b in batches]
+        forecast = torch.cat(parts).double()
+        forecast = forecast if levels else forecast.unsqueeze(-1)  # (origins, horizon, l, m, 1 + q)
+        axes = {name: aligned[name].to_numpy() for name in ("location", "measurement")}
+        scaler = self.scaler.select(aligned)
         return [
             [
-                scaler.denormalise(xr.DataArray(part.numpy(), dims=DIMS, coords=axes))
-                for part in told[:, h].unbind(-1)
+                scaler.denormalise(xr.DataArray(quantile.numpy(), dims=DIMS, coords=axes))
+                for quantile in forecast[:, step].unbind(-1)
             ]
-            for h in range(self.horizon)
+            for step in range(self.horizon)
         ]
 
-    def align(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube as the network wants it: of the stations it was trained on, or of any."""
-        if not self.inductive:
-            return cube.reindex(location=self.locations, measurement=self.measurements)
-        there = cube["measurement"].to_numpy()
-        known = cube.sel(measurement=[name for name in self.measurements if name in there])
-        return known.sortby("location")  # so that the order in a file changes no bit of an answer
-
-    def without_stations(self, names: NDArray[np.str_]) -> "Predictor":
-        """The same with nothing known of the stations of these names."""
-        if self.context_builder is None or not self.inductive or not len(names):
-            return self
-        return replace(self, context_builder=self.context_builder.without_stations(names))
+    def windows(self, aligned: xr.DataArray) -> Windows:
+        """The windows that fill an aligned cube."""
+        n_steps = aligned.sizes["time"]
+        # an inductive network needs no padding at the end of a short cube
+        shortened = self.inductive and not self.horizon
+        length = min(self.window, n_steps) if shortened else self.window
+        return self._windows_at(aligned, self._window_starts(n_steps, length), length)
 
     def unobserved(self, cube: xr.DataArray) -> NDArray[np.bool_]:
-        """Stations of a cube that the network was placed for of which nothing is known but where
-        they are, (l,)."""
+        """Stations of a cube of which only the coordinates are known, (l,)."""
         if self.context_builder is None or not self.inductive:
             return np.zeros(cube.sizes["location"], dtype=bool)
         measured = self.context_builder.locations[self.context_builder.measured]
-        silent: NDArray[np.bool_] = ~cube["location"].isin(measured).to_numpy()
-        return silent
-
-    def refuse_absurd(self, cube: xr.DataArray) -> None:
-        """Refuse values that are so far from all that was learnt from that nothing can be told."""
-        own = self.align(to_components(cube))
-        far = np.abs(self.scaler.select(own).normalise(own).to_numpy()) > MAX_ABS_SCALED
-        if far.any():
-            t, l, m = np.argwhere(far)[0]  # noqa: E741
-            raise ConfigError(
-                f"the network knows {own['measurement'].to_numpy()[m]} about "
-                f"{float(self.scaler.select(own).mean[m]):.4g}, but at "
-                f"{own['location'].to_numpy()[l]}, {own['time'].to_numpy()[t]} it is "
-                f"{float(own[t, l, m]):.4g}. Take such values out, or convert the unit"
-            )
+        unobserved: NDArray[np.bool_] = ~cube["location"].isin(measured).to_numpy()
+        return unobserved
 
     def out_of_sample(self, cube: xr.DataArray) -> NDArray[np.bool_]:
-        """Steps of a cube that lie in no time that was learnt from, (t,); a forecaster's do, and it
-        was examined on such."""
+        """Steps of a cube outside the training data, (t,). None of a forecaster's, which was
+        validated on such steps."""
         if self.context_builder is None or self.horizon:
             return np.zeros(cube.sizes["time"], dtype=bool)
         return self.context_builder.out_of_sample(cube["time"].to_numpy())
 
-    def _variable_ids(self, own: xr.DataArray) -> NDArray[np.int64]:
-        """The numbers that the cube's measurements have among the network's."""
-        return np.flatnonzero(np.isin(self.measurements, own["measurement"].to_numpy()))
-
-    def _cut_windows(self, own: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
-        """Windows that start at these steps, which may lie before the first."""
-        scaled = self.scaler.select(own).normalise(own)
-        where = (
-            None
-            if self.context_builder is None
-            else self.context_builder.build(scaled, self._variable_ids(own))
-        )
-        steps = starts[:, None] + np.arange(length)
-        there = (steps >= 0) & (steps < own.sizes["time"])
-        windows = cut(scaled, 1, 1, context=where)
-        return replace(windows, steps=torch.as_tensor(np.where(there, steps, -1))).to(self.device)
-
-    def _batch_size(self, windows: Windows) -> int:
-        """Windows that fit into memory together."""
-        cells = windows.steps.shape[1] * windows.values[0].numel()
-        if self.inductive:  # every cell is weighed against all stations
-            cells *= max(1, windows.values.shape[1] // FEW_STATIONS)
-        return max(1, MAX_CELLS_PER_BATCH // cells)
-
-    def predict_window(self, window: Window, levels: Sequence[float]) -> Tensor:
-        """The guess (b, t, l, m); with levels, it and those quantiles (b, t, l, m, 1 + q)."""
-        self.model.eval()
-        guess, quantiles = split_point_quantiles(reply_of(self.model, window, window.observed))
-        if not levels:
-            return guess
-        if quantiles is None:  # its own interval is a standard deviation, for calibration to scale
-            side = torch.tensor([float(np.sign(level - 0.5)) for level in levels])
-            return guess.unsqueeze(-1) + torch.cat([torch.zeros(1), side]).to(guess)
-        between = interpolate_quantiles(quantiles, torch.tensor(levels))
-        return torch.cat([guess.unsqueeze(-1), between], dim=-1)
-
-    def windows(self, own: xr.DataArray) -> Windows:
-        """The windows that a cube is filled by, which is as the network wants it."""
-        there = own.sizes["time"]
-        # a network that fits any size needs no empty steps behind a short cube
-        short = self.inductive and not self.horizon
-        length = min(self.window, there) if short else self.window
-        return self._cut_windows(own, self._window_starts(there, length), length)
+    def refuse_absurd(self, cube: xr.DataArray) -> None:
+        """Refuse values far outside the range of the training data."""
+        aligned = self.align(to_components(cube))
+        scaler = self.scaler.select(aligned)
+        outside = np.abs(scaler.normalise(aligned).to_numpy()) > MAX_ABS_SCALED
+        if outside.any():
+            t, l, m = np.argwhere(outside)[0]  # noqa: E741
+            raise ConfigError(
+                f"the network was trained on {aligned['measurement'].to_numpy()[m]} around "
+                f"{float(scaler.mean[m]):.4g}, but at {aligned['location'].to_numpy()[l]}, "
+                f"{aligned['time'].to_numpy()[t]} it is {float(aligned[t, l, m]):.4g}. Remove such "
+                "values, or convert the unit"
+            )
 
     @torch.no_grad()
     def _predict_windows(
-        self, own: xr.DataArray, levels: Sequence[float]
+        self, aligned: xr.DataArray, levels: Sequence[float]
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Answers and the steps they are for."""
-        answered = slice(self.context_length if self.horizon else 0, None)
-        windows = self.windows(own)
-        for window in windows.batches(self._batch_size(windows)):
-            yield self.predict_window(window, levels)[:, answered], window.steps[:, answered]
+        """Predictions of batches of windows and the steps they are for."""
+        predicted = slice(self.context_length if self.horizon else 0, None)
+        windows = self.windows(aligned)
+        for batch in windows.batches(self._batch_size(windows)):
+            yield self._predict_batch(batch, levels)[:, predicted], batch.steps[:, predicted]
 
-    def _window_starts(self, there: int, length: int) -> NDArray[np.int64]:
-        """First steps of the windows that cover a cube. A filler's overlap by half; a forecaster's
-        last window ends with the cube, and horizons touch, so there may be steps before the first.
-        """
-        last = there - length
+    def _predict_batch(self, batch: Window, levels: Sequence[float]) -> Tensor:
+        """The prediction (b, t, l, m); with levels, it and these quantiles (b, t, l, m, 1 + q)."""
+        point, quantiles = split_point_quantiles(
+            data_parallel(self.model, batch.values, batch.observed, batch.context)
+        )
+        if not levels:
+            return point
+        if quantiles is None:  # an interval of a standard deviation, for calibration to scale
+            side = torch.tensor([float(np.sign(level - 0.5)) for level in levels])
+            return point.unsqueeze(-1) + torch.cat([torch.zeros(1), side]).to(point)
+        at_levels = interpolate_quantiles(quantiles, torch.tensor(levels))
+        return torch.cat([point.unsqueeze(-1), at_levels], dim=-1)
+
+    def _windows_at(self, aligned: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
+        """Windows that start at these steps, which may lie before the first."""
+        scaled, context = self._scale(aligned), None
+        if self.context_builder is not None:
+            context = self.context_builder.build(scaled, self._variable_ids(scaled))
+        steps = starts[:, None] + np.arange(length)
+        inside = (steps >= 0) & (steps < aligned.sizes["time"])
+        windows = cut(scaled, 1, 1, context=context)
+        return replace(windows, steps=torch.as_tensor(np.where(inside, steps, -1))).to(self.device)
+
+    def _window_starts(self, n_steps: int, length: int) -> NDArray[np.int64]:
+        """First steps of the windows that cover a cube. Those of a fill overlap by half. Those of a
+        forecast have adjacent horizons and the last one ends with the cube, so the first may start
+        before it."""
+        last = n_steps - length
         if self.horizon:
             before = -last if last < 0 else -last % self.horizon
             return np.arange(-before, last + 1, self.horizon)
         last = max(0, last)
         return np.append(np.arange(0, last, self.stride), last)
 
-    @property
-    def stride(self) -> int:
-        """Steps from one window to the next when it fills."""
-        return -(-self.window // 2)
+    def _batch_size(self, windows: Windows) -> int:
+        """Windows that fit into memory together."""
+        n_cells = windows.steps.shape[1] * windows.values[0].numel()
+        if self.inductive:  # every cell attends to all stations
+            n_cells *= max(1, windows.values.shape[1] // FEW_STATIONS)
+        return max(1, MAX_CELLS_PER_BATCH // n_cells)
+
+    def _scale(self, aligned: xr.DataArray) -> xr.DataArray:
+        return self.scaler.select(aligned).normalise(aligned)
+
+    def _variable_ids(self, aligned: xr.DataArray) -> NDArray[np.int64]:
+        """Positions of the cube's measurements among the network's."""
+        return np.flatnonzero(np.isin(self.measurements, aligned["measurement"].to_numpy()))
 
 
-def refuse_too_many_stations(stations: int) -> None:
-    """Refuse more stations than a network that fits any can look at."""
-    if stations > MAX_STATIONS:
+def warn_isolated_stations(edges: Sequence[Edge], names: NDArray[np.str_]) -> None:
+    """Warn of the stations for which a graph given by the user has no edge."""
+    joined = [end for source, target, _ in edges if source != target for end in (source, target)]
+    isolated = names[~np.isin(names, joined)]
+    if len(isolated):
+        more = f" and {len(isolated) - 3} more" if len(isolated) > 3 else ""
+        logger.warning(
+            "the graph has no edge with %s, so no other station helps to predict it",
+            ", ".join(isolated[:3]) + more,
+        )
+
+
+def refuse_too_many_stations(n_stations: int) -> None:
+    if n_stations > MAX_STATIONS:
         raise ConfigError(
-            f"every station looks at every other, so {MAX_STATIONS:,} of them can report, but "
-            f"{stations:,} do. Fill them region by region"
+            f"every station attends to every other, so at most {MAX_STATIONS:,} may report, but "
+            f"{n_stations:,} do. Fill them region by region"
         )
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of this name; 'auto' takes the fastest that is there."""
+    """The device of this name; 'auto' is the fastest available."""
     if name not in DEVICES:
         raise ConfigError(unknown("device", name, DEVICES))
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.mps.is_available()}
-    if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if there[kind]))
-    if not there[name]:
-        found = ", ".join(kind for kind, is_there in there.items() if is_there)
-        raise ConfigError(f"there is no device '{name}' here; there is: {found}")
-    return torch.device(name)
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.mps.is_available(), "cpu": True}
+    names = [device for device, is_available in available.items() if is_available]
+    if name != "auto" and name not in names:
+        raise ConfigError(f"there is no device '{name}' here; available: {', '.join(names)}")
+    return torch.device(names[0] if name == "auto" else name)

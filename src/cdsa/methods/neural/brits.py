@@ -49,7 +49,7 @@ class BritsConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model")
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network for windows of these sizes."""
         return BritsNetwork(self, sizes, horizon)
 

@@ -80,9 +80,9 @@ class CdsaNetworkConfig:
                 f"that does is d_model={nearest}"
             )
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network that knows so many measurements; what is ahead is filled like any gap."""
-        return CdsaNetwork(self, sizes, clocks)
+        return CdsaNetwork(self, sizes, n_calendar_features)
 
     @property
     def attention(self) -> AttentionConfig:

@@ -85,7 +85,7 @@ class PaperConfig(AttentionConfig):
     uses_context: ClassVar[bool] = False
     inductive: ClassVar[bool] = False
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int = 0) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int = 0) -> nn.Module:
         """The network for windows of these sizes; with a horizon, one that foresees."""
         return PaperForecaster(self, sizes, horizon) if horizon else PaperImputer(self, sizes)
 

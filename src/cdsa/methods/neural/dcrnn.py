@@ -67,17 +67,17 @@ class DcrnnConfig(Sampled):
         hidden, layers = (64, 2) if horizon else (32, 1)
         return replace(self, d_model=self.d_model or hidden, n_layers=self.n_layers or layers)
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network that foresees so many steps or, of none, that fills."""
         settled = self.settled(horizon)
         if not horizon:
-            return DiffusionFiller(settled, sizes.measurements, clocks)
+            return DiffusionFiller(settled, sizes.measurements, n_calendar_features)
         return SequenceToSequence(
             settled.cell,
             nn.Linear(settled.d_model, sizes.measurements),
             settled.walks_around,
             sizes.measurements,
-            clocks,
+            n_calendar_features,
             horizon,
             settled.fading,
         )
@@ -103,9 +103,9 @@ class DcrnnConfig(Sampled):
 class DiffusionFiller(nn.Module):
     """Fills a window: `forward(values, observed, around) -> guess`, (b, t, l, m)."""
 
-    def __init__(self, config: DcrnnConfig, measurements: int, clocks: int) -> None:
+    def __init__(self, config: DcrnnConfig, measurements: int, n_calendar_features: int) -> None:
         super().__init__()
-        inputs = 2 * measurements + clocks
+        inputs = 2 * measurements + n_calendar_features
         self.walks_around = config.walks_around
         self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
         self.tell = config.convolution(2 * (config.d_model + measurements), measurements)

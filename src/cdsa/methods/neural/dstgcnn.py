@@ -62,10 +62,10 @@ class DstGcnnConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "n_layers", "diffusion_steps")
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network that foresees so many steps."""
         refuse_no_horizon(horizon)
-        return DynamicGraphNetwork(self, sizes, clocks, horizon)
+        return DynamicGraphNetwork(self, sizes, n_calendar_features, horizon)
 
 
 def layers_over(steps: int) -> int:
@@ -131,10 +131,12 @@ class DynamicGraphNetwork(nn.Module):
     """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
     (b, t, l, m); the steps before are as they were seen. What is known ahead is not looked at."""
 
-    def __init__(self, config: DstGcnnConfig, sizes: Sizes, clocks: int, horizon: int) -> None:
+    def __init__(
+        self, config: DstGcnnConfig, sizes: Sizes, n_calendar_features: int, horizon: int
+    ) -> None:
         super().__init__()
         self.horizon, measurements = horizon, sizes.measurements
-        self.embed = nn.Linear(3 * measurements + clocks, config.d_model)
+        self.embed = nn.Linear(3 * measurements + n_calendar_features, config.d_model)
         self.graphs = PredictedGraph(config.d_model)
         enough = layers_over(sizes.steps - horizon)
         self.layers = nn.ModuleList(

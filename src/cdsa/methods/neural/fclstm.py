@@ -39,7 +39,7 @@ class FcLstmConfig(Sampled):
         super().__post_init__()
         refuse_below_one(self, "d_model", "n_layers")
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network that foresees so many steps."""
         return SequenceToSequence(
             lambda inputs: ConnectedCell(self, sizes.locations * inputs),
@@ -49,7 +49,7 @@ class FcLstmConfig(Sampled):
             ),
             lambda around, like: like,
             sizes.measurements,
-            clocks,
+            n_calendar_features,
             horizon,
             self.fading,
         )

@@ -72,14 +72,14 @@ class GaanConfig(Sampled):
         super().__post_init__()
         refuse_below_one(self, "d_model", "n_layers", "n_heads", "d_qk", "d_gate")
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network that foresees so many steps."""
         return SequenceToSequence(
             lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),
             nn.Linear(self.d_model, sizes.measurements),
             neighbours_around,
             sizes.measurements,
-            clocks,
+            n_calendar_features,
             horizon,
             self.fading,
         )

@@ -51,20 +51,20 @@ class IinConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "n_layers", "n_rounds")
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network for windows of these sizes."""
-        return IterativeNetwork(self, sizes, clocks)
+        return IterativeNetwork(self, sizes, n_calendar_features)
 
 
 class IterativeNetwork(nn.Module):
     """Fills windows: `forward(values, observed, around) -> guess`, (b, t, l, m)."""
 
-    def __init__(self, config: IinConfig, sizes: Sizes, clocks: int) -> None:
+    def __init__(self, config: IinConfig, sizes: Sizes, n_calendar_features: int) -> None:
         super().__init__()
         self.rounds = config.n_rounds
         series = sizes.locations * sizes.measurements
         self.read = nn.LSTM(
-            4 * series + clocks,
+            4 * series + n_calendar_features,
             config.d_model,
             config.n_layers,
             batch_first=True,

@@ -84,7 +84,7 @@ class MtsiConfig:
             self, "pretrain_steps", "weight_clip", "first_step", "search_lr", "critic_weight"
         )
 
-    def build(self, sizes: Sizes, horizon: int, clocks: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
         """The network for windows of these sizes."""
         return AdversarialNetwork(self, sizes)
 

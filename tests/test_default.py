@@ -291,7 +291,9 @@ def test_short_tables_tell_nothing_usual_as_training_could_not_either():
 def test_values_no_measurement_has_are_refused_by_name(filler):
     cube = many(20)
     cube[5, 3, 0] = 1e25
-    with pytest.raises(ConfigError, match=r"trained on pm25 around .* but at S3, 2020-01-01T05.* 1e\+25"):
+    with pytest.raises(
+        ConfigError, match=r"trained on pm25 around .* but at S3, 2020-01-01T05.* 1e\+25"
+    ):
         filler.fill(cube)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdsa.errors import ConfigError, unknown
 
@@ -56,148 +56,106 @@ class Option:
         return PARSERS[self.kind](self, value)
 
 
-def _column(help: str) -> dict[str, object]:
-    return {"help": help, "metavar": "COLUMN", "tables_only": True}
+def _option(default: object, help: str, metavar: str = "", **spec: object) -> Any:
+    """A field with the metadata of its `Option`."""
+    metadata = {"help": help, "metavar": metavar, **spec}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _column(help: str) -> Any:
+    return _option(None, help, "COLUMN", tables_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How to read a source; what is not given is detected."""
 
-    layout: Layout | None = field(
-        default=None,
-        metadata={
-            "help": "panel (one row per time and station), long (one row per value) or wide (one "
-            "column per station).",
-            "metavar": "NAME",
-            "choices": tuple(LAYOUTS),
-            "tables_only": True,
-        },
+    layout: Layout | None = _option(  # noqa: RUF009  # returns a field
+        None,
+        "panel (one row per time and station), long (one row per value) or wide (one column per "
+        "station).",
+        "NAME",
+        choices=tuple(LAYOUTS),
+        tables_only=True,
     )
-    time: str | None = field(default=None, metadata=_column("Column of the timestamps."))
-    location: str | None = field(default=None, metadata=_column("Column of the station names."))
-    measurement: str | None = field(
-        default=None, metadata=_column("Long layout: column of the measurement names.")
+    time: str | None = _column("Column of the timestamps.")
+    location: str | None = _column("Column of the station names.")
+    measurement: str | None = _column("Long layout: column of the measurement names.")
+    value: str | None = _column("Long layout: column of the values.")
+    measurements: tuple[str, ...] = _option(
+        (), "Measurements to read; wide layout: the name of the only one.", "A,B", kind="names"
     )
-    value: str | None = field(default=None, metadata=_column("Long layout: column of the values."))
-    measurements: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "help": "Measurements to read; wide layout: the name of the only one.",
-            "kind": "names",
-            "metavar": "A,B",
-        },
+    lat: str | None = _column("Column of the latitudes.")
+    lon: str | None = _column("Column of the longitudes.")
+    locations: "str | Path | pd.DataFrame | None" = _option(
+        None, "Table of stations with the columns station, lat and lon.", "FILE", kind="table"
     )
-    lat: str | None = field(default=None, metadata=_column("Column of the latitudes."))
-    lon: str | None = field(default=None, metadata=_column("Column of the longitudes."))
-    locations: "str | Path | pd.DataFrame | None" = field(
-        default=None,
-        metadata={
-            "help": "Table of stations with the columns station, lat and lon.",
-            "kind": "table",
-            "metavar": "FILE",
-        },
+    coordinates: bool = _option(
+        True,
+        "Use the coordinates of the stations.",
+        kind="flag",
+        flag="--coordinates/--no-coordinates",
     )
-    coordinates: bool = field(
-        default=True,
-        metadata={
-            "help": "Use the coordinates of the stations.",
-            "kind": "flag",
-            "flag": "--coordinates/--no-coordinates",
-        },
+    missing: tuple[str, ...] = _option(
+        (),
+        "Values that mean missing, such as -999,999999.",
+        "A,B",
+        kind="names",
+        max_items=50,  # each is looked up for every entry
     )
-    missing: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "help": "Values that mean missing, such as -999,999999.",
-            "kind": "names",
-            "metavar": "A,B",
-            "max_items": 50,  # each is looked up for every entry
-        },
+    step: str | None = _option(
+        None,
+        "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest step.",
+        "STEP",
     )
-    step: str | None = field(
-        default=None,
-        metadata={
-            "help": "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest "
-            "step.",
-            "metavar": "STEP",
-        },
+    duplicates: Literal["mean", "first"] | None = _option(  # noqa: RUF009
+        None, "How to combine duplicate rows: mean or first.", "HOW", choices=("mean", "first")
     )
-    duplicates: Literal["mean", "first"] | None = field(
-        default=None,
-        metadata={
-            "help": "How to combine duplicate rows: mean or first.",
-            "metavar": "HOW",
-            "choices": ("mean", "first"),
-        },
+    tz: str | None = _option(
+        None,
+        "Time zone of timestamps that carry none, such as UTC or Europe/Berlin.",
+        "ZONE",
+        tables_only=True,
     )
-    tz: str | None = field(
-        default=None,
-        metadata={
-            "help": "Time zone of timestamps that carry none, such as UTC or Europe/Berlin.",
-            "metavar": "ZONE",
-            "tables_only": True,
-        },
+    time_format: str | None = _option(
+        None,
+        "Format of the timestamps, such as %d.%m.%Y %H:%M; unix or unix-ms for (milli)seconds "
+        "since 1970.",
+        "FORMAT",
+        tables_only=True,
     )
-    time_format: str | None = field(
-        default=None,
-        metadata={
-            "help": "Format of the timestamps, such as %d.%m.%Y %H:%M; unix or unix-ms for "
-            "(milli)seconds since 1970.",
-            "metavar": "FORMAT",
-            "tables_only": True,
-        },
+    directions: tuple[str, ...] = _option(
+        (),
+        "Measurements that are directions in degrees.",
+        "NAME",
+        kind="names",
+        flag="--direction",
+        repeatable=True,
     )
-    directions: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "help": "Measurements that are directions in degrees.",
-            "kind": "names",
-            "metavar": "NAME",
-            "flag": "--direction",
-            "repeatable": True,
-        },
+    bounds: Mapping[str, Bound] = _option(
+        dict,
+        "Physical bounds of a measurement, such as pm25=0: or humid=0:100.",
+        "NAME=A:B",
+        kind="bounds",
+        repeatable=True,
     )
-    bounds: Mapping[str, Bound] = field(
-        default_factory=dict,
-        metadata={
-            "help": "Physical bounds of a measurement, such as pm25=0: or humid=0:100.",
-            "kind": "bounds",
-            "metavar": "NAME=A:B",
-            "repeatable": True,
-        },
+    units: Mapping[str, str] = _option(
+        dict,
+        "Units of a measurement, such as pm25=ug/m3.",
+        "NAME=UNIT",
+        kind="units",
+        repeatable=True,
     )
-    units: Mapping[str, str] = field(
-        default_factory=dict,
-        metadata={
-            "help": "Units of a measurement, such as pm25=ug/m3.",
-            "kind": "units",
-            "metavar": "NAME=UNIT",
-            "repeatable": True,
-        },
+    refill: bool = _option(
+        False, "NetCDF, Zarr: treat cells that were filled before as gaps again.", kind="flag"
     )
-    refill: bool = field(
-        default=False,
-        metadata={
-            "help": "NetCDF, Zarr: treat cells that were filled before as gaps again.",
-            "kind": "flag",
-        },
+    separator: str | None = _option(
+        None, "CSV: column separator, one character, tab or space.", "CHAR", kind="separator"
     )
-    separator: str | None = field(
-        default=None,
-        metadata={
-            "help": "CSV: column separator, one character, tab or space.",
-            "kind": "separator",
-            "metavar": "CHAR",
-        },
-    )
-    decimal: str | None = field(
-        default=None,
-        metadata={"help": "CSV: decimal mark.", "metavar": "CHAR", "choices": (".", ",")},
-    )
-    encoding: str = field(
-        default="utf-8", metadata={"help": "CSV: character encoding.", "metavar": "NAME"}
-    )
+    decimal: str | None = _option(None, "CSV: decimal mark.", "CHAR", choices=(".", ","))
+    encoding: str = _option("utf-8", "CSV: character encoding.", "NAME")
 
     max_columns: int | None = None
     """Columns that a table may have: a limit of the caller, not an option of the user."""

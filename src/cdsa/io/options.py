@@ -89,7 +89,7 @@ class ReadOptions:
     )
     lat: str | None = _column("Column of the latitudes.")
     lon: str | None = _column("Column of the longitudes.")
-    locations: "str | Path | pd.DataFrame | None" = _option(
+    locations: "str | Path | pd.DataFrame | None" = _option(  # noqa: RUF009
         None, "Table of stations with the columns station, lat and lon.", "FILE", kind="table"
     )
     coordinates: bool = _option(
@@ -110,7 +110,7 @@ class ReadOptions:
         "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest step.",
         "STEP",
     )
-    duplicates: Literal["mean", "first"] | None = _option(  # noqa: RUF009
+    duplicates: Literal["mean", "first"] | None = _option(
         None, "How to combine duplicate rows: mean or first.", "HOW", choices=("mean", "first")
     )
     tz: str | None = _option(

@@ -1,26 +1,11 @@
-"""GaAN: a recurrent network in which stations attend to their neighbours, head by head gated.
-
-Zhang, Shi, Xie, Ma, King & Yeung, "GaAN: gated attention networks for learning on large and
-spatiotemporal graphs", UAI 2018. A location aggregates its neighbours by attention of several
-heads; a gate of its own, told from itself and from the maximum and the mean of its neighbours, says
-how much each head counts. These aggregators stand in the place of the matrix products of gated
-recurrent units, in an encoder and a decoder with scheduled sampling.
-
-Different from the paper and its authors' code: neighbours are those of a graph, given or of
-great-circle distances (`graphs.py`), in the direction of its edges, not in both, and neither edges
-nor places have features; inputs and state go through one aggregator instead of two that are added,
-so the reset gate lies before the state is aggregated, not behind, and what is new goes through a
-tangent; queries and keys are as wide as values, and there is no layer before the first unit; the
-decoder starts from nothing, not from what the encoder told last; a cell that was not measured is
-told apart by a flag; the share of true values fades in hundreds of lessons; batches of 32 windows
-at the most, not 64, and one rate for all weights, higher, that falls as a cosine.
+"""GaAN: a recurrent network in which stations attend to their neighbours, with a gate per head.
 
 Letters: b window of the batch, l and k locations, f inputs of a location, h head, d and e channels
 of a head.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
@@ -29,36 +14,32 @@ from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
 from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
-from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import GraphCell, adjacency_of_context
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence
 from cdsa.nn.types import Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
-PAST = 12
-"""Steps looked back on, as published."""
+CONTEXT_LENGTH = 12
+"""Steps of the context, as published."""
 
+MAX_BATCH_SIZE = 32
 
-MOST_WINDOWS = 32
+MAX_PAIRS_PER_BATCH = 130_000
+"""Pairs of stations in all windows of a batch: their attention is kept for every step."""
 
-
-PAIRS_OF_A_STEP = 130_000
-"""Pairs of stations in all windows of a batch: their attention is kept, step by step."""
-
-
-AT_ONCE = 2_000_000
-"""Numbers that are compared together to find the largest."""
+MAX_COMPARED = 2_000_000
+"""Numbers compared at once to find maxima."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaanConfig(Sampled):
-    """Widths of the network."""
+    """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
 
     d_model: int = 64
-    """Channels of a location's state."""
+    """Hidden channels of a location."""
 
     n_layers: int = 2
     n_heads: int = 4
@@ -66,18 +47,18 @@ class GaanConfig(Sampled):
     """Channels of a head's queries, keys and values."""
 
     d_gate: int = 32
-    """Channels of what the gates are told of the neighbours."""
+    """Channels of which a gate takes the maximum over neighbours."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_below_one(self, "d_model", "n_layers", "n_heads", "d_qk", "d_gate")
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
-        """The network that foresees so many steps."""
+        """The network that forecasts this many steps."""
         return SequenceToSequence(
             lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),
             nn.Linear(self.d_model, sizes.measurements),
-            neighbours_around,
+            lambda context, like: adjacency_of_context(context, like, "gaan") > 0,
             sizes.measurements,
             n_calendar_features,
             horizon,
@@ -85,99 +66,117 @@ class GaanConfig(Sampled):
         )
 
     def aggregator(self, inputs: int, out: int) -> "GatedAttention":
-        """What stands in the place of a matrix product."""
+        """The replacement of a matrix product."""
         return GatedAttention(self, inputs, out)
 
 
-def neighbours_around(context: WindowContext | None, like: Tensor) -> Tensor:
-    """True for stations that are next to each other, and for each with itself, (l, k)."""
-    return adjacency_of_context(context, like, "gaan") > 0
-
-
 class GatedAttention(nn.Module):
-    """Inputs of all locations (b, l, f) -> (b, l, out), from each one's neighbours (l, k).
+    """Inputs of all locations (b, l, f) -> (b, l, out), from the neighbours of each, a mask (l, k).
 
-    All that is made of the inputs alone is one product: queries, keys and values of the heads, what
-    the gates are told of each neighbour, what they make of a location and of the mean of its
-    neighbours, and what goes on to the output as it is.
+    One linear layer makes all that depends on the inputs alone: queries, keys and values of the
+    heads, the channels of which gates take the maximum over neighbours, the parts of the gates that
+    come from a location and from the mean of its neighbours, and the direct part of the output.
     """
 
     def __init__(self, config: GaanConfig, inputs: int, out: int) -> None:
         super().__init__()
-        self.heads = config.n_heads
-        wide = config.n_heads * config.d_qk
-        self.sizes = [wide, wide, wide, config.d_gate, config.n_heads, config.n_heads, out]
+        self.n_heads = config.n_heads
+        d_heads = config.n_heads * config.d_qk
+        self.sizes = [d_heads, d_heads, d_heads, config.d_gate, config.n_heads, config.n_heads, out]
         self.project = nn.Linear(inputs, sum(self.sizes))
-        self.most = nn.Linear(config.d_gate, config.n_heads, bias=False)
-        self.out = nn.Linear(wide, out, bias=False)
+        self.max_gate = nn.Linear(config.d_gate, config.n_heads, bias=False)
+        self.out = nn.Linear(d_heads, out, bias=False)
 
     def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:
-        *parts, around, own, beside, stays = self.project(x).split(self.sizes, dim=-1)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)) for part in parts)  # (b, l, h, d)
+        *qkv, to_max, own_gate, mean_gate, direct = self.project(x).split(self.sizes, dim=-1)
+        q, k, v = (tensor.unflatten(-1, (self.n_heads, -1)) for tensor in qkv)  # (b, l, h, d)
         scores = einsum("blhd, bkhd -> bhlk", q, k) / math.sqrt(q.shape[-1])
-        shares = scores.masked_fill(~neighbours, -torch.inf).softmax(dim=-1)
-        heads = einsum("bhlk, bkhe -> blhe", shares, F.leaky_relu(v, 0.1))
-        gates = self.gates(around, own, beside, neighbours)
-        told: Tensor = stays + self.out((gates.unsqueeze(-1) * heads).flatten(2))
-        return told
+        attention = scores.masked_fill(~neighbours, -torch.inf).softmax(dim=-1)
+        heads = einsum("bhlk, bkhe -> blhe", attention, F.leaky_relu(v, 0.1))
+        gates = self.gates(to_max, own_gate, mean_gate, neighbours)
+        out: Tensor = direct + self.out((gates.unsqueeze(-1) * heads).flatten(2))
+        return out
 
-    def gates(self, around: Tensor, own: Tensor, beside: Tensor, neighbours: Tensor) -> Tensor:
-        """How much each head counts at each location, (b, l, h), between 0 and 1: by itself, by the
-        largest of what is told of its neighbours, and by their mean."""
-        joined = neighbours.to(own.dtype)
-        mean = (joined / joined.sum(dim=1, keepdim=True)) @ beside
-        return torch.sigmoid(own + self.most(most_of(around, neighbours)) + mean)
+    def gates(
+        self, to_max: Tensor, own_gate: Tensor, mean_gate: Tensor, neighbours: Tensor
+    ) -> Tensor:
+        """The weight of each head at each location, (b, l, h), between 0 and 1."""
+        weight = neighbours.to(own_gate.dtype)
+        mean = (weight / weight.sum(dim=1, keepdim=True)) @ mean_gate
+        return torch.sigmoid(own_gate + self.max_gate(neighbour_max(to_max, neighbours)) + mean)
 
 
-def most_of(x: Tensor, neighbours: Tensor) -> Tensor:
-    """The largest value of each channel among the neighbours (l, k) of a location, (b, l, f).
+def neighbour_max(x: Tensor, neighbours: Tensor) -> Tensor:
+    """The maximum of each channel over the neighbours (l, k) of a location, (b, l, f).
 
-    Whose it is is found for some locations at a time and without a gradient, so that nothing of
-    the size of all pairs of locations is kept.
+    Its index is found for some locations at a time and without a gradient, so that nothing of the
+    size of all pairs of locations is kept.
     """
-    few = max(1, AT_ONCE // x.numel())
+    n_at_once = max(1, MAX_COMPARED // x.numel())
     with torch.no_grad():
-        whose = [
-            x.unsqueeze(1).masked_fill(~some.unsqueeze(-1), -torch.inf).max(dim=2).indices
-            for some in neighbours.split(few)
+        indices = [
+            x.unsqueeze(1).masked_fill(~rows.unsqueeze(-1), -torch.inf).max(dim=2).indices
+            for rows in neighbours.split(n_at_once)
         ]
-    return x.gather(1, torch.cat(whose, dim=1))
+    return x.gather(1, torch.cat(indices, dim=1))
 
 
-def training() -> TrainConfig:
-    """How it is trained; the batch is chosen by the number of stations."""
-    return TrainConfig(minutes=5, batch_size=0, lr=3e-3)
+TRAINING = TrainConfig(minutes=5, batch_size=0, lr=3e-3)
+"""The batch size depends on the number of stations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaan(OnGraph):
-    """Stations attend to their neighbours, in a recurrent network."""
+    """Gated attention networks (GaAN).
+
+    A location aggregates its neighbours by multi-head attention. A gate, from the location itself
+    and from the maximum and the mean of its neighbours, weights each head. These aggregators
+    replace the matrix products of gated recurrent units, in an encoder and a decoder with scheduled
+    sampling.
+
+    Notes
+    -----
+    Deviations from the paper and its authors' code: neighbours are those of a graph, given or of
+    great-circle distances, in the direction of its edges, not in both; neither edges nor locations
+    have features. Inputs and state go through one aggregator instead of the sum of two, so the
+    reset gate comes before the aggregation of the state, not after, and the candidate state goes
+    through a tanh. Queries and keys are as wide as values, and there is no layer before the first
+    recurrent one. The decoder starts from zero, not from the encoder's last output. A mask of
+    observed cells is an input. The share of true values in scheduled sampling decays in hundreds of
+    training steps. Batches have at most 32 windows, not 64, and there is one learning rate for all
+    weights, higher, which follows a cosine.
+
+    References
+    ----------
+    Zhang, J., Shi, X., Xie, J., Ma, H., King, I., & Yeung, D.-Y. (2018). GaAN: Gated attention
+    networks for learning on large and spatiotemporal graphs. UAI.
+    """
 
     name: ClassVar[str] = "gaan"
-    KNOWING: ClassVar[bool] = False  # its lessons never show what is known in advance
+    KNOWING: ClassVar[bool] = False  # known covariates have no part in its training
 
     model: GaanConfig = GaanConfig()
-    train: TrainConfig = field(default_factory=training)
-    window: int = PAST
-    horizon: int = PAST
+    train: TrainConfig = TRAINING
+    window: int = CONTEXT_LENGTH
+    horizon: int = CONTEXT_LENGTH
     stride: int | None = 1
 
     def fit(self, cube: xr.DataArray) -> NeuralFiller:
-        """Learn from the measured cells of `cube`."""
+        """Train on the measured cells of a cube."""
         return super(Gaan, self.settled(cube.sizes["location"])).fit(cube)
 
-    def settled(self, stations: int) -> Self:
-        """The same with a batch for so many stations, unless one was set."""
+    def settled(self, n_stations: int) -> Self:
+        """The same with a batch size for this many stations, unless one was set."""
         if self.train.batch_size:
             return self
-        batch = max(1, min(MOST_WINDOWS, PAIRS_OF_A_STEP // max(1, stations**2)))
-        return replace(self, train=replace(self.train, batch_size=batch))
+        batch_size = max(1, min(MAX_BATCH_SIZE, MAX_PAIRS_PER_BATCH // max(1, n_stations**2)))
+        return replace(self, train=replace(self.train, batch_size=batch_size))
 
 
 Gaan.PRESETS = {
     "small": Gaan(
         model=GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, fading=10.0),
-        train=replace(training(), minutes=None, epochs=1, batch_size=8, validate_every=5),
+        train=replace(TRAINING, minutes=None, epochs=1, batch_size=8, validate_every=5),
         window=6,
         horizon=6,
         stride=6,

@@ -1,26 +1,9 @@
-"""IIN: an LSTM guesses what is missing, reads its own guesses with the rest, and guesses again.
-
-Zhou & Huang, "Recover missing sensor data with iterative imputing network", AAAI workshops 2018,
-arXiv:1711.07878. What is missing are latent variables that start from a simple guess; then, round
-by round, recurrent layers read the completed window, and what is missing is set to what they tell;
-observed cells stay as they are. A cell has a temporal term, the mean of the moments next to it, and
-a spatial term, the mean of the places near it; both are read, and are part of what is told.
-
-Different from the paper: the first guess is a straight line between what was measured, not a mean,
-from which the rounds do not find out of a long gap in minutes; the variables are found by the
-rounds alone, with no slope of an objective to follow when a gap is filled; the rounds share their
-weights and are learnt together from hidden cells, by the absolute error of the last one, with a
-rate that rises and falls as a cosine; one layer, not several, reads in both directions, all series
-of a moment at once; nearness is the graph of `graphs.py`, without coordinates all stations are
-near, and what more each series says of another is learnt; how much the two terms count is learnt
-too, and the spatial one is zero where nobody is near. The calendar, and which cells were measured,
-are told. Cells are hidden as for our own network, whole stations in a quarter of the windows among
-them, the weights that are kept are a moving average, and windows that are filled overlap by half.
+"""IIN: a recurrent network that reads its own predictions and refines them, round by round.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, s series, n term.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -36,17 +19,17 @@ from cdsa.training.loop import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class IinConfig:
-    """Widths of the network."""
+    """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = False
 
     d_model: int = 64
-    """Channels of the state, in each direction."""
+    """Hidden channels in each direction."""
 
     n_layers: int = 1
     n_rounds: int = 3
-    """How often it guesses."""
+    """Rounds of prediction."""
 
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "n_layers", "n_rounds")
@@ -57,84 +40,110 @@ class IinConfig:
 
 
 class IterativeNetwork(nn.Module):
-    """Fills windows: `forward(values, observed, around) -> guess`, (b, t, l, m)."""
+    """Fills windows: `forward(values, observed, context) -> prediction`, (b, t, l, m)."""
 
     def __init__(self, config: IinConfig, sizes: Sizes, n_calendar_features: int) -> None:
         super().__init__()
-        self.rounds = config.n_rounds
-        series = sizes.locations * sizes.measurements
-        self.read = nn.LSTM(
-            4 * series + n_calendar_features,
+        self.n_rounds = config.n_rounds
+        n_series = sizes.locations * sizes.measurements
+        self.lstm = nn.LSTM(
+            4 * n_series + n_calendar_features,
             config.d_model,
             config.n_layers,
             batch_first=True,
             bidirectional=True,
         )
-        self.tell = nn.Linear(2 * config.d_model, series)
-        self.others = nn.Parameter(torch.zeros(series, series))
-        """What each series says of another, beside the places near it."""
-        self.shares = nn.Parameter(torch.full((2, series), 0.5))
-        """How much the temporal and the spatial term of a series count."""
+        self.head = nn.Linear(2 * config.d_model, n_series)
+        self.series_weights = nn.Parameter(torch.zeros(n_series, n_series))
+        """Learnt part of the spatial term, next to the mean of near stations."""
+        self.term_weights = nn.Parameter(torch.full((2, n_series), 0.5))
+        """Of the temporal and the spatial term, per series."""
 
     def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
-        seen, near = observed.to(values.dtype), nearness(values, context)
-        guess = interpolate(torch.where(observed, values, 0.0), observed).line
-        for _ in range(self.rounds):
-            whole = torch.where(observed, values, guess)
-            beside = einsum("lk, btkm -> btlm", near, whole).flatten(2)
-            beside = beside + nn.functional.linear(whole.flatten(2), without_itself(self.others))
-            terms = torch.stack([next_to(whole).flatten(2), beside])  # (2, b, t, s)
-            read = [whole.flatten(2), seen.flatten(2), *terms, context.calendar]
-            told = self.tell(self.read(torch.cat(read, dim=-1))[0])
-            guess = (told + einsum("nbts, ns -> bts", terms, self.shares)).view_as(values)
-        return guess
+        mask, weights = observed.to(values.dtype), neighbour_weights(values, context)
+        prediction = interpolate(torch.where(observed, values, 0.0), observed).line
+        for _ in range(self.n_rounds):
+            x = torch.where(observed, values, prediction)
+            spatial = einsum("lk, btkm -> btlm", weights, x).flatten(2)
+            spatial = spatial + nn.functional.linear(
+                x.flatten(2), without_itself(self.series_weights)
+            )
+            terms = torch.stack([neighbour_mean(x).flatten(2), spatial])  # (2, b, t, s)
+            inputs = [x.flatten(2), mask.flatten(2), *terms, context.calendar]
+            residual = self.head(self.lstm(torch.cat(inputs, dim=-1))[0])
+            weighted = einsum("nbts, ns -> bts", terms, self.term_weights)
+            prediction = (residual + weighted).view_as(values)
+        return prediction
 
 
-def nearness(values: Tensor, context: WindowContext) -> Tensor:
-    """Shares of the other stations in a spatial term, (l, k): rows of one, or of none if a station
-    has nobody near."""
-    stations = values.shape[2]
-    apart = context.distance
-    graph = values.new_ones(stations, stations)
-    if apart is not None:
-        graph = adjacency_of_distances(apart.to(values), context.bandwidth)
-    others = without_itself(graph)
+def neighbour_weights(values: Tensor, context: WindowContext) -> Tensor:
+    """Weights of the other stations in the spatial term, (l, k): rows sum to one, or to zero
+    without a near station."""
+    n_stations = values.shape[2]
+    adjacency = values.new_ones(n_stations, n_stations)
+    if context.distance is not None:
+        adjacency = adjacency_of_distances(context.distance.to(values), context.bandwidth)
+    others = without_itself(adjacency)
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 
 
-def next_to(whole: Tensor) -> Tensor:
-    """The mean of the moments before and after each; at an end, of itself and the other one."""
-    padded = torch.cat([whole[:, :1], whole, whole[:, -1:]], dim=1)
+def neighbour_mean(x: Tensor) -> Tensor:
+    """The mean of the steps before and after; at either end, of the step itself and its only
+    neighbour."""
+    padded = torch.cat([x[:, :1], x, x[:, -1:]], dim=1)
     return (padded[:, :-2] + padded[:, 2:]) / 2
 
 
-def training() -> TrainConfig:
-    """How it is trained."""
-    return TrainConfig(
-        minutes=5,
-        batch_size=16,
-        lr=2e-3,
-        loss_on="hidden",
-        masking="like_data",
-        ema_decay=0.99,
-        patience=0,
-    )
+TRAINING = TrainConfig(
+    minutes=5,
+    batch_size=16,
+    lr=2e-3,
+    loss_on="hidden",
+    masking="like_data",
+    ema_decay=0.99,
+    patience=0,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Iin(Neural):
-    """Recurrent layers that read their own guesses, round by round."""
+    """Iterative imputing network (IIN).
+
+    Missing values are latent variables with an initial value. In each round, recurrent layers read
+    the completed window, and the missing values are replaced by their prediction; observed cells
+    stay as they are. Each cell has a temporal term, the mean of the neighbouring steps, and a
+    spatial term, the mean of the near stations. Both are inputs, and part of the prediction.
+
+    Notes
+    -----
+    Deviations from the paper: the initial value is a linear interpolation, not a mean, from which
+    the rounds do not find their way out of a long gap within minutes. When a gap is filled, the
+    latent variables are found by the rounds alone, without gradient steps on an objective. Rounds
+    share their weights and are trained together on hidden cells, by the absolute error of the last
+    one, with a cosine learning rate after a warm-up. There is one bidirectional layer,
+    over all series of a step at once. Near stations are those of the graph of distances, or all of
+    them without coordinates; further weights between series, and the weights of the two terms, are
+    learnt; the spatial term is zero without a near station. The calendar and the mask of observed
+    cells are inputs. Cells are hidden as for our own network, including whole stations in a quarter
+    of the windows; a moving average of the weights is kept, and windows overlap by half when a
+    table is filled.
+
+    References
+    ----------
+    Zhou, J., & Huang, Z. (2018). Recover missing sensor data with iterative imputing network. AAAI
+    Workshops. arXiv:1711.07878.
+    """
 
     name: ClassVar[str] = "iin"
 
     model: IinConfig = IinConfig()
-    train: TrainConfig = field(default_factory=training)
+    train: TrainConfig = TRAINING
 
 
 Iin.PRESETS = {
     "small": Iin(
         model=IinConfig(d_model=8, n_layers=1, n_rounds=2),
-        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
         window=12,
         stride=6,
     ),

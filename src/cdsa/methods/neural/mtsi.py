@@ -1,38 +1,10 @@
-"""MTSI: a generator learns what windows look like; a gap is filled from the window it makes that
-looks most like what was observed.
-
-Luo, Cai, Zhang, Xu & Yuan, "Multivariate time series imputation with generative adversarial
-networks", NeurIPS 2018. The units of generator and critic (GRUI) let their state decay the longer
-nothing was seen. Both are trained against each other by the Wasserstein distance, the critic's
-weights cut off; the generator first learns for a while alone, by a squared error. To fill, noise is
-searched for each window from which the generator makes what was observed (a masked squared error)
-and what the critic takes for true.
-
-As there, a window that is made has no gaps for the generator's state to decay by, Adam forgets
-gradients fast (0.5), and what is kept is a network whose critic has begun.
-
-Different from the paper and its authors' code: the generator learns to make true windows from the
-noise that a search finds for them, by the slope through its first, long step (Bond-Taylor &
-Willcocks, "Gradient origin networks", ICLR 2021), from which a part of what was observed is hidden;
-it goes on with that while it has a critic, whose opinion of windows from chance noise counts for
-little (`trust`, there 1 for the generator and 0.15 in the search). There it learns to tell the
-steps of a window one by one and then from its critic alone, by which in minutes no noise came to
-make a window like those observed. The critic has one lesson for each of the generator, not eight,
-and it is shown generated windows with the gaps of true ones, for the gaps alone would tell them
-apart. Noise sets the first state and is read at every step, not at the first alone; units are
-PyTorch's, whose reset gate lies behind the product with the state; neither batch norm nor dropout;
-the critic alone is cut off, at 0.1, not all weights at 0.99. Both learn in batches of 32 windows,
-not 128, by one rate, with gradients that are clipped, and the weights that did best on validation
-cells are kept. The search takes one long step and 60 of 0.1, not 400 of 0.007, minimises the mean
-over observed cells, not all, and starts from nothing, so that the guess for a window does not
-depend on which others it is filled with; windows overlap by half. Series are stations times
-measurements, flattened. To forecast, the steps ahead are filled like any gap; while it learns they
-are hidden from the search, and the critic looks at what lies before.
+"""MTSI: a generative adversarial network (GAN) that makes windows like the data's; a gap is filled
+from the generated window that fits the observations best.
 
 Letters: b window of the batch, t time, s series, h hidden channels, z noise.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import torch
@@ -46,37 +18,37 @@ from cdsa.training.loop import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class MtsiConfig:
-    """Widths of both networks, and how they are trained and searched."""
+    """Sizes of both networks, and how they are trained and searched."""
 
     uses_context: ClassVar[bool] = False
     inductive: ClassVar[bool] = False
 
     d_model: int = 96
-    """Channels of the state."""
+    """Hidden channels."""
 
     d_noise: int = 128
-    """Numbers that a window is made from."""
+    """Length of the noise vector that a window is generated from."""
 
     pretrain_steps: int = 400
-    """Lessons of the generator before it has a critic."""
+    """Training steps of the generator before the critic starts."""
 
     critic_steps: int = 1
-    """Lessons of the critic for each of the generator."""
+    """Training steps of the critic for each of the generator."""
 
     weight_clip: float = 0.1
-    """The critic's largest weight."""
+    """Largest absolute weight of the critic."""
 
     first_step: float = 100.0
-    """Length of the first step of the search for the noise of a window, beside its slope."""
+    """Step size, relative to the gradient, of the first step of the search for a window's noise."""
 
     search_steps: int = 60
     """Steps of the search after the first."""
 
     search_lr: float = 0.1
-    """Length of these steps, as Adam takes them."""
+    """Learning rate of Adam in these steps."""
 
     critic_weight: float = 0.002
-    """Weight of the critic's opinion, for the generator and in the search."""
+    """Weight of the critic's score, in the generator's loss and in the search."""
 
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "d_noise", "critic_steps", "search_steps")
@@ -89,169 +61,212 @@ class MtsiConfig:
         return AdversarialNetwork(self, sizes)
 
 
-class DecayingUnit(nn.Module):
-    """Gated recurrent units whose state decays with the steps since anything was seen (GRUI); they
-    read the series, and so many numbers more."""
+class DecayingCell(nn.Module):
+    """A gated recurrent unit whose state decays with the steps since the last observation (GRUI);
+    its inputs are the series and `n_extra` more."""
 
-    def __init__(self, series: int, hidden: int, more: int = 0) -> None:
+    def __init__(self, n_series: int, hidden: int, n_extra: int = 0) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(series + more, hidden)
-        self.decay = nn.Linear(series, hidden)
+        self.gru = nn.GRUCell(n_series + n_extra, hidden)
+        self.decay = nn.Linear(n_series, hidden)
 
-    def stays(self, since: Tensor) -> Tensor:
-        """How much of the state stays after so many steps without a sight, (..., s) -> (..., h)."""
+    def decay_factor(self, since: Tensor) -> Tensor:
+        """Factor on the state after these steps without observation, (..., s) -> (..., h)."""
         return torch.exp(-torch.relu(self.decay(since)))
 
-    def forward(self, x: Tensor, stays: Tensor, h: Tensor) -> Tensor:
-        told: Tensor = self.cell(x, h * stays)
-        return told
+    def forward(self, x: Tensor, decay: Tensor, h: Tensor) -> Tensor:
+        state: Tensor = self.gru(x, h * decay)
+        return state
 
 
 class Generator(nn.Module):
-    """Noise (b, z) -> a whole window (b, t, s) of so many `steps`, each from the one before."""
+    """Noise (b, z) -> a window (b, t, s) of `n_steps`, each step from the one before."""
 
-    def __init__(self, config: MtsiConfig, series: int) -> None:
+    def __init__(self, config: MtsiConfig, n_series: int) -> None:
         super().__init__()
-        self.first = nn.Linear(config.d_noise, series)
-        self.state = nn.Linear(config.d_noise, config.d_model)
-        self.unit = DecayingUnit(series, config.d_model, more=config.d_noise)
-        self.tell = nn.Linear(config.d_model, series)
+        self.initial_value = nn.Linear(config.d_noise, n_series)
+        self.initial_state = nn.Linear(config.d_noise, config.d_model)
+        self.cell = DecayingCell(n_series, config.d_model, n_extra=config.d_noise)
+        self.head = nn.Linear(config.d_model, n_series)
 
-    def forward(self, noise: Tensor, steps: int) -> Tensor:
-        x, h, told = self.first(noise), self.state(noise).tanh(), []
-        everywhere = x.new_ones(1, steps, x.shape[1])
-        for stays in self.unit.stays(steps_since(everywhere)).unbind(1):
-            h = self.unit(torch.cat([x, noise], dim=-1), stays, h)
-            x = self.tell(h)
-            told.append(x)
-        return torch.stack(told, dim=1)
+    def forward(self, noise: Tensor, n_steps: int) -> Tensor:
+        x, h, window = self.initial_value(noise), self.initial_state(noise).tanh(), []
+        complete = x.new_ones(1, n_steps, x.shape[1])
+        for decay in self.cell.decay_factor(steps_since(complete)).unbind(1):
+            h = self.cell(torch.cat([x, noise], dim=-1), decay, h)
+            x = self.head(h)
+            window.append(x)
+        return torch.stack(window, dim=1)
 
 
 class Critic(nn.Module):
-    """How true a window looks, (b,), from its values and which of them were seen, (b, t, s)."""
+    """The score of a window, (b,), from its values and the mask of observed ones, (b, t, s)."""
 
-    def __init__(self, series: int, hidden: int) -> None:
+    def __init__(self, n_series: int, hidden: int) -> None:
         super().__init__()
-        self.unit = DecayingUnit(series, hidden)
-        self.tell = nn.Linear(hidden, 1, bias=False)  # what is compared has no use for a constant
+        self.cell = DecayingCell(n_series, hidden)
+        self.head = nn.Linear(hidden, 1, bias=False)  # a constant cancels in differences of scores
 
-    def forward(self, values: Tensor, seen: Tensor) -> Tensor:
-        stays = self.unit.stays(steps_since(seen))
-        h = values.new_zeros(len(values), self.unit.cell.hidden_size)
-        for x, stay in zip((values * seen).unbind(1), stays.unbind(1), strict=True):
-            h = self.unit(x, stay, h)
-        told: Tensor = self.tell(h).flatten()
-        return told
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        decays = self.cell.decay_factor(steps_since(mask))
+        h = values.new_zeros(len(values), self.cell.gru.hidden_size)
+        for x, decay in zip((values * mask).unbind(1), decays.unbind(1), strict=True):
+            h = self.cell(x, decay, h)
+        score: Tensor = self.head(h).flatten()
+        return score
 
 
 class AdversarialNetwork(nn.Module):
-    """Generator and critic: `forward(values, observed) -> (b, t, l, m)` searches the noise."""
+    """Generator and critic: `forward(values, observed) -> prediction`, (b, t, l, m), by a search
+    for the noise."""
 
     def __init__(self, config: MtsiConfig, sizes: Sizes) -> None:
         super().__init__()
-        series = sizes.locations * sizes.measurements
+        n_series = sizes.locations * sizes.measurements
         self.config = config
-        self.generator = Generator(config, series)
-        self.critic = Critic(series, config.d_model)
+        self.generator = Generator(config, n_series)
+        self.critic = Critic(n_series, config.d_model)
         self.clip_critic()
-        self.dice = int(torch.randint(2**31, ()))
-        """By the seed that the first weights are from; so a run that goes on casts the same."""
-        self.lessons: Tensor
-        self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
+        self.noise_seed = int(torch.randint(2**31, ()))
+        """Follows from the seed of the initial weights, so that a resumed run draws the same."""
+        self.n_updates: Tensor
+        self.register_buffer("n_updates", torch.zeros((), dtype=torch.long))
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        x, seen = values.flatten(2), observed.flatten(2).to(values.dtype)
-        steps = x.shape[1]
+        x, mask = values.flatten(2), observed.flatten(2).to(values.dtype)
+        n_steps = x.shape[1]
         with torch.enable_grad():
-            noise = self.found(x, seen).detach().requires_grad_()
+            noise = self.first_noise(x, mask).detach().requires_grad_()
             optimiser = torch.optim.Adam([noise], lr=self.config.search_lr)
             for _ in range(self.config.search_steps):
-                made = self.generator(noise, steps)
-                opinion = self.critic(made, seen).sum()
-                loss = _off(made, x, seen).sum() - self.config.critic_weight * opinion
+                window = self.generator(noise, n_steps)
+                score = self.critic(window, mask).sum()
+                loss = _masked_mse(window, x, mask).sum() - self.config.critic_weight * score
                 optimiser.zero_grad()
                 loss.backward(inputs=[noise])
                 optimiser.step()
         with torch.no_grad():
-            return cast(Tensor, self.generator(noise, steps)).view_as(values)
+            return cast(Tensor, self.generator(noise, n_steps)).view_as(values)
 
-    def found(self, x: Tensor, seen: Tensor) -> Tensor:
-        """Where the first step of the search comes to, (b, z): from nothing, along the slope of the
-        error on what is seen. The generator can learn from it."""
+    def first_noise(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The noise after the first step of the search, (b, z): from zero, along the gradient of
+        the error on the mask. In training it is differentiable."""
         noise = x.new_zeros(len(x), self.config.d_noise).requires_grad_()
-        off = _off(self.generator(noise, x.shape[1]), x, seen)
-        (slope,) = torch.autograd.grad(off.sum(), [noise], create_graph=self.training)
-        return noise - self.config.first_step * slope
+        error = _masked_mse(self.generator(noise, x.shape[1]), x, mask)
+        (gradient,) = torch.autograd.grad(error.sum(), [noise], create_graph=self.training)
+        return noise - self.config.first_step * gradient
 
-    def loss(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
-        """What it learns by: see `OwnLesson`. Of the two networks, one learns at a time; what is
-        not shown, neither the search nor the critic sees."""
-        x, steps = values.flatten(2), values.shape[1]
-        seen, there = (part.flatten(2).to(values.dtype) for part in (observed, shown))
-        dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
-        chance = torch.randn(len(x), self.config.d_noise, generator=dice).to(values)
-        judged = int(self.lessons) - self.config.pretrain_steps
-        self.lessons += 1
-        if judged >= 0 and judged % (self.config.critic_steps + 1) < self.config.critic_steps:
+    def loss(self, values: Tensor, observed: Tensor, visible: Tensor) -> Tensor:
+        """The training loss, of one of the two networks at a time; see `CustomLoss`. The search and
+        the critic see only visible cells."""
+        x, n_steps = values.flatten(2), values.shape[1]
+        target, mask = (tensor.flatten(2).to(values.dtype) for tensor in (observed, visible))
+        rng = torch.Generator().manual_seed(self.noise_seed + int(self.n_updates))
+        noise = torch.randn(len(x), self.config.d_noise, generator=rng).to(values)
+        update = int(self.n_updates) - self.config.pretrain_steps
+        self.n_updates += 1
+        if update >= 0 and update % (self.config.critic_steps + 1) < self.config.critic_steps:
             with torch.no_grad():
-                made = self.generator(chance, steps)
-            false, true = self.critic(torch.cat([made, x]), torch.cat([there, there])).chunk(2)
-            return cast(Tensor, false.mean() - true.mean())
-        made = self.generator(self.found(x, there), steps)
-        loss: Tensor = (((made - x) ** 2) * seen).sum() / seen.sum().clamp(min=1)
-        if judged >= 0:
+                generated = self.generator(noise, n_steps)
+            scores = self.critic(torch.cat([generated, x]), torch.cat([mask, mask]))
+            of_generated, of_real = scores.chunk(2)
+            return cast(Tensor, of_generated.mean() - of_real.mean())
+        window = self.generator(self.first_noise(x, mask), n_steps)
+        loss: Tensor = (((window - x) ** 2) * target).sum() / target.sum().clamp(min=1)
+        if update >= 0:
             self.critic.requires_grad_(False)
-            opinion = self.critic(self.generator(chance, steps), there).mean()
-            loss = loss - self.config.critic_weight * opinion
+            score = self.critic(self.generator(noise, n_steps), mask).mean()
+            loss = loss - self.config.critic_weight * score
             self.critic.requires_grad_(True)
         return loss
 
     @property
     def critic_active(self) -> bool:
-        """Whether the critic has begun: see `Adversarial`."""
-        return int(self.lessons) > self.config.pretrain_steps
+        """Whether the critic has started; see `Adversarial`."""
+        return int(self.n_updates) > self.config.pretrain_steps
 
     @torch.no_grad()
     def clip_critic(self) -> None:
-        """Cut off the critic's weights."""
-        for part in self.critic.parameters():
-            part.clamp_(-self.config.weight_clip, self.config.weight_clip)
+        """Clip the weights of the critic; see `Adversarial`."""
+        for weight in self.critic.parameters():
+            weight.clamp_(-self.config.weight_clip, self.config.weight_clip)
 
 
-def _off(made: Tensor, x: Tensor, seen: Tensor) -> Tensor:
-    """The mean squared error on what is seen of each window, (b,)."""
-    squares = ((made - x) ** 2) * seen
-    return squares.sum(dim=(1, 2)) / seen.sum(dim=(1, 2)).clamp(min=1)
+def _masked_mse(window: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+    """The mean squared error on the mask of each window, (b,)."""
+    squares = ((window - x) ** 2) * mask
+    return squares.sum(dim=(1, 2)) / mask.sum(dim=(1, 2)).clamp(min=1)
 
 
-def training() -> TrainConfig:
-    """How it is trained; looks at the validation cells search noise, which takes long."""
-    return TrainConfig(
-        minutes=5,
-        batch_size=32,
-        lr=2e-3,
-        beta1=0.5,
-        schedule="constant",
-        loss_on="hidden",
-        max_mask_ratio=0.4,
-        validate_every=300,
-    )
+TRAINING = TrainConfig(
+    minutes=5,
+    batch_size=32,
+    lr=2e-3,
+    beta1=0.5,
+    schedule="constant",
+    loss_on="hidden",
+    max_mask_ratio=0.4,
+    validate_every=300,  # each validation searches for noise, which takes long
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mtsi(Neural):
-    """A generator of windows, and the noise that makes what was observed."""
+    """Multivariate time series imputation with generative adversarial networks (MTSI).
+
+    The recurrent units of generator and critic (GRUI) let their state decay with the time since the
+    last observation. The two are trained against each other by the Wasserstein distance, with
+    clipped weights of the critic, after the generator was pretrained alone by a squared error. To
+    fill a window, its noise is searched: the generated window should match the observations (masked
+    squared error) and score well with the critic. As in the paper, a generated window has no gaps
+    for the generator's state to decay by, the first moment of Adam decays fast (0.5), and only
+    networks whose critic has started are kept.
+
+    Notes
+    -----
+    Deviations from the paper and its authors' code:
+
+    The generator learns to reproduce real windows from the noise that the first, long step of the
+    search finds for them, with gradients through that step [2] and a part of the observations
+    hidden from it. It continues to do so once the critic has started, whose score of windows from
+    random noise has little weight (`critic_weight`; there 1 for the generator and 0.15 in the
+    search). There the generator is pretrained to predict the steps of a window one by one and then
+    learns from its critic alone; within minutes, no noise came to generate a window like those
+    observed.
+
+    The critic has one training step for each of the generator, not eight. It sees generated windows
+    with the gaps of real ones, since the gaps alone would tell them apart.
+
+    Noise sets the first state and is an input of every step, not of the first alone. Recurrent
+    units are PyTorch's, whose reset gate follows the product with the state. There is neither batch
+    norm nor dropout. Only the critic is clipped, at 0.1, instead of all weights at 0.99. Batches
+    have 32 windows, not 128; both networks have one learning rate and clipped gradients, and the
+    weights that are best on validation cells are kept.
+
+    The search takes one long step and 60 of 0.1, not 400 of 0.007, minimises the mean over observed
+    cells, not over all, and starts from zero, so that a window's prediction does not depend on the
+    others in its batch; windows overlap by half. Series are stations times measurements. To
+    forecast, the horizon is filled like any gap; in training it is hidden from the search, and the
+    critic looks at what lies before it.
+
+    References
+    ----------
+    [1] Luo, Y., Cai, X., Zhang, Y., Xu, J., & Yuan, X. (2018). Multivariate time series imputation
+    with generative adversarial networks. NeurIPS.
+
+    [2] Bond-Taylor, S., & Willcocks, C. G. (2021). Gradient origin networks. ICLR.
+    """
 
     name: ClassVar[str] = "mtsi"
 
     model: MtsiConfig = MtsiConfig()
-    train: TrainConfig = field(default_factory=training)
+    train: TrainConfig = TRAINING
 
 
 Mtsi.PRESETS = {
     "small": Mtsi(
         model=MtsiConfig(d_model=8, d_noise=8, pretrain_steps=5, critic_steps=2, search_steps=5),
-        train=replace(training(), minutes=None, epochs=2, batch_size=4, validate_every=5),
+        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
         window=12,
         stride=6,
     ),

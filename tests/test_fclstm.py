@@ -1,0 +1,37 @@
+"""The baseline 'fc-lstm': tied to its stations, with the calendar as an input."""
+
+import numpy as np
+import pytest
+
+from cdsa.methods.engine.persistence import load_filler, save_filler
+from cdsa.methods.registry import make_method
+from conftest import network
+
+CUBE, ORIGINS = network(steps=72, stations=4), np.array([50])
+
+
+@pytest.fixture(scope="module")
+def filler():
+    return make_method("fc-lstm@small", ahead=6)[1].fit(CUBE)
+
+
+def test_the_time_of_day_is_an_input(filler):
+    assert filler.network.context_builder.n_calendar_features == 2
+    later = CUBE.assign_coords(time=CUBE["time"] + np.timedelta64(7, "h"))
+    forecast, shifted = (filler.foresee(cube, ORIGINS)[5].to_numpy() for cube in (CUBE, later))
+    assert not np.allclose(forecast, shifted)
+
+
+def test_a_saved_network_forecasts_the_same(filler, tmp_path):
+    save_filler(filler, tmp_path / "net")
+    loaded = load_filler(tmp_path / "net")
+    forecast, expected = (each.foresee(CUBE, ORIGINS)[5].to_numpy() for each in (loaded, filler))
+    np.testing.assert_array_equal(forecast, expected)
+
+
+def test_stations_may_be_reordered_and_absent_ones_count_as_missing(filler):
+    assert not filler.network.inductive
+    some, absent = CUBE.isel(location=[2, 0]), CUBE["location"].to_numpy()[[1, 3]]
+    missing = CUBE.where(~CUBE["location"].isin(absent))
+    forecast, expected = (filler.foresee(cube, ORIGINS)[5] for cube in (some, missing))
+    np.testing.assert_array_equal(forecast, expected.sel(location=some["location"]))

@@ -52,7 +52,7 @@ SHAPES = {
     "no gap": lambda: small(missing=0.0),
     "an all-missing station": lambda: silent(small()),
     "a constant sensor": lambda: constant(small()),
-    "two time steps": lambda: one_gap(small(window=4, missing=0.0))[2:4],
+    "two time steps": lambda: one_gap(small(steps=4, missing=0.0))[2:4],
     "one time step": lambda: small(missing=0.0)[:1].where(lambda c: c["location"] != "S1"),
     "no coordinates": lambda: small(places=False),
     "nearly everything missing": lambda: small(missing=0.95),
@@ -165,7 +165,7 @@ def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
 
 
 def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
-    cube = small(window=80, stations=4)
+    cube = small(steps=80, stations=4)
     filler = made(name).fit(cube[:50, :3])
     other = cube[50:, [3, 1]]
     result = filler.fill(other)

@@ -1,49 +1,88 @@
-"""Fill and forecast sensor networks: a table with holes in, the same table filled out."""
+"""Fill and forecast sensor networks: a table with gaps in, the same table filled out."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cdsa.core import masks as masks
+    from cdsa.core.cube import make_cube as make_cube
     from cdsa.datasets.nyc_weather import open_demo as open_demo
     from cdsa.datasets.registry import open_dataset as open_dataset
+    from cdsa.errors import CdsaError as CdsaError
     from cdsa.io.source import open_cube as open_cube
     from cdsa.io.source import open_source as open_source
+    from cdsa.io.source import save_all as save_all
+    from cdsa.methods.base import Filler as Filler
+    from cdsa.methods.base import Method as Method
+    from cdsa.methods.neural.cdsa import Cdsa as Cdsa
+    from cdsa.methods.registry import build_method as build_method
     from cdsa.methods.registry import list_methods as list_methods
-    from cdsa.workflows.fill import fill as fill
-    from cdsa.workflows.forecast import forecast as forecast
-    from cdsa.workflows.score import score as score
+    from cdsa.workflows.api import compare as compare
+    from cdsa.workflows.api import explain as explain
+    from cdsa.workflows.api import fill as fill
+    from cdsa.workflows.api import forecast as forecast
+    from cdsa.workflows.api import load_model as load_model
+    from cdsa.workflows.api import save_model as save_model
+    from cdsa.workflows.api import score as score
+    from cdsa.workflows.api import train as train
+    from cdsa.workflows.score import summarise as summarise
 
-_HOME = {
+_HOMES = {
+    "CdsaError": "cdsa.errors",
+    "make_cube": "cdsa.core.cube",
     "open_dataset": "cdsa.datasets.registry",
-    "fill": "cdsa.workflows.fill",
-    "forecast": "cdsa.workflows.forecast",
-    "list_methods": "cdsa.methods.registry",
-    "score": "cdsa.workflows.score",
+    "open_demo": "cdsa.datasets.nyc_weather",
     "open_cube": "cdsa.io.source",
     "open_source": "cdsa.io.source",
-    "open_demo": "cdsa.datasets.nyc_weather",
-}
-_MODULES = {"errors": "cdsa.errors", "masks": "cdsa.core.masks"}
-__all__ = [
+    "save_all": "cdsa.io.source",
+    "Filler": "cdsa.methods.base",
+    "Method": "cdsa.methods.base",
+    "Cdsa": "cdsa.methods.neural.cdsa",
+    "build_method": "cdsa.methods.registry",
+    "list_methods": "cdsa.methods.registry",
+    "summarise": "cdsa.workflows.score",
+} | dict.fromkeys(
+    ("compare", "explain", "fill", "forecast", "load_model", "save_model", "score", "train"),
+    "cdsa.workflows.api",
+)
+__all__ = [  # noqa: RUF022  # in the order a reader needs them
     "fill",
     "forecast",
+    "score",
+    "compare",
+    "summarise",
+    "train",
+    "explain",
+    "load_model",
+    "save_model",
     "list_methods",
+    "build_method",
     "open_cube",
+    "open_source",
     "open_dataset",
     "open_demo",
-    "open_source",
-    "score",
+    "save_all",
+    "make_cube",
+    "masks",
+    "Cdsa",
+    "Method",
+    "Filler",
+    "CdsaError",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Public names are imported when they are used, so that importing cdsa costs nothing."""
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name not in _HOME:
+    """Import public names when they are used, so that importing cdsa costs nothing."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("cdsa")
+    if name == "masks":
+        return import_module("cdsa.core.masks")
+    if name not in _HOMES:
         raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

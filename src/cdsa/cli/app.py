@@ -4,12 +4,13 @@ import typer
 
 from cdsa.cli.data import data
 from cdsa.cli.explain import explain
-from cdsa.cli.fill import fill, forecast, train
+from cdsa.cli.fill import fill, forecast
 from cdsa.cli.info import info, methods
 from cdsa.cli.paper import paper
 from cdsa.cli.plot import plot
 from cdsa.cli.score import demo, score
 from cdsa.cli.serve import serve
+from cdsa.cli.train import train
 
 app = typer.Typer(
     help="Fill the holes of a sensor network's table, or carry it forward, with honest errors.",

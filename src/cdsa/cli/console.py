@@ -1,7 +1,7 @@
 """What the terminal shows: tables and sketches on standard output, progress on standard error."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from rich.text import Text
 
 from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
-from cdsa.core.records import Value
 from cdsa.core.summary import CubeSummary, missing_over_time
 from cdsa.core.text import format_count, format_number, format_share
 from cdsa.io.files import detect_format
 from cdsa.io.source import Source
 from cdsa.methods.registry import MethodInfo
-from cdsa.workflows.fill import OF_A_FILL
+from cdsa.workflows.fill import FILL_SOURCES
+from cdsa.workflows.pipeline import FillResult
 from cdsa.workflows.score import MIXED, Score, summarise
 
 out = Console(highlight=False, emoji=False)
@@ -182,62 +182,57 @@ def _shade(value: float) -> str:
     return SHADES[int(np.searchsorted([0, 0.05, 0.2, 0.5], value, side="left"))]
 
 
-def print_filled(
-    source: Source,
-    result: xr.Dataset,
-    records: Sequence[Mapping[str, Value]],
-    expected: Score | None,
-    outputs: Sequence[Path],
-    elsewhere: Score | None = None,
-    method: str | None = None,
-) -> None:
-    """What was filled, what error to expect of this method, and where it was written."""
-    told = any(record["expected_mae"] is not None for record in records)
+def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
+    """What was filled, the expected error, and where it was written."""
+    source, result, records = filled.source, filled.dataset, filled.records
+    expected, at_sites = filled.selection.expected, filled.selection.expected_at_sites
+    method = filled.selection.label
+    has_errors = any(record["expected_mae"] is not None for record in records)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measurement")
     table.add_column("unit" if any(_units(result)) else "")
-    for name in OF_A_FILL:
+    for name in FILL_SOURCES:
         table.add_column(name, justify="right")
-    columns = {"expected error": "expected_mae"} if told else {}
-    columns |= {"at places": "expected_mae_at_places"} if elsewhere else {}
+    columns = {"expected error": "expected_mae"} if has_errors else {}
+    columns |= {"at sites": "expected_mae_at_sites"} if at_sites else {}
     for name in columns:
         table.add_column(name, justify="right")
     for record, unit in zip(records, _units(result), strict=True):
         row = [escape(str(record["measurement"])), escape(unit)]
-        row += [f"{record[name]:,}" for name in OF_A_FILL]
+        row += [f"{record[name]:,}" for name in FILL_SOURCES]
         errors = [record[name] for name in columns.values()]
         row += [format_number(float(error)) if error is not None else "-" for error in errors]
         table.add_row(*row)
     out.print(table)
-    totals = {word: sum(int(record[word] or 0) for record in records) for word in OF_A_FILL}
-    out.print("in all " + ", ".join(f"{count:,} {word}" for word, count in totals.items()))
+    totals = {label: sum(int(record[label] or 0) for record in records) for label in FILL_SOURCES}
+    out.print("in all " + ", ".join(f"{count:,} {label}" for label, count in totals.items()))
     if totals["unfillable"]:
-        out.print("unfillable: nothing was ever measured, so there is nothing to learn from")
+        out.print("unfillable: never measured, so there is nothing to estimate it from")
     if expected is not None and totals["filled"]:
-        series = (result["source"] == "observed").any("time")  # a place that has none has no gap
-        filled = (result["source"] == "filled") & series
-        longest = int(run_lengths(filled.transpose(*result["source"].dims).to_numpy()).max())
+        has_values = (result["source"] == "observed").any("time")  # a site has no gaps
+        gaps = (result["source"] == "filled") & has_values
+        longest = int(run_lengths(gaps.transpose(*result["source"].dims).to_numpy()).max())
         out.print(
-            f"expected error: mean absolute error of {method or expected.method} on "
+            f"expected error: mean absolute error of {method} on "
             f"{format_count(expected.hidden, 'measured cell')} hidden from it, in gaps of up to "
             f"{format_count(expected.longest, 'step')}"
             + (f"; the longest gap filled has {longest:,}" if longest > expected.longest else "")
         )
-        inside = expected.errors.overall()["coverage"]
-        if np.isfinite(inside):
+        coverage = expected.errors.overall()["coverage"]
+        if np.isfinite(coverage):
             out.print(
-                f"90% intervals held {inside:.0%} of those cells; they were calibrated on other "
-                "hidden cells, by measurement and gap length"
+                f"90% intervals contain {coverage:.0%} of those cells; they were calibrated on "
+                "other hidden cells, by measurement and gap length"
             )
-    elif told and totals["filled"]:
+    elif has_errors and totals["filled"]:
         out.print(
-            "expected error: mean absolute error on cells kept from the network's training, which "
-            "told it when to stop"
+            "expected error: mean absolute error on cells held out from the network's training, "
+            "which decided when to stop"
         )
-    if elsewhere is not None:
+    if at_sites is not None:
         out.print(
-            f"at places: mean absolute error of {elsewhere.method} on "
-            f"{format_count(elsewhere.hidden, 'measured cell')} of stations hidden whole"
+            f"at sites: mean absolute error of {at_sites.method} on "
+            f"{format_count(at_sites.hidden, 'measured cell')} of stations that were hidden"
         )
     left_out = outputs and detect_format(outputs[0]) in ("netcdf", "zarr") and source.passthrough
     if left_out:

@@ -79,7 +79,7 @@ def takes(
     name: str,
     options: Options,
     defaults: Mapping[str, object],
-    settle: Callable[[Given], Given],
+    settle: Callable[[Given], object],
 ) -> Callable[[Command], Command]:
     """A decorator that gives a command all these options; it receives them, settled, as one dict
     in its parameter `name`."""

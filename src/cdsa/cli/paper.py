@@ -152,11 +152,12 @@ def _measure(
     force: bool,
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the experiments with a progress bar; their records, and the error if some failed."""
-    from cdsa.cli import console, progress, train_options
+    from cdsa.cli import console
+    from cdsa.cli.progress import ConsoleReporter
+    from cdsa.cli.train_options import command_line
     from cdsa.core.records import provenance
     from cdsa.datasets.fetch import data_folders
     from cdsa.paper.runner import RunSettings, pending, run_experiments
-    from cdsa.training.callbacks import RunContext
 
     data_folders(folder)  # fails early if it is not a folder
     if not results.absolute().parent.is_dir():
@@ -164,19 +165,19 @@ def _measure(
             f"the folder {results.parent} for the results does not exist. Create it first"
         )
     records: list[dict[str, Value]] = []
-    with progress.Bar() as bar:
-        bar.start(table, len(experiments))
+    with ConsoleReporter(total=len(experiments)) as reporter:
+        reporter.progress(table)
         count = itertools.count(1)
 
         def on_start(experiment: "Experiment") -> None:
-            bar.name(experiment.method)
+            reporter.progress(experiment.method)
             console.note(f"{next(count)} of {len(missing)}: {experiment.label}")
 
         settings = RunSettings(
             results=results,
             data_folder=folder,
-            provenance=provenance(train_options.command_line()),
-            run=RunContext(on_progress=bar.watch),
+            provenance=provenance(command_line()),
+            run=reporter.run_context(),
             on_start=on_start,
             force=force,
         )
@@ -185,7 +186,7 @@ def _measure(
         try:
             for measured in run_experiments(table, experiments, settings):
                 records += measured
-                bar.advance()
+                reporter.advance()
         except KeyboardInterrupt:
             outcome = f"finished experiments are in {results}" if results.exists() else "no loss"
             raise StoppedError(f"stopped; {outcome}, and the same command resumes") from None

@@ -10,7 +10,7 @@ import typer
 
 from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
 from cdsa.cli.read_options import ReadArguments, with_read_options_for_cell
-from cdsa.cli.train_options import Training, trains
+from cdsa.cli.train_options import Training, with_train_options
 from cdsa.core import defaults
 from cdsa.errors import ConfigError, MissingExtraError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdsa.core.times import Clock
     from cdsa.methods.base import Filler
     from cdsa.methods.engine.estimator import NeuralFiller
-    from cdsa.methods.engine.explain import Explanation
+    from cdsa.methods.explanation import Explanation
     from cdsa.workflows.score import Score
 
 
@@ -49,7 +49,7 @@ KINDS = {
 
 
 @with_read_options_for_cell
-@trains
+@with_train_options
 def plot(
     kind: Annotated[
         str,
@@ -166,8 +166,8 @@ def _refuse_idle(
         )
     if kind == "map" and "--hide" in given and not methods:
         raise ConfigError("a map shows errors of a method on what --hide hides. Name --methods")
-    of_use = ("device",) if "--model" in given else tuple(training) if methods else ()
-    idle = [name for name in training if name not in of_use]
+    of_use = ("device",) if "--model" in given else tuple(training.given) if methods else ()
+    idle = [name for name in training.given if name not in of_use]
     if idle:
         raise ConfigError(f"--{idle[0]} is for training a network, and none is trained here")
 
@@ -217,7 +217,7 @@ class _Wish:
         _known(self.cube, "location", place)
         visible, truth = self.cube, None
         if self.hide is not None:
-            hidden = hidden_cells(self.cube, self.hide, seed=self._seed())
+            hidden = hidden_cells(self.cube, self.hide, seed=self.training.seed)
             visible, truth = self.cube.where(~hidden), self.cube.where(hidden)
         result = fill_with(self._filler(visible), visible)
         figure = new_figure(9, 3)
@@ -233,29 +233,24 @@ class _Wish:
 
     def _filler(self, visible: "xr.DataArray") -> "Filler | NeuralFiller":
         """The network that was given, or the method when it has learnt from what it may see."""
-        from cdsa.cli import console, progress
-        from cdsa.cli.train_options import make_trained
+        from cdsa.cli import console
+        from cdsa.cli.progress import ConsoleReporter
         from cdsa.methods.engine.persistence import load_filler
-        from cdsa.methods.registry import info_of
+        from cdsa.methods.registry import build_method, info_of
 
         if self.model is not None:
-            filler = load_filler(self.model, device=self._device())
-            if filler.foresees:
+            filler = load_filler(self.model, device=self.training.device)
+            if filler.horizon:
                 raise ConfigError(f"the network in {self.model} forecasts and does not fill")
             if self.hide is not None:
-                console.note("the network may have learnt from values that are hidden here")
+                console.note("the network may have been trained on values that are hidden here")
             return filler
         name = self.methods[0] if self.methods else "linear"
-        if "fill" not in info_of(name).task:
+        if not info_of(name).fills:
             raise ConfigError(f"'{name}' forecasts and does not fill")
-        with progress.training(self.training, active=info_of(name).trains) as run:
-            return make_trained(name, self.training, run=run).fit(visible)
-
-    def _device(self) -> str:
-        return str(self.training.get("device", "auto"))
-
-    def _seed(self) -> int:
-        return int(str(self.training.get("seed", 0)))
+        method = build_method(name, self.training.options())
+        with ConsoleReporter(logdir=self.training.logdir, interruptible=True) as reporter:
+            return method.fit(visible, reporter.run_context(self.training.device))
 
     def map(self) -> "Figure":
         from cdsa.plots import plot_map
@@ -279,12 +274,17 @@ class _Wish:
         return figure
 
     def _scores(self, methods: tuple[str, ...]) -> "list[Score]":
-        from cdsa.cli import comparing
+        from cdsa.cli.score import compare_with_progress
+        from cdsa.workflows.pipeline import CompareRequest
 
-        hide = self.hide or defaults.HIDE
-        return comparing.score_with_progress(
-            methods, self.cube, hide, 1, self._seed(), None, self.training
+        request = CompareRequest(
+            methods=methods,
+            hide=self.hide or defaults.HIDE,
+            seed=self.training.seed,
+            options=self.training.options(),
+            device=self.training.device,
         )
+        return compare_with_progress(request, self.cube, self.training.logdir)
 
     def reasons(self) -> "Figure":
         from cdsa.plots import plot_attended_series, plot_time_measurement
@@ -314,7 +314,7 @@ class _Wish:
                 "this picture is of a cell and a network: give --model, --time and --location, and "
                 "--measurement if there are several"
             )
-        filler = load_filler(self.model, device=self._device())
+        filler = load_filler(self.model, device=self.training.device)
         return filler.explain(self.cube, self.moment, self.place, self._measurement())
 
     def _measurement(self) -> str:

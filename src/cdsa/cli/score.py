@@ -1,18 +1,24 @@
-"""cdsa score and demo."""
+"""cdsa score and cdsa demo."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa.cli.options import File, Hide, Json, Record, Repeat
+from cdsa.cli.options import File, Hide, Json, Record, Repeat, read_names
 from cdsa.cli.read_options import ReadArguments, with_read_options
-from cdsa.cli.train_options import Training, trains_by_seed
+from cdsa.cli.train_options import Training, command_line, with_train_options_but_seed
 from cdsa.core import defaults
+from cdsa.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from cdsa.core.records import Value
+    from cdsa.workflows.pipeline import CompareRequest
+    from cdsa.workflows.score import Score
 
 Seed = Annotated[
     int, typer.Option("--seed", help="Chooses the hidden cells, and a network's weights.", min=0)
@@ -20,7 +26,7 @@ Seed = Annotated[
 
 
 @with_read_options
-@trains_by_seed
+@with_train_options_but_seed
 def score(
     file: File,
     *,
@@ -39,7 +45,7 @@ def score(
     seed: Seed = 0,
     test: Annotated[
         float | None,
-        typer.Option("--test", help="Learn from the start, score on this last share of the time."),
+        typer.Option("--test", help="Fit on the start, score on this last share of the time."),
     ] = None,
     by: Annotated[
         str, typer.Option("--by", help="Errors by measurement, location or gap (its length).")
@@ -47,32 +53,99 @@ def score(
     json: Json = False,
     record: Record = None,
 ) -> None:
-    """Compare methods on your own data: hide measured cells and ask for them back."""
-    from cdsa.cli import comparing, console
+    """Compare methods on your own data: hide measured cells and predict them."""
+    from cdsa.cli import console
     from cdsa.io.source import open_source
+    from cdsa.workflows.pipeline import CompareRequest
 
+    by = parse_by(by)
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **read_options)
-    by = comparing.read_by(by)
     console.print_notes(source, console.err if json else console.out)
-    names = methods.split(",") if methods else comparing.usable_methods(source.cube)
-    scores = comparing.score_with_progress(names, source.cube, hide, repeat, seed, test, training)
-    records = [entry for scored in scores for entry in scored.records(by)]
+    request = CompareRequest(
+        methods=read_names(methods) or tuple(usable_methods(source.cube)),
+        hide=hide,
+        repeats=repeat,
+        seed=seed,
+        test=test,
+        options=training.options(),
+        device=training.device,
+    )
+    scores = compare_with_progress(request, source.cube, training.logdir)
+    records = [row for score in scores for row in score.records(by)]
     _record(record, records, data=file.name, seed=seed)
     if json:
         console.print_json(records)
     else:
         console.print_scores(scores, by)
-        console.print_best(comparing.best_usable(scores, hide), hide)
+        console.print_best(best_usable(scores, hide), hide)
+
+
+def parse_by(by: str) -> str:
+    """The breakdown of errors that the user asked for."""
+    from cdsa.core.metrics import GROUP_KEYS
+
+    by = "location" if by == "station" else by
+    if by not in GROUP_KEYS:
+        raise ConfigError(unknown("breakdown", by, GROUP_KEYS))
+    return by
+
+
+def compare_with_progress(
+    request: "CompareRequest", cube: "xr.DataArray", logdir: Path | None = None
+) -> "list[Score]":
+    """Score the methods of a request under a progress bar."""
+    from cdsa.cli.progress import ConsoleReporter
+    from cdsa.workflows.pipeline import run_compare
+
+    request.validate()
+    total = len(request.methods) * request.repeats
+    with ConsoleReporter(total=total, logdir=logdir) as reporter:
+        return run_compare(request, cube, reporter, scored=lambda score: reporter.advance())
+
+
+def usable_methods(cube: "xr.DataArray") -> list[str]:
+    """The default network and all quick methods, as far as their extras are installed and the cube
+    has what they need; those left out are named."""
+    from cdsa.cli import console
+    from cdsa.core.cube import has_coordinates
+    from cdsa.methods.base import COORDINATES
+    from cdsa.methods.registry import list_methods
+
+    candidates = [m for m in list_methods() if not m.trains or m.name == defaults.NETWORK]
+    missing = [m for m in list_methods() if not m.installed]
+    far = [m for m in candidates if m.needs == COORDINATES and not has_coordinates(cube)]
+    small = [m for m in candidates if m.min_stations > cube.sizes["location"]]
+    if missing:
+        names = ", ".join(f"{m.name} (extra '{m.extra}')" for m in missing)
+        console.note(f"left out, because not installed: {names}")
+    for reason, left_out in (
+        ("there are no coordinates", far),
+        ("there are too few stations", small),
+    ):
+        names = ", ".join(m.name for m in left_out if m.installed)
+        if names:
+            console.note(f"left out, because {reason}: {names}")
+    return [m.name for m in candidates if m not in (*missing, *far, *small)]
+
+
+def best_usable(scores: "Sequence[Score]", hide: str) -> str | None:
+    """The best of the methods that do what was scored: those that forecast, for the last steps."""
+    from cdsa.methods.registry import info_of
+    from cdsa.workflows.score import best_method
+
+    forecast = hide.startswith("last:")
+    infos = [(score, info_of(score.method)) for score in scores]
+    fitting = [score for score, info in infos if (info.forecasts if forecast else info.fills)]
+    return best_method(fitting) if fitting else None
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
     if path is not None:
-        from cdsa.cli import train_options
         from cdsa.core.records import append_results, provenance
 
-        origin = provenance(train_options.command_line()) | {"data": data, "seed": seed}
-        append_results(path, [entry | origin for entry in records])
+        origin = provenance(command_line()) | {"data": data, "seed": seed}
+        append_results(path, [record | origin for record in records])
 
 
 def demo(
@@ -83,49 +156,64 @@ def demo(
     hide: Hide = "bursts:0.2",
     repeat: Repeat = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Time for the network to learn.", metavar="N")
+        float | None, typer.Option("--minutes", help="Training time of the network.", metavar="N")
     ] = None,
     record: Record = None,
 ) -> None:
-    """The whole way on example data: look, score all methods, fill, write a table and a report.
-    Takes two minutes."""
+    """Inspect, score and fill the example data, and write a table and a report. Takes two
+    minutes."""
     from dataclasses import replace
     from importlib.util import find_spec
 
-    from cdsa.cli import comparing, console, fill
+    from cdsa.cli import console
+    from cdsa.cli.fill import render_report
+    from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import make_directory, write_texts
+    from cdsa.core.prepare import prepare
     from cdsa.core.summary import summarise_cube
     from cdsa.datasets.nyc_weather import open_demo_source
     from cdsa.io.source import save_all
-    from cdsa.workflows.fill import fill_records, fill_with
-    from cdsa.workflows.select import Chosen
+    from cdsa.methods.registry import MethodOptions
+    from cdsa.workflows.fill import fill_with
+    from cdsa.workflows.pipeline import CompareRequest, FillResult
+    from cdsa.workflows.select import choose
 
     make_directory(folder)
     source = open_demo_source()
     console.heading("1. What is in the table (cdsa info)")
     console.print_inspection(source, summarise_cube(source.cube))
     console.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
-    names = comparing.usable_methods(source.cube)
-    training: Training = {} if minutes is None else {"minutes": minutes}
-    choice = comparing.choose_with_progress(names, source.cube, hide, training)
-    scores = list(choice.scores)
-    if repeat > 1:
-        more = comparing.score_with_progress(
-            names, source.cube, hide, repeat - 1, 1, None, training
+    names = tuple(usable_methods(source.cube))
+    request = CompareRequest(methods=names, hide=hide, options=MethodOptions(minutes=minutes))
+    request.validate()
+    with ConsoleReporter(total=len(names)) as reporter:
+
+        def progress(name: str) -> None:
+            if reporter.outer is not None:
+                reporter.advance()
+            reporter.progress(name)
+
+        selection = choose(
+            [request.build(name) for name in names],
+            prepare(source.cube, checked=True),
+            hide,
+            run=reporter.run_context(),
+            progress=progress,
         )
-        scores += [replace(scored, repeat=scored.repeat + 1) for scored in more]
+    scores = list(selection.scores)
+    if repeat > 1:
+        more = compare_with_progress(replace(request, repeats=repeat - 1, seed=1), source.cube)
+        scores += [replace(score, repeat=score.repeat + 1) for score in more]
     console.print_scores(scores)
-    records = [entry for scored in scores for entry in scored.records()]
+    records = [row for score in scores for row in score.records()]
     _record(record, records, data="nyc-weather", seed=0)
-    best = choice.best
+    best = selection.best
     console.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
-    result = fill_with(choice.filler, source.cube)
-    output, detail = folder / "filled.csv", folder / "detail.csv"
-    save_all(source, result, output, detail=detail, overwrite=True)
-    told = Chosen(choice.filler, best, choice.expected, scores=choice.scores)
-    outputs, report = [output, detail], folder / "report.html"
+    result = FillResult(fill_with(selection.filler, source.cube), selection, source)
+    outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
+    save_all(source, result.dataset, outputs[0], detail=outputs[1], overwrite=True)
     if find_spec("matplotlib") is not None:
-        write_texts({report: fill.report_of(source, result, told)}, overwrite=True)
+        write_texts({report: render_report(result, source.name)}, overwrite=True)
         outputs.append(report)
-    console.print_filled(source, result, fill_records(result, told), told.expected, outputs)
+    console.print_filled(result, outputs)
     sys.stdout.flush()

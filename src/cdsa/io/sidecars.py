@@ -44,6 +44,12 @@ def open_sidecar(
     return table
 
 
+def read_sites(sites: pd.DataFrame | str | Path) -> Sites:
+    """The sites of a file or frame with names, lat and lon."""
+    name = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
+    return parse_sites(open_sidecar(sites), name)
+
+
 def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") -> Sites:
     """The sites of a table with a column of names and the columns lat and lon."""
     columns = [str(column) for column in table.columns]

@@ -25,7 +25,7 @@ from cdsa.io.files import (
 from cdsa.io.options import parse_options
 from cdsa.io.parse_arrays import parse_arrays
 from cdsa.io.parse_table import parse_table
-from cdsa.io.sidecars import SITES_TABLE, Sites, add_coordinates, open_sidecar, parse_sites
+from cdsa.io.sidecars import Sites, add_coordinates, open_sidecar, read_sites
 from cdsa.io.table import Table
 from cdsa.io.write import staged_tables, to_panel, write_arrays, write_frame
 
@@ -93,9 +93,7 @@ class Source:
     def with_sites(self, sites: Sites | pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each unmonitored site of a table with the columns
         name, lat and lon."""
-        if not isinstance(sites, Sites):
-            name = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
-            sites = parse_sites(open_sidecar(sites, "sites"), name)
+        sites = sites if isinstance(sites, Sites) else read_sites(sites)
         cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
         content = self.content.with_sites(cube)
         return replace(self, content=content, cube=cube, row_index=None)

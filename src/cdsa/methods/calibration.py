@@ -7,6 +7,7 @@ that has none.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -16,13 +17,12 @@ from cdsa.core.circular import EAST, angle_difference, to_components, wrap_degre
 from cdsa.core.cube import is_direction, round_significant, valid_range
 from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
 from cdsa.core.metrics import standard_deviations
-from cdsa.methods.base import Filler
+from cdsa.core.prepare import Cube, prepare
+from cdsa.methods.base import Bounds, Filler
 from cdsa.methods.wrapper import DIGITS
 
 Floats = NDArray[np.float64]
 
-Bounds = tuple[xr.DataArray, xr.DataArray]
-"""Lower and upper bound."""
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Levels that are calibrated; factors of other levels are interpolated."""
@@ -220,9 +220,11 @@ def _conformal_quantiles(scores: Floats, *, fallback: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class ConformalFiller:
+class ConformalFiller(Filler):
     """A filler with intervals of one width for each measurement and gap class, calibrated on cells
     that were hidden from it."""
+
+    gives_intervals: ClassVar[bool] = True
 
     filler: Filler
     calibration: Calibration
@@ -237,17 +239,15 @@ class ConformalFiller:
         cells, _ = _hidden_cells(filled, truth, visible)
         return cls(filler, _calibrate(cells, truth), _scale(visible))
 
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
+    def fill(self, cube: Cube) -> xr.DataArray:
         return self.filler.fill(cube)
 
-    def fill_between(
-        self, cube: xr.DataArray, levels: Sequence[float]
+    def fill_intervals(
+        self, cube: Cube, levels: Sequence[float]
     ) -> tuple[xr.DataArray, list[Bounds]]:
-        """The filled cube, and the bounds of every level."""
-        filled = self.fill(cube)
-        bounds = _scaled_bounds(self.calibration, self.scale, filled, _gap_classes(cube), levels)
-        return filled, bounds
+        data = prepare(cube)
+        filled, gaps = self.fill(data), _gap_classes(data.cube)
+        return filled, _scaled_bounds(self.calibration, self.scale, filled, gaps, levels)
 
 
 def cross_fitted_bounds(

@@ -1,104 +1,100 @@
-"""Several fillers for one cube, each for a part of it."""
+"""Several fillers for one cube."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-import numpy as np
 import xarray as xr
 
-from cdsa.methods.base import Filler, IntervalFiller, fill_and_ends
-
-Ends = tuple[xr.DataArray, xr.DataArray]
+from cdsa.core.prepare import Cube, prepare
+from cdsa.methods.base import Bounds, Filler
 
 
 @dataclass(frozen=True, eq=False)
-class ByPlace:
-    """Two fillers: one for the stations of these names, another for places without a sensor."""
+class PerSite(Filler):
+    """One filler for the stations of these names, another for sites without a sensor."""
 
-    own: IntervalFiller
-    places: IntervalFiller
+    gives_intervals: ClassVar[bool] = True
+
+    stations: Filler
+    sites: Filler
     names: tuple[str, ...]
 
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
-        return self.fill_between(cube, ())[0]
+    def fill(self, cube: Cube) -> xr.DataArray:
+        return self.fill_intervals(cube, ())[0]
 
-    def fill_between(
-        self, cube: xr.DataArray, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[tuple[xr.DataArray, xr.DataArray]]]:
-        """The cube filled, and lower and upper ends for every level."""
-        at_station = cube["location"].isin(self.names)
-        (own, own_ends), (other, other_ends) = (
-            filler.fill_between(cube, levels) for filler in (self.own, self.places)
-        )
+    def fill_intervals(
+        self, cube: Cube, levels: Sequence[float]
+    ) -> tuple[xr.DataArray, list[Bounds]]:
+        data = prepare(cube)
+        at_station = data.cube["location"].isin(self.names)
+        stations, sites = (f.fill_intervals(data, levels) for f in (self.stations, self.sites))
+        return _choose(at_station, stations, sites)
 
-        def joined(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:
-            return one.where(at_station, two).transpose(*cube.dims)
+    @property
+    def primary(self) -> Filler:
+        return self.stations
 
-        return joined(own, other), [
-            (joined(low, low_too), joined(high, high_too))
-            for (low, high), (low_too, high_too) in zip(own_ends, other_ends, strict=True)
-        ]
+    def filler_of(self, location: str, measurement: str) -> Filler:
+        return self.stations if location in self.names else self.sites
+
+    def only_explainable(self) -> Filler | None:
+        parts = [filler.only_explainable() for filler in (self.stations, self.sites)]
+        stations, sites = (part or Filler() for part in parts)
+        return replace(self, stations=stations, sites=sites) if any(parts) else None
 
 
 @dataclass(frozen=True, eq=False)
-class ByMeasurement:
-    """A filler, and others for some measurements; each sees the whole cube."""
+class PerVariable(Filler):
+    """One filler, and others for some measurements; each sees the whole cube."""
 
-    own: Filler
+    gives_intervals: ClassVar[bool] = True
+
+    default: Filler
     others: Mapping[str, Filler]
     """By measurement."""
 
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
-        return self.fill_between(cube, ())[0]
+    def fill(self, cube: Cube) -> xr.DataArray:
+        return self.fill_intervals(cube, ())[0]
 
-    def fill_between(
-        self, cube: xr.DataArray, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[Ends]]:
-        """The cube filled, and lower and upper ends for every level; NaN where a filler does not
-        tell."""
-        filled, ends = _told(self.own, cube, levels)
+    def fill_intervals(
+        self, cube: Cube, levels: Sequence[float]
+    ) -> tuple[xr.DataArray, list[Bounds]]:
+        data = prepare(cube)
+        result = self.default.fill_intervals(data, levels)
         for filler in {id(other): other for other in self.others.values()}.values():
-            mine = [name for name, other in self.others.items() if other is filler]
-            chosen = cube["measurement"].isin(mine)
-            other, other_ends = _told(filler, cube, levels)
-            filled = other.where(chosen, filled).transpose(*cube.dims)
-            ends = [
-                (
-                    low.where(chosen, old_low).transpose(*cube.dims),
-                    high.where(chosen, old_high).transpose(*cube.dims),
-                )
-                for (low, high), (old_low, old_high) in zip(other_ends, ends, strict=True)
-            ]
-        return filled, ends
+            names = [name for name, other in self.others.items() if other is filler]
+            chosen = data.cube["measurement"].isin(names)
+            result = _choose(chosen, filler.fill_intervals(data, levels), result)
+        return result
+
+    @property
+    def primary(self) -> Filler:
+        return self.default
+
+    def filler_of(self, location: str, measurement: str) -> Filler:
+        return self.others.get(measurement, self.default)
+
+    def only_explainable(self) -> Filler | None:
+        default = self.default.only_explainable()
+        others = {name: other.only_explainable() for name, other in self.others.items()}
+        if default is None and not any(others.values()):
+            return None
+        kept = {name: other or Filler() for name, other in others.items()}
+        return replace(self, default=default or Filler(), others=kept)
 
 
-def part_of(filler: Filler, location: str, measurement: str) -> Filler:
-    """The one that fills the cells of a series."""
-    if isinstance(filler, ByPlace):
-        return filler.own if location in filler.names else filler.places
-    if isinstance(filler, ByMeasurement):
-        return filler.others.get(measurement, filler.own)
-    return filler
+Filled = tuple[xr.DataArray, list[Bounds]]
 
 
-def explaining(filler: Filler) -> Filler | None:
-    """The same with only what can explain its values, if anything can."""
-    if isinstance(filler, ByPlace):
-        own, places = explaining(filler.own), explaining(filler.places)
-        return replace(filler, own=own, places=places) if own or places else None  # type: ignore[arg-type]
-    if isinstance(filler, ByMeasurement):
-        own = explaining(filler.own)
-        others = {name: explaining(other) for name, other in filler.others.items()}
-        some = own or any(others.values())
-        return replace(filler, own=own, others=others) if some else None  # type: ignore[arg-type]
-    return filler if getattr(filler, "explains", False) else None
+def _choose(mask: xr.DataArray, first: Filled, second: Filled) -> Filled:
+    """The first result where the mask is true, the second elsewhere."""
 
+    def choose(a: xr.DataArray, b: xr.DataArray) -> xr.DataArray:
+        return a.where(mask, b).transpose(*b.dims)
 
-def _told(
-    filler: Filler, cube: xr.DataArray, levels: Sequence[float]
-) -> tuple[xr.DataArray, list[Ends]]:
-    filled, ends = fill_and_ends(filler, cube, levels)
-    nothing = xr.full_like(cube, np.nan)
-    return filled, [ends.get(level, (nothing, nothing)) for level in levels]
+    bounds = zip(first[1], second[1], strict=True)
+    return choose(first[0], second[0]), [
+        (choose(low, other_low), choose(high, other_high))
+        for (low, high), (other_low, other_high) in bounds
+    ]

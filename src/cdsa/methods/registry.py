@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
+from cdsa.core.config import override
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.base import GRAPH, PLACES, Method
+from cdsa.methods.base import COORDINATES, GRAPH, Edge, Method, Needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,13 @@ class MethodInfo:
     """Module and class, as in 'cdsa.methods.baselines.simple:Linear'."""
 
     task: str = "fill"
-    """What it is for: fill, or fill and forecast."""
+    """What it is for: fill, forecast, or both."""
 
-    needs: str = ""
+    needs: Needs = ""
     """What the cube must have, such as coordinates."""
 
-    stations: int = 1
-    """Stations from which on it has anything to say but means."""
+    min_stations: int = 1
+    """With fewer stations it returns means or straight lines."""
 
     extra: str = ""
     """Extra to install."""
@@ -42,21 +42,27 @@ class MethodInfo:
     """Whether it is a network, which trains for minutes and can be saved."""
 
     @property
+    def fills(self) -> bool:
+        return "fill" in self.task
+
+    @property
+    def forecasts(self) -> bool:
+        return "forecast" in self.task
+
+    @property
     def installed(self) -> bool:
-        """Whether all it needs is installed."""
+        """Whether everything it needs is installed."""
         return not self.package or find_spec(self.package) is not None
 
-    def make(self) -> Method:
+    def load(self) -> type[Method]:
+        """The class of the method, imported on demand."""
+        module, _, name = self.module.partition(":")
+        loaded: type[Method] = getattr(import_module(module), name)
+        return loaded
+
+    def build(self) -> Method:
         """The method with its default settings."""
-        method: Method = class_of(self)()
-        return method
-
-
-def class_of(info: MethodInfo) -> type[Any]:
-    """The class of a method, imported when it is asked for."""
-    module, _, name = info.module.partition(":")
-    found: type[Any] = getattr(import_module(module), name)
-    return found
+        return self.load()()
 
 
 REGISTRY: dict[str, MethodInfo] = {
@@ -99,7 +105,7 @@ REGISTRY: dict[str, MethodInfo] = {
             name="idw",
             summary="mean of the other stations, weighted by inverse distance",
             module="cdsa.methods.baselines.idw:Idw",
-            needs=PLACES,
+            needs=COORDINATES,
             paper="Shepard, ACM 1968",
         ),
         MethodInfo(
@@ -107,8 +113,8 @@ REGISTRY: dict[str, MethodInfo] = {
             summary="best linear prediction from the other stations by a fitted variogram; "
             "kriging:linear for a linear one",
             module="cdsa.methods.baselines.kriging:Kriging",
-            needs=PLACES,
-            stations=5,
+            needs=COORDINATES,
+            min_stations=5,
             extra="baselines",
             package="pykrige",
             paper="Matheron, Economic Geology 1963",
@@ -139,7 +145,7 @@ REGISTRY: dict[str, MethodInfo] = {
             name="st-mvl",
             summary="four views, global and local in space and time, blended",
             module="cdsa.methods.baselines.stmvl:StMvl",
-            needs=PLACES,
+            needs=COORDINATES,
             paper="Yi et al., IJCAI 2016",
         ),
         MethodInfo(
@@ -230,7 +236,7 @@ REGISTRY: dict[str, MethodInfo] = {
 
 
 def info_of(name: str) -> MethodInfo:
-    """What is known of the method of this name; a manner or a preset may stand behind it."""
+    """The entry of a method; a manner or a preset may follow its name."""
     plain = re.split("[:@]", name, maxsplit=1)[0]
     if plain not in REGISTRY:
         raise ConfigError(unknown("method", plain, REGISTRY))
@@ -238,48 +244,99 @@ def info_of(name: str) -> MethodInfo:
 
 
 def list_methods() -> list[MethodInfo]:
-    """All methods there are."""
+    """All methods."""
     return list(REGISTRY.values())
 
 
-def make_method(
-    method: str | Method, *, ahead: int = 0, known: Sequence[str] = ()
-) -> tuple[str, Method]:
-    """A method and its name, from either; with `ahead`, one that can foresee so many steps, with
-    these measurements `known` in advance if it can make use of them.
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """What a user may set about a method, be it in Python, on the command line or on the page."""
 
-    The manner of a network of the paper may stand behind its name, and one of its presets, as in
-    'cdsa-paper:joint' or 'cdsa-paper@paper-nyc'.
+    preset: str = ""
+    manner: str = ""
+    graph: tuple[Edge, ...] = ()
+    minutes: float | None = None
+    epochs: int | None = None
+    set: tuple[str, ...] = ()
+    """Settings by name, as in 'model.n_layers=6'."""
+
+    seed: int | None = None
+
+    def given(self) -> list[str]:
+        """Options for training that are set."""
+        names = ("manner", "preset", "graph", "minutes", "epochs", "set")
+        defaults = MethodOptions()
+        return [name for name in names if getattr(self, name) != getattr(defaults, name)]
+
+
+NO_OPTIONS = MethodOptions()
+
+
+def build_method(
+    method: str | Method,
+    options: MethodOptions = NO_OPTIONS,
+    *,
+    horizon: int = 0,
+    known_covariates: Sequence[str] = (),
+) -> Method:
+    """A method from its name and options, or a method with options applied.
+
+    Parameters
+    ----------
+    method
+        A name such as 'linear'. A manner and a preset may follow: 'cdsa-paper:joint',
+        'cdsa-paper@paper-nyc'.
+    options
+        Presets, budgets, settings; most are for methods that train a network.
+    horizon
+        Steps to forecast; 0 to fill.
+    known_covariates
+        Measurements whose future values are known when a forecast is made.
     """
-    if not isinstance(method, str):
-        if not hasattr(method, "fit"):
-            raise ConfigError(
-                f"a method is a name such as 'linear', or has fit(cube), but found {method!r}. "
-                "To compare several, call cdsa.score once for each"
-            )
-        given: Any = method
-        if ahead and getattr(given, "horizon", ahead) < ahead:
-            given = given.foreseeing(ahead)
-        if ahead and known and hasattr(given, "knowing"):
-            given = given.knowing(known)
-        return str(getattr(given, "label", type(given).__name__.lower())), given
-    whole, _, preset = method.partition("@")
-    name, _, manner = whole.partition(":")
-    info = info_of(name)
-    if ahead and "forecast" not in info.task:
-        can = ", ".join(other.name for other in REGISTRY.values() if "forecast" in other.task)
-        raise ConfigError(f"'{name}' fills gaps but cannot forecast. These can: {can}")
-    made: Any = info.make()
-    if preset:
-        if not hasattr(made, "by_preset"):
-            raise ConfigError(f"'{name}' has no presets, but found '{method}'")
-        made = made.by_preset(preset)
-    if manner:
-        if not hasattr(made, "in_manner"):
-            raise ConfigError(f"'{name}' has no manners, but found '{method}'")
-        made = made.in_manner(manner)
-    if ahead and info.trains:
-        made = made.foreseeing(ahead)
-        if known:
-            made = made.knowing(known)
-    return method, made
+    if isinstance(method, str):
+        built = _from_name(method, options.preset, horizon)
+    elif isinstance(method, Method):
+        built = method.with_preset(options.preset) if options.preset else method
+    else:
+        raise ConfigError(
+            f"a method is a name such as 'linear' or a cdsa.Method, but found {method!r}. To "
+            "compare several, use cdsa.compare"
+        )
+    if options.graph:
+        built = built.with_graph(options.graph)
+    if not built.trains and (given := options.given()):
+        networks = ", ".join(info.name for info in REGISTRY.values() if info.trains)
+        raise ConfigError(
+            f"--{given[0]} is for methods that train a network ({networks}), and "
+            f"'{built.label}' does not"
+        )
+    if options.manner:
+        built = built.with_manner(options.manner)
+    if options.minutes is not None or options.epochs is not None:
+        built = built.with_budget(options.minutes, options.epochs)
+    if options.seed is not None:
+        built = built.with_seed(options.seed)
+    if horizon:
+        built = built.with_horizon(horizon, keep_longer=not isinstance(method, str))
+        if known_covariates and built.trains:
+            built = built.with_known_covariates(known_covariates)
+    return override(built, options.set)
+
+
+def _from_name(name: str, preset: str, horizon: int) -> Method:
+    """The method of this name, refused if it cannot forecast when it should."""
+    base, _, own_preset = name.partition("@")
+    plain, _, manner = base.partition(":")
+    info = info_of(plain)
+    if horizon and not info.forecasts:
+        others = ", ".join(other.name for other in REGISTRY.values() if other.forecasts)
+        raise ConfigError(f"'{plain}' fills gaps but cannot forecast. These can: {others}")
+    built = info.build()
+    if preset or own_preset:
+        built = built.with_preset(preset or own_preset)
+    return built.with_manner(manner) if manner else built
+
+
+def name_of(method: str | Method) -> str:
+    """The name of a method in tables."""
+    return method if isinstance(method, str) else method.label

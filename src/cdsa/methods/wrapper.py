@@ -1,13 +1,13 @@
-"""What every method owes its users, kept in one place.
+"""What every method guarantees, in one place.
 
-A method proper is a pair of functions on plain numbers: `learn(cube) -> guess` and
-`guess(cube) -> cube`, which may leave gaps. `GuardedFiller` puts the rest around it:
+A method proper is a pair of functions on plain numbers: `fit(components) -> predict` and
+`predict(components) -> components`, which may leave gaps. `WrappedFiller` adds the rest:
 
 - a direction in degrees goes in as two components, east and north, and comes back as degrees;
-- what the method leaves open is filled from means: of the station, else of that moment over all
+- what the method leaves open is filled from means: of the station, else of that step over all
   stations, else of the measurement;
-- filled values keep to physical bounds; measured values come back untouched;
-- a measurement nobody ever measured stays missing: there is nothing to learn it from.
+- filled values stay within physical bounds; measured values come back untouched;
+- a measurement that was never measured stays missing: there is nothing to estimate it from.
 """
 
 from collections.abc import Callable
@@ -16,91 +16,104 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from cdsa.core.circular import from_components, to_components, wrap_degrees
-from cdsa.core.cube import check_cube, has_coordinates, is_direction, round_significant, valid_range
+from cdsa.core.circular import from_components, wrap_degrees
+from cdsa.core.cube import has_coordinates, is_direction, round_significant, valid_range
+from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.errors import ConfigError
+from cdsa.methods.base import Filler, Method
+from cdsa.training.callbacks import RunContext
 
-Guess = Callable[[xr.DataArray], xr.DataArray]
-
-
-Learn = Callable[[xr.DataArray], Guess]
-
+PredictFn = Callable[[xr.DataArray], xr.DataArray]
 
 DIGITS = 10
-"""Of filled values, more than any sensor has: 12.396, not 12.3959999999."""
+"""Significant digits of filled values, more than any sensor has: 12.396, not 12.3959999999."""
 
 
 @dataclass(frozen=True, eq=False)
-class Guard:
-    """What keeps every promise, whatever was guessed."""
+class Guarantees:
+    """Turns predictions of any kind into a filled cube."""
 
     station_means: xr.DataArray
-    """Mean by (location, measurement) of what was learnt from, in components."""
+    """Means by (location, measurement) of the data fitted on, in components."""
 
     means: xr.DataArray
-    """Mean by measurement of what was learnt from, in components."""
+    """Means by measurement of the data fitted on, in components."""
 
-    def kept(self, cube: xr.DataArray, guessed: xr.DataArray) -> xr.DataArray:
-        """The cube with its gaps filled from a guess in components, every promise kept."""
-        plain = to_components(cube)
-        guessed = guessed.transpose(*plain.dims).astype(np.float64)
-        whole = self._complete(plain, plain.where(plain.notnull(), guessed))
-        filled = within_bounds(from_components(whole, cube)).transpose(*cube.dims)
+    def finalise(self, data: PreparedCube, prediction: xr.DataArray) -> xr.DataArray:
+        """The cube with its gaps filled from a prediction in components."""
+        cube, components = data.cube, data.components
+        prediction = prediction.transpose(*components.dims).astype(np.float64)
+        complete = self._complete(components, components.where(components.notnull(), prediction))
+        filled = clip_to_bounds(from_components(complete, cube)).transpose(*cube.dims)
         values = round_significant(filled.to_numpy(), DIGITS)
-        values = np.where(
-            is_direction(cube), wrap_degrees(values), values
-        )  # 359.99... is north again
+        # rounding may have made 360 of 359.99999999999
+        values = np.where(is_direction(cube), wrap_degrees(values), values)
         return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
 
-    def _complete(self, plain: xr.DataArray, whole: xr.DataArray) -> xr.DataArray:
-        """Fill what the method left open, from the nearest mean there is."""
-        station = self.station_means.reindex(
-            location=plain["location"].to_numpy(), measurement=plain["measurement"].to_numpy()
+    def _complete(self, components: xr.DataArray, filled: xr.DataArray) -> xr.DataArray:
+        """Fill what the method left open, from the nearest mean."""
+        names = components["measurement"].to_numpy()
+        fallbacks: tuple[Callable[[], xr.DataArray], ...] = (
+            lambda: self.station_means.reindex(
+                location=components["location"].to_numpy(), measurement=names
+            ),
+            lambda: components.mean("location"),
+            lambda: self.means.reindex(measurement=names),
+            lambda: components.mean(("time", "location")),  # of a measurement not fitted on
         )
-        network = self.means.reindex(measurement=plain["measurement"].to_numpy())
-        own = plain.mean(("time", "location"))  # of a measurement not met while learning
-        for fallback in (station, plain.mean("location"), network, own):
-            if not whole.isnull().any():
+        for fallback in fallbacks:
+            if not filled.isnull().any():
                 break
-            whole = whole.where(whole.notnull(), fallback)
-        return whole.transpose(*plain.dims)
+            filled = filled.where(filled.notnull(), fallback())
+        return filled.transpose(*components.dims)
+
+
+def means_of(data: PreparedCube) -> tuple[xr.DataArray, xr.DataArray]:
+    """Means by (location, measurement) and by measurement, in components."""
+    components = drop_aux_coords(data.components)
+    return components.mean("time"), components.mean(("time", "location"))
 
 
 @dataclass(frozen=True, eq=False)
-class GuardedFiller(Guard):
-    """A guess on plain numbers, made into a filler that keeps every promise."""
+class WrappedFiller(Guarantees, Filler):
+    """A prediction on plain numbers as a filler."""
 
-    guess: Guess
+    predict: PredictFn
 
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
-        """The cube with every fillable gap filled and every measured value as it was."""
-        check_cube(cube)
-        return self.kept(cube, self.guess(to_components(cube)))
-
-
-def guarded(cube: xr.DataArray, learn: Learn) -> GuardedFiller:
-    """Let a method learn from `cube` and put the promises around what it has learnt."""
-    check_cube(cube)
-    plain = to_components(cube)
-    means = bare(plain)
-    return GuardedFiller(means.mean("time"), means.mean(("time", "location")), learn(plain))
+    def fill(self, cube: Cube) -> xr.DataArray:
+        data = prepare(cube)
+        return self.finalise(data, self.predict(data.components))
 
 
-def within_bounds(cube: xr.DataArray) -> xr.DataArray:
-    """The cube with no value beyond what is physically possible."""
-    low, high = (xr.DataArray(end, dims="measurement") for end in valid_range(cube))
+@dataclass(frozen=True, kw_only=True)
+class Baseline(Method):
+    """A method that needs no training loop: a subclass writes `_fit` on plain numbers."""
+
+    def fit(self, cube: Cube, run: RunContext | None = None) -> WrappedFiller:
+        data = prepare(cube)
+        return WrappedFiller(*means_of(data), self._fit(data.components))
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        """Fit on float64 values with NaN for missing and directions as components; return a
+        function that predicts a cube of the same measurements, NaN where it cannot."""
+        raise NotImplementedError
+
+
+def clip_to_bounds(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with no value outside the valid range of its measurement."""
+    low, high = (xr.DataArray(bound, dims="measurement") for bound in valid_range(cube))
     return cube.clip(low, high)
 
 
-def bare(cube: xr.DataArray) -> xr.DataArray:
-    """The cube with the labels of its axes and nothing beside them."""
+def drop_aux_coords(cube: xr.DataArray) -> xr.DataArray:
+    """The cube with the labels of its dimensions and no other coordinates."""
     return cube.drop_vars([name for name in cube.coords if name not in cube.dims])
 
 
-def refuse_nowhere(cube: xr.DataArray, method: str) -> None:
+def refuse_no_coordinates(cube: xr.DataArray, method: str) -> None:
     """Refuse a cube whose stations have no coordinates, for a method that needs them."""
     if not has_coordinates(cube):
         raise ConfigError(
-            f"'{method}' weighs stations by their distance, but these have no coordinates. Give "
-            "them in columns lat and lon or with --locations, or use another method"
+            f"'{method}' weights stations by distance, but these have no coordinates. Give them "
+            "in columns lat and lon or with --locations, or use another method"
         )

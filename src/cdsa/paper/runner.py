@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import xarray as xr
 
 from cdsa.core.config import override
 from cdsa.core.cube import units_of
-from cdsa.core.metrics import LEVELS, METRICS, Errors, measure
+from cdsa.core.metrics import LEVELS, METRICS, Errors, Intervals, measure
+from cdsa.core.prepare import prepare
 from cdsa.core.records import (
     Value,
     append_results,
@@ -25,8 +26,8 @@ from cdsa.core.records import (
 )
 from cdsa.datasets.registry import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
-from cdsa.methods.base import Filler, fill_and_ends
-from cdsa.methods.registry import make_method
+from cdsa.methods.base import GRAPH, Filler, Method
+from cdsa.methods.registry import build_method, info_of
 from cdsa.paper.protocols import ALL, ForecastTrial, ImputationTrial, drop_cells
 from cdsa.paper.tables import (
     AS_PUBLISHED,
@@ -38,8 +39,7 @@ from cdsa.paper.tables import (
     road_edges,
 )
 from cdsa.training.callbacks import RunContext
-from cdsa.workflows.forecast import forecasts_from
-from cdsa.workflows.score import MIXED
+from cdsa.workflows.score import MIXED, fill_levels
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
@@ -243,23 +243,27 @@ def _metrics(errors: Errors) -> dict[str, Value]:
     )
 
 
-def _training_stats(filler: Any) -> dict[str, Value]:
+def _training_stats(filler: Filler) -> dict[str, Value]:
     """Duration and size of a network's training; all None for other methods."""
-    network = getattr(filler, "network", None)
+    from cdsa.methods.engine.estimator import NeuralFiller
+
+    network = filler.network if isinstance(filler, NeuralFiller) else None
     if network is None:
         return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "parameters"))
-    state = network.train_state
+    place = network.train_state
     return {
-        "trained_seconds": round(state.seconds, 1),
-        "trained_steps": state.step,
+        "trained_seconds": round(place.seconds, 1),
+        "trained_steps": place.step,
         "threads": network.n_threads,
         "parameters": network.n_parameters,
     }
 
 
-def _uses_roads(filler: Any) -> bool:
+def _uses_roads(filler: Filler) -> bool:
     """Whether a network's graph is that of the roads, not of distances."""
-    return bool(getattr(getattr(filler, "method", None), "edges", ()))
+    from cdsa.methods.engine.estimator import OnGraph
+
+    return isinstance(filler.settings, OnGraph) and bool(filler.settings.edges)
 
 
 def fit_trial(
@@ -272,35 +276,35 @@ def fit_trial(
     """Fit the experiment's method on the trial, with these roads if it uses a graph. A network's
     training is saved in `folder`, from where an interrupted one is resumed."""
     if experiment.minutes is None:
-        return make_method(experiment.method)[1].fit(trial.train)
+        return build_method(experiment.method).fit(trial.train)
     from cdsa.training.checkpoint import TRAINING
     from cdsa.training.state import StateError
 
-    method, cube = build_method(experiment, getattr(trial, "horizon", 0), edges), trial.train
+    horizon = trial.horizon if isinstance(trial, ForecastTrial) else 0
+    method, cube = build_network(experiment, horizon, edges), trial.train
     if isinstance(trial, ForecastTrial) and trial.validation is not None:
         # a forecaster is validated on the end of its cube
         cube = xr.concat([trial.train, trial.validation], "time")
         share = trial.validation.sizes["time"] / cube.sizes["time"]
         method = override(method, [f"train.holdout_share={share}"])
-    method = replace(method, run=replace(run, folder=folder))
+    run = replace(run, folder=folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        filler: Filler = method.fit(cube)
+        return method.fit(cube, run)
     except StateError:  # saved with other data or other settings
         (folder / TRAINING).unlink()
-        filler = method.fit(cube)
-    return filler
+        return method.fit(cube, run)
 
 
-def build_method(experiment: Experiment, horizon: int = 0, edges: "Sequence[Edge]" = ()) -> Any:
+def build_network(experiment: Experiment, horizon: int = 0, edges: "Sequence[Edge]" = ()) -> Method:
     """The network of an experiment for this horizon, with these roads if it uses a graph."""
     plain_name = experiment.method.partition("@")[0]
     name = f"{plain_name}@small" if experiment.quick else experiment.method
     changes = [f"train.minutes={experiment.minutes}", f"seed={experiment.seed}"]
     if horizon:  # a preset may set a longer horizon
         changes.append(f"horizon={horizon}")
-    method: Any = override(make_method(name, ahead=horizon)[1], [*experiment.settings, *changes])
-    return method.on_graph(edges) if edges and hasattr(method, "on_graph") else method
+    method = override(build_method(name, horizon=horizon), [*experiment.settings, *changes])
+    return method.with_graph(edges) if edges and info_of(name).needs == GRAPH else method
 
 
 def evaluate(
@@ -314,8 +318,8 @@ def evaluate(
             (name, None): measure(filled, trial.truth, eval_mask, visible, bounds)
             for name, eval_mask in trial.eval_masks.items()
         }
-    forecasts = forecasts_from(
-        filler, trial.test, trial.origins, past=trial.context_length, ahead=trial.horizon
+    forecasts = filler.forecast_from(
+        trial.test, trial.origins, context=trial.context_length, horizon=trial.horizon
     )
     by_step = []
     for step, forecast in enumerate(forecasts):
@@ -330,12 +334,12 @@ def evaluate(
 
 def _fill(
     filler: Filler, cube: xr.DataArray, piece_length: int | None
-) -> tuple[xr.DataArray, dict[float, tuple[xr.DataArray, xr.DataArray]]]:
+) -> tuple[xr.DataArray, Intervals]:
     """The filled cube and its bounds by level, filled piece by piece if a length is given."""
     if piece_length is None:
-        return fill_and_ends(filler, cube, LEVELS)
+        return fill_levels(filler, prepare(cube), LEVELS)
     pieces = [
-        fill_and_ends(filler, cube.isel(time=slice(start, start + piece_length)), LEVELS)
+        fill_levels(filler, prepare(cube.isel(time=slice(start, start + piece_length))), LEVELS)
         for start in range(0, cube.sizes["time"], piece_length)
     ]
 

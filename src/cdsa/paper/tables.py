@@ -16,7 +16,7 @@ from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
 from cdsa.datasets.registry import OpenedDataset
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.registry import info_of, make_method
+from cdsa.methods.registry import build_method, info_of
 from cdsa.paper import protocols
 from cdsa.paper.protocols import (
     ALL,
@@ -311,7 +311,7 @@ def _select_methods(table: Table, names: Sequence[str] | None, quick: bool) -> l
 
 def _check_method(table: Table, name: str, quick: bool) -> str:
     """The method's name as tables spell it; refuses a method that the table cannot have."""
-    method, info, preset = make_method(name)[1], info_of(name), name.partition("@")[2]
+    method, info, preset = build_method(name), info_of(name), name.partition("@")[2]
     if table.task == "profile":
         if info.name != PAPER_IMPUTER or preset:
             raise ConfigError(
@@ -326,7 +326,7 @@ def _check_method(table: Table, name: str, quick: bool) -> str:
         raise ConfigError(f"--quick trains small networks, but {name} names a preset")
     if not info.trains:
         return name
-    return str(getattr(method, "label", name)) + (f"@{preset}" if preset else "")
+    return method.label + (f"@{preset}" if preset else "")
 
 
 def _select(

@@ -21,7 +21,7 @@ from cdsa.plots.figures import (
 )
 
 if TYPE_CHECKING:
-    from cdsa.methods.engine.explain import Explanation
+    from cdsa.methods.explanation import Explanation
 
 MAX_LABELS = 24
 

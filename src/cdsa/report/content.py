@@ -16,7 +16,7 @@ from cdsa.core.text import format_interval
 from cdsa.core.times import Clock
 from cdsa.io.source import Source
 from cdsa.workflows.score import Score
-from cdsa.workflows.select import Chosen, main_part
+from cdsa.workflows.select import Selection
 
 N_CELLS_TO_CHECK = 15
 
@@ -63,22 +63,22 @@ class ReportContent:
 
 
 def collect(
-    source: Source, result: xr.Dataset, choice: Chosen, *, name: str, command: str
+    source: Source, result: xr.Dataset, selection: Selection, *, name: str, command: str
 ) -> ReportContent:
     """The content of a report from the selection of a method and its result."""
-    method = getattr(main_part(choice.filler), "method", None)
+    settings = selection.filler.primary.settings
     return ReportContent(
         name=name,
         cube=source.cube,
         result=result,
         clock=source.content.clock,
-        method=choice.best,
-        other_methods=choice.parts,
-        expected=choice.expected,
-        scores=choice.scores,
-        validation_errors=choice.errors,
-        messages=choice.told,
-        settings={} if method is None else to_dict(method),
+        method=selection.best,
+        other_methods=selection.per_variable,
+        expected=selection.expected,
+        scores=selection.scores,
+        validation_errors=selection.validation_errors,
+        messages=selection.reasons,
+        settings={} if settings is None else to_dict(settings),
         command=command,
     )
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from cdsa.errors import MissingExtraError
 
@@ -53,7 +54,7 @@ class RunContext:
 
     on_progress: OnProgress = nobody
     should_stop: Callable[[], bool] = never
-    on_start: Callable[[object], None] = nobody
+    on_start: Callable[[Any], None] = nobody
     """Told of the method when its training begins."""
 
 

@@ -14,8 +14,9 @@ from pydantic import (
 from cdsa.core import defaults
 from cdsa.io.options import OPTIONS, Option, check_name
 from cdsa.io.sidecars import SITES_TABLE, parse_sites
+from cdsa.methods.registry import MethodOptions
 from cdsa.web.store import parse_sidecar
-from cdsa.web.tasks import Compare, Fill, Forecast
+from cdsa.workflows import pipeline
 
 MAX_TEXT = 200_000
 MAX_OFFSET = 10**9
@@ -153,6 +154,10 @@ class TrainingRequest(StrictSchema):
 
     seed: int = Field(0, ge=0, le=2**31)
 
+    @property
+    def method_options(self) -> MethodOptions:
+        return MethodOptions(minutes=self.minutes, seed=self.seed)
+
 
 class FillRequest(TrainingRequest):
     """Like `cdsa fill`."""
@@ -169,12 +174,18 @@ class FillRequest(TrainingRequest):
     at: Lines | None = None
     """Unmonitored sites to fill as well: the text of a CSV file with columns name, lat, lon."""
 
-    def to_request(self) -> Fill:
+    def to_request(self) -> pipeline.FillRequest:
         """The request of the workflow, with the sites parsed."""
         sites = None
         if self.at is not None:
             sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE)
-        return Fill(**(self.model_dump() | {"at": sites}))
+        return pipeline.FillRequest(
+            method=self.method,
+            options=self.method_options,
+            interval=self.interval,
+            check=self.check,
+            at=sites,
+        )
 
 
 class ForecastRequest(TrainingRequest):
@@ -192,10 +203,15 @@ class ForecastRequest(TrainingRequest):
     known_covariates: list[Text] = Field(default_factory=list, max_length=1000)
     """Measurements whose future values are in the last rows of the table."""
 
-    def to_request(self) -> Forecast:
+    def to_request(self) -> pipeline.ForecastRequest:
         """The request of the workflow."""
-        known = tuple(self.known_covariates)
-        return Forecast(**(self.model_dump() | {"known_covariates": known}))
+        return pipeline.ForecastRequest(
+            horizon=self.horizon,
+            method=self.method,
+            options=self.method_options,
+            interval=self.interval,
+            known_covariates=tuple(self.known_covariates),
+        )
 
 
 class ScoreRequest(TrainingRequest):
@@ -210,9 +226,15 @@ class ScoreRequest(TrainingRequest):
     repeats: int = Field(1, ge=1, le=5)
     """Number of runs, each with other cells hidden."""
 
-    def to_request(self) -> Compare:
+    def to_request(self) -> pipeline.CompareRequest:
         """The request of the workflow."""
-        return Compare(**(self.model_dump() | {"methods": tuple(self.methods)}))
+        return pipeline.CompareRequest(
+            methods=tuple(self.methods),
+            hide=self.hide,
+            repeats=self.repeats,
+            seed=self.seed,
+            options=MethodOptions(minutes=self.minutes),
+        )
 
 
 JobRequest = FillRequest | ForecastRequest | ScoreRequest

@@ -14,11 +14,11 @@ from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
 from cdsa.errors import unknown
 from cdsa.io.source import Source
 from cdsa.io.table import Table
-from cdsa.methods.compose import part_of
 from cdsa.web import schemas
 from cdsa.web.jobs import Job
 from cdsa.web.store import NotFoundError, StoredTable, TableStore
-from cdsa.web.tasks import Explainer, Fill
+from cdsa.web.tasks import Explainer
+from cdsa.workflows.pipeline import FillRequest
 
 MAX_PERIODS = 200
 """Periods in the chart of gaps."""
@@ -104,7 +104,7 @@ def series(source: Source, location: str, measurement: str) -> schemas.Series:
 
 def sites(job: Job) -> list[schemas.Site]:
     """The unmonitored sites that a job fills."""
-    if not isinstance(job.request, Fill) or job.request.at is None:
+    if not isinstance(job.request, FillRequest) or job.request.at is None:
         return []
     at = job.request.at
     rows = zip(at.names, at.lat.tolist(), at.lon.tolist(), strict=True)
@@ -154,8 +154,8 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
     with path.open("rb") as file:
         explainer: Explainer = pickle.load(file)
     clock, cube, moment = explainer.clock, explainer.cube, query.moment
-    filler: Any = part_of(explainer.filler, query.location, query.measurement)
-    if not hasattr(filler, "explain"):
+    filler = explainer.filler.filler_of(query.location, query.measurement)
+    if not filler.explainable:
         raise NotFoundError(
             f"only the values of a network can be explained, but {query.measurement} at "
             f"{query.location} was filled by another method"
@@ -170,7 +170,7 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
         location=query.location,
         measurement=query.measurement,
         value=_number(explained.value),
-        axes=explained.by_axis(),
+        axes=explained.by_group(),
         cells=[
             schemas.Contribution(
                 time=clock.format(np.array([contribution.cell.time]))[0],
@@ -188,7 +188,7 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
 def _source(job: Job, store: TableStore) -> Source:
     """The table of a job, with the sites that it fills."""
     source = store.source(job.table, job.options)
-    at = job.request.at if isinstance(job.request, Fill) else None
+    at = job.request.at if isinstance(job.request, FillRequest) else None
     return source if at is None else source.with_sites(at)
 
 

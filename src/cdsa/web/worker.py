@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cdsa.errors import CdsaError, ConfigError
+from cdsa.methods.base import Method
+from cdsa.training.callbacks import Progress
 from cdsa.web import tasks
 from cdsa.web.jobs import CancelledError, Job, internal_error
 from cdsa.web.limits import Limits
 from cdsa.web.store import NotFoundError, TableStore
+from cdsa.workflows.pipeline import Reporter
 
 PRELOADED = ["cdsa.web.views", "cdsa.methods.engine.estimator", "cdsa.report"]
 """Modules that a process needs, loaded once for all of them where processes can be forked."""
@@ -86,7 +89,7 @@ def call(context: BaseContext, function: Callable[[], T], folder: Path) -> T:
 
 def _run_in_process(
     context: BaseContext,
-    function: Callable[[tasks.Reporter], T],
+    function: Callable[[Reporter], T],
     folder: Path,
     seconds: float,
     job: Job | None = None,
@@ -150,11 +153,11 @@ def _follow(process: BaseProcess, receiver: Connection, seconds: float, job: Job
                 return content[0]
 
 
-class _PipeReporter:
+class _PipeReporter(Reporter):
     """Sends the progress of a job to the server's process."""
 
     def __init__(self, sender: Connection) -> None:
-        self.sender = sender
+        self.sender, self.label = sender, ""
 
     def progress(self, status: str, fraction: float | None = None) -> None:
         self.sender.send(("progress", status, fraction))
@@ -162,9 +165,15 @@ class _PipeReporter:
     def message(self, text: str) -> None:
         self.sender.send(("message", text))
 
+    def training_starts(self, method: Method) -> None:
+        self.label = method.label
+
+    def training(self, progress: Progress) -> None:
+        self.progress(f"training {self.label}, step {progress.step:,}", progress.fraction)
+
 
 def _run_task(
-    request: tasks.Request, parsed: Path, folder: Path, limits: Limits, reporter: tasks.Reporter
+    request: tasks.Request, parsed: Path, folder: Path, limits: Limits, reporter: Reporter
 ) -> tasks.Outcome:
     """Run a job on the table that the server has parsed."""
     reporter.progress("loading the table")
@@ -173,11 +182,11 @@ def _run_task(
     return tasks.run(request, source, folder, limits, reporter)
 
 
-def _without_reporter(function: Callable[[], T], reporter: tasks.Reporter) -> T:
+def _without_reporter(function: Callable[[], T], reporter: Reporter) -> T:
     return function()
 
 
-def _main(sender: Connection, function: Callable[[tasks.Reporter], object], folder: Path) -> None:
+def _main(sender: Connection, function: Callable[[Reporter], object], folder: Path) -> None:
     """What a process runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its jobs
     threading.Thread(target=_exit_with_parent, daemon=True).start()

@@ -1,89 +1,119 @@
-"""What a user should be told of a table beside what was asked for."""
+"""What a user should know about a table beside the result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
-from cdsa.core.cube import valid_range
+from cdsa.core import defaults
+from cdsa.core.cube import units_of, valid_range
 from cdsa.core.geo import great_circle
-from cdsa.core.text import format_count
+from cdsa.core.records import Value
+from cdsa.core.text import format_count, format_number
+from cdsa.errors import ConfigError
+from cdsa.methods.base import Filler, Prefitted
+from cdsa.workflows.score import Score, hidden_cells, score_method
 
-Tell = Callable[[str], object]
+Message = Callable[[str], None]
 
-
-NO_EXAM = "the table is too short to keep a part of it for an exam: no error can be told"
-
-
-def tell_far_places(cube: xr.DataArray, added: xr.DataArray, tell: Tell) -> None:
-    """Say so if places that were added are further from all stations than they are from each
-    other."""
-    stations = cube["lat"].to_numpy(), cube["lon"].to_numpy()
-    places = added.isel(location=slice(cube.sizes["location"], None))
-    nearest = great_circle(places["lat"].to_numpy(), places["lon"].to_numpy(), *stations).min(1)
-    far = nearest > max(float(great_circle(*stations).max()), 1.0)
-    if far.any():
-        worst, more = int(nearest.argmax()), int(far.sum()) - 1
-        tell(
-            f"{places['location'].to_numpy()[worst]} is {nearest[worst]:,.0f} km from the nearest "
-            "station, further than any two stations are from each other"
-            + (
-                f"; so {'is' if more == 1 else 'are'} {format_count(more, 'other place')}"
-                if more
-                else ""
-            )
-            + ". Are lat and lon right?"
-        )
+NO_VALIDATION = "the table is too short to hold a part of it out: the error is unknown"
 
 
-def tell_known(
-    past: xr.DataArray, future: xr.DataArray, known: Sequence[str], steps: int, tell: Tell
+def report_far_sites(stations: xr.DataArray, cube: xr.DataArray, message: Message) -> None:
+    """Warn about sites that are further from all stations than the stations are from each other."""
+    positions = stations["lat"].to_numpy(), stations["lon"].to_numpy()
+    sites = cube.isel(location=slice(stations.sizes["location"], None))
+    nearest = great_circle(sites["lat"].to_numpy(), sites["lon"].to_numpy(), *positions).min(1)
+    far = nearest > max(float(great_circle(*positions).max()), 1.0)
+    if not far.any():
+        return
+    worst, n_more = int(nearest.argmax()), int(far.sum()) - 1
+    more = ""
+    if n_more:
+        more = f"; so {'is' if n_more == 1 else 'are'} {format_count(n_more, 'other site')}"
+    message(
+        f"{sites['location'].to_numpy()[worst]} is {nearest[worst]:,.0f} km from the nearest "
+        f"station, further than any two stations are from each other{more}. Are lat and lon right?"
+    )
+
+
+def report_known(
+    past: xr.DataArray, future: xr.DataArray, known: Sequence[str], horizon: int, message: Message
 ) -> None:
-    """Say so if what is said to be known in advance is not all there, or is there unsaid."""
+    """Warn about known covariates that are incomplete, and about columns that look like some."""
     names = [str(name) for name in past["measurement"].to_numpy()]
     if known:
-        ahead = future.isel(time=slice(0, steps)).sel(measurement=list(known))
-        there, wanted = int(ahead.notnull().sum()), steps * past.sizes["location"] * len(known)
-        if there < wanted:
-            tell(f"of {', '.join(known)}, {there:,} of {wanted:,} values ahead are known")
+        ahead = future.isel(time=slice(0, horizon)).sel(measurement=list(known))
+        n_values, n_needed = int(ahead.notnull().sum()), horizon * past.sizes["location"]
+        n_needed *= len(known)
+        if n_values < n_needed:
+            message(f"of {', '.join(known)}, {n_values:,} of {n_needed:,} future values are known")
         return
-    last = [
+    ends = [
         int(np.flatnonzero(past[:, :, m].notnull().any("location"))[-1])
         for m in range(len(names))
         if past[:, :, m].notnull().any()
     ]
-    if last and min(last) < max(last):
-        late = [name for name, end in zip(names, last, strict=False) if end == max(last)]
-        if len(last) == len(names):
-            tell(
-                f"in the last {format_count(max(last) - min(last), 'step')} only "
-                f"{', '.join(late)} has values; if they are known in advance, say --known "
-                f"{','.join(late)}"
-            )
-
-
-def tell_short_windows(filler: object, tell: Tell) -> None:
-    """Say so if there were fewer steps than a window was to have."""
-    method, network = getattr(filler, "method", None), getattr(filler, "network", None)
-    if method is None:
-        return
-    if network is None:
-        tell("there is too little to learn from; gaps get means")
-    elif network.window < method.window + method.horizon:
-        tell(
-            f"windows of {method.window + method.horizon} steps were shortened to the "
-            f"{network.window} that the table allows"
+    if len(ends) == len(names) and min(ends) < max(ends):
+        late = [name for name, end in zip(names, ends, strict=True) if end == max(ends)]
+        message(
+            f"in the last {format_count(max(ends) - min(ends), 'step')} only {', '.join(late)} "
+            f"has values; if they are known in advance, use --known {','.join(late)}"
         )
 
 
-def tell_below_zero(cube: xr.DataArray, result: xr.Dataset, tell: Tell) -> None:
-    """Say so if a measurement that was never negative has guesses or lower ends below zero."""
-    low = valid_range(cube)[0]
-    told = result["lower"] if "lower" in result else result["value"]
+def report_below_zero(cube: xr.DataArray, result: xr.Dataset, message: Message) -> None:
+    """Warn about predictions or lower bounds below zero of a measurement that never was."""
+    lower = valid_range(cube)[0]
+    lowest = result["lower"] if "lower" in result else result["value"]
     for m, name in enumerate(cube["measurement"].to_numpy()):
-        least = float(cube[:, :, m].min())
-        if not np.isfinite(low[m]) and least >= 0 and float(told[:, :, m].min()) < 0:
-            tell(
-                f"{name} was never below zero, but guesses or lower ends are. If it cannot be: "
-                f"--bounds {name}=0:"
+        minimum = float(cube[:, :, m].min())
+        if not np.isfinite(lower[m]) and minimum >= 0 and float(lowest[:, :, m].min()) < 0:
+            message(
+                f"{name} was never below zero, but predictions or lower bounds are. If it cannot "
+                f"be: --bounds {name}=0:"
             )
+
+
+def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:
+    """The errors to expect of a trained network at stations that it was not trained on: measured
+    by hiding some of their values, or, at sites without a value, from its own validation."""
+    messages = []
+    new, unobserved = filler.new_stations(cube)
+    score = _score_at(filler, cube, new) if new.any() else None
+    if score is not None:
+        errors = {str(r["measurement"]): r["mae"] for r in score.records() if not r["overall"]}
+        messages.append(
+            f"at {format_count(int(new.sum()), 'station')} that the network was not trained on: "
+            f"error {_list_errors(errors, cube)} on "
+            f"{format_count(score.hidden, 'measured cell')} hidden from it"
+        )
+    errors = {
+        str(error["measurement"]): error["mae_elsewhere"] for error in filler.validation_errors
+    }
+    if unobserved.any() and any(error is not None for error in errors.values()):
+        messages.append(
+            f"at {format_count(int(unobserved.sum()), 'site')} without a sensor: error "
+            f"{_list_errors(errors, cube)} when whole stations were hidden in its validation"
+        )
+    return messages
+
+
+def _score_at(filler: Filler, cube: xr.DataArray, stations: NDArray[np.bool_]) -> Score | None:
+    """The score of a filler at some stations; None if too little was measured there."""
+    try:
+        hidden = hidden_cells(cube.isel(location=stations), defaults.HIDE, seed=0)
+    except ConfigError:
+        return None
+    hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
+    return score_method(Prefitted(filler=filler), cube, hidden)
+
+
+def _list_errors(errors: Mapping[str, Value], cube: xr.DataArray) -> str:
+    units = units_of(cube)
+    return ", ".join(
+        f"{name} {format_number(float(error))} {units.get(name, '')}".rstrip()
+        for name, error in errors.items()
+        if error is not None
+    )

@@ -1,40 +1,30 @@
-"""Scoring: hide, fit, fill, measure. A method never sees what it is asked for."""
+"""Scoring: hide, fit, fill, measure. A method never sees what it is scored on."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.config import override
-from cdsa.core.cube import check_cube, units_of
+from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.masks import GivenMask, HideStrategy, LikeData, natural_gap_mask, parse_hide
-from cdsa.core.metrics import (
-    LEVELS,
-    METRICS,
-    Errors,
-    Intervals,
-    importance_weights,
-    measure,
-)
+from cdsa.core.metrics import LEVELS, METRICS, Errors, Intervals, importance_weights, measure
+from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import keep_steps, split_chronologically
 from cdsa.errors import ConfigError
-from cdsa.methods.base import Filler, Method, fill_and_ends
-from cdsa.methods.registry import make_method
+from cdsa.methods.base import Filler, Method
+from cdsa.training.callbacks import RunContext
 
 ALL = "all"
-
-
 MIXED = "standard deviations"
-"""The unit of errors over several measurements: each one's own standard deviation."""
-
-
-Progress = Callable[[str], None]
+"""The unit of errors over several measurements: the standard deviation of each."""
+Hide = str | HideStrategy | xr.DataArray
+"""What is hidden: 'bursts:0.2', a strategy, or a mask."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,159 +86,142 @@ class Score:
         ]
 
 
-def score(
-    method: str | Method,
-    cube: xr.DataArray,
-    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
-    *,
-    seed: int = 0,
-    test: float | None = None,
-    minutes: float | None = None,
-) -> Score:
-    """How well a method gives back measured cells that were hidden from it.
-
-    The same `seed` hides the same cells from every method. With `test`, the method learns from the
-    first part of the time only and is asked about the last part, of that share. `minutes` is the
-    time a network may learn for.
-    """
-    name, made = make_method(method)
-    trial = try_method(within(made, minutes), cube, hide, seed=seed, test=test)
-    return replace(trial.score, method=name)
-
-
-def within(method: Method, minutes: float | None) -> Method:
-    """The same method with so many minutes to learn in."""
-    if minutes is None:
-        return method
-    if not hasattr(method, "train"):
-        raise ConfigError("minutes are for methods that train a network, and this one does not")
-    return override(method, ["train.epochs=none", f"train.minutes={minutes}"])
-
-
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A method tried on hidden cells: its score, what it learnt, what it saw and made of it."""
+    """A method tried on hidden cells."""
 
     score: Score
     filler: Filler
+    """The method, fitted without the hidden cells."""
+
     visible: xr.DataArray
     filled: xr.DataArray
-    alike: bool
-    """Whether hidden cells count in proportion to what is missing."""
+    match_missingness: bool
+    """Whether hidden cells were weighted to be like the missing ones."""
 
 
-def try_method(
-    method: str | Method,
-    cube: xr.DataArray,
-    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
+def score_method(
+    method: Method,
+    cube: Cube,
+    hide: Hide = defaults.HIDE,
     *,
     seed: int = 0,
     test: float | None = None,
-    alike: bool = False,
+    run: RunContext | None = None,
+) -> Score:
+    """How well a method recovers measured cells that were hidden from it."""
+    return try_method(method, cube, hide, seed=seed, test=test, run=run).score
+
+
+def try_method(
+    method: Method,
+    cube: Cube,
+    hide: Hide = defaults.HIDE,
+    *,
+    seed: int = 0,
+    test: float | None = None,
+    match_missingness: bool = False,
+    run: RunContext | None = None,
 ) -> Trial:
-    """Hide, let the method learn from the rest and fill it, and measure. If what is hidden is meant
-    to be `alike` to what is missing, as the cube's own gaps are, it is counted in proportion."""
-    check_cube(cube)
+    """Hide cells, fit the method on the rest, fill, and measure.
+
+    With `match_missingness`, hidden cells count in proportion to how similar missing cells are, so
+    that the error is that of the cube's own gaps; gaps that are hidden like the data's own always
+    do.
+    """
     if test is not None and not 0 < test < 1:
         raise ConfigError(f"the test share lies between 0 and 1, but found {test:g}")
-    name, made = make_method(method)
-    hidden = hidden_cells(cube, hide, seed=seed, test=test)
-    visible = cube.where(~hidden)  # from here on the hidden values exist in `cube` alone
-    learnt_from = visible
+    data = prepare(cube)
+    hidden = hidden_cells(data.cube, hide, seed=seed, test=test)
+    visible = train = data.hide(hidden)  # from here on the hidden values exist in `data` only
     if test is not None:
-        part = split_chronologically(cube, test=test)
-        learnt_from, visible = keep_steps(visible, part.train), visible.isel(time=part.test)
+        split = split_chronologically(data.cube, test=test)
+        train = prepare(keep_steps(visible.cube, split.train), checked=True)
+        visible = visible.isel(time=split.test)
     start = time.perf_counter()
-    filler = made.fit(learnt_from)
-    filled, ends = fill_and_ends(filler, visible, LEVELS)
+    filler = method.fit(train, run)
+    filled, intervals = fill_levels(filler, visible, LEVELS)
     seconds = time.perf_counter() - start
-    truth, asked = cube.sel(time=visible["time"]), hidden.sel(time=visible["time"])
-    alike = alike or _own(hide)
-    errors = _errors(filled, truth, asked, visible, ends, alike=alike)
-    scored = Score(
-        method=name,
-        hide=_name_of(hide),
+    times = visible.cube["time"]
+    truth, eval_mask = data.cube.sel(time=times), hidden.sel(time=times)
+    match_missingness = match_missingness or is_like_data(hide)
+    gap_lengths = run_lengths(visible.cube.isnull().to_numpy())[eval_mask.to_numpy()]
+    score = Score(
+        method=method.label,
+        hide=describe_hide(hide),
         repeat=0,
-        errors=errors,
-        hidden=int(asked.sum()),
-        unanswered=int((asked & filled.isnull()).sum()),
-        longest=int(run_lengths(visible.isnull().to_numpy())[asked.to_numpy()].max(initial=0)),
-        units=units_of(cube),
+        errors=measure_errors(
+            filled, truth, eval_mask, visible.cube, intervals, match_missingness=match_missingness
+        ),
+        hidden=int(eval_mask.sum()),
+        unanswered=int((eval_mask & filled.isnull()).sum()),
+        longest=int(gap_lengths.max(initial=0)),
+        units=units_of(data.cube),
         seconds=seconds,
     )
-    return Trial(scored, filler, visible, filled, alike)
+    return Trial(score, filler, visible.cube, filled, match_missingness)
 
 
-def _errors(
+def fill_levels(
+    filler: Filler, cube: PreparedCube, levels: Sequence[float]
+) -> tuple[xr.DataArray, Intervals]:
+    """The cube filled, and the intervals of each level if the filler gives any."""
+    if not filler.gives_intervals:
+        return filler.fill(cube), {}
+    filled, bounds = filler.fill_intervals(cube, levels)
+    return filled, dict(zip(levels, bounds, strict=True))
+
+
+def measure_errors(
     filled: xr.DataArray,
     truth: xr.DataArray,
-    asked: xr.DataArray,
+    eval_mask: xr.DataArray,
     visible: xr.DataArray,
-    ends: Intervals,
+    intervals: Intervals,
     *,
-    alike: bool,
+    match_missingness: bool,
 ) -> Errors:
-    """Errors on hidden cells. Those that are to be alike to what is missing are counted so."""
-    weight = importance_weights([(asked, visible)], natural_gap_mask(truth))[0] if alike else None
-    return measure(filled, truth, asked, visible, ends, weight)
+    """Errors on hidden cells, weighted to be like the missing ones if wanted."""
+    weights = None
+    if match_missingness:
+        weights = importance_weights([(eval_mask, visible)], natural_gap_mask(truth))[0]
+    return measure(filled, truth, eval_mask, visible, intervals, weights)
 
 
 def hidden_cells(
-    cube: xr.DataArray,
-    hide: str | HideStrategy | xr.DataArray,
-    *,
-    seed: int,
-    test: float | None = None,
+    cube: xr.DataArray, hide: Hide, *, seed: int, test: float | None = None
 ) -> xr.DataArray:
-    """The cells to hide, the same for every method; with `test` in the last part of time only."""
+    """The cells to hide, the same for every method; with `test`, in the last part of the time."""
     rng = np.random.default_rng(seed)
-    way: HideStrategy = GivenMask(hidden=hide) if isinstance(hide, xr.DataArray) else _way(hide)
+    strategy: HideStrategy
+    strategy = GivenMask(hidden=hide) if isinstance(hide, xr.DataArray) else _strategy(hide)
     if test is None:
-        hidden = way(cube, rng)
+        hidden = strategy(cube, rng)
     else:
         late = split_chronologically(cube, test=test).test
         if late.sum() < 1:
             raise ConfigError(f"a test share of {test:g} leaves no time step to test on")
-        hidden = way(cube.isel(time=late), rng).reindex_like(cube, fill_value=False).astype(bool)
+        hidden = strategy(cube.isel(time=late), rng)
+        hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
     if not hidden.any():
         raise ConfigError("nothing could be hidden: there are too few measured cells to score on")
     return hidden
 
 
-def _name_of(hide: str | HideStrategy | xr.DataArray) -> str:
+def describe_hide(hide: Hide) -> str:
+    """What was hidden, in records."""
     if isinstance(hide, str):
         return hide
     return "given" if isinstance(hide, xr.DataArray) else type(hide).__name__.lower()
 
 
-def _own(hide: str | HideStrategy | xr.DataArray) -> bool:
-    """Whether the gaps that are hidden are those of the table itself."""
-    return not isinstance(hide, xr.DataArray) and isinstance(_way(hide), LikeData)
+def is_like_data(hide: Hide) -> bool:
+    """Whether the hidden gaps are like the data's own."""
+    return not isinstance(hide, xr.DataArray) and isinstance(_strategy(hide), LikeData)
 
 
-def _way(hide: str | HideStrategy) -> HideStrategy:
+def _strategy(hide: str | HideStrategy) -> HideStrategy:
     return parse_hide(hide) if isinstance(hide, str) else hide
-
-
-def compare(
-    methods: Sequence[str | Method],
-    cube: xr.DataArray,
-    hide: str | HideStrategy = defaults.HIDE,
-    *,
-    repeats: int = 1,
-    seed: int = 0,
-    test: float | None = None,
-    progress: Progress = lambda what: None,
-) -> Iterator[Score]:
-    """Score several methods on the same hidden cells, `repeats` times with other cells hidden."""
-    if repeats < 1:
-        raise ConfigError(f"methods are scored at least once, but {repeats} repeats were asked for")
-    made = [make_method(method) for method in methods]  # a misspelt one is answered before any work
-    for repeat in range(repeats):
-        for name, method in made:
-            progress(name)
-            scored = score(method, cube, hide, seed=seed + repeat, test=test)
-            yield replace(scored, method=name, repeat=repeat)
 
 
 def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Which method fills a cube: methods tried on the same hidden cells, the best one kept."""
+"""Which method fills a cube: candidates are tried on the same hidden cells, the best is kept."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,343 +9,347 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
-from cdsa.core.masks import HideStrategy
-from cdsa.core.metrics import (
-    LEVELS,
-    Errors,
-)
+from cdsa.core.metrics import LEVELS, Errors
+from cdsa.core.prepare import PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
-from cdsa.methods.base import PLACES, Filler, IntervalFiller, Method
+from cdsa.methods.base import COORDINATES, Filler, Method
 from cdsa.methods.calibration import ConformalFiller, cross_fitted_bounds
-from cdsa.methods.compose import ByMeasurement, ByPlace
-from cdsa.methods.registry import info_of, make_method
+from cdsa.methods.compose import PerSite, PerVariable
+from cdsa.methods.registry import build_method, info_of, name_of
+from cdsa.training.callbacks import RunContext
 from cdsa.workflows.score import (
-    Progress,
+    Hide,
     Score,
     Trial,
-    _errors,
-    _name_of,
-    _own,
     best_method,
+    describe_hide,
     hidden_cells,
-    score,
+    is_like_data,
+    measure_errors,
     try_method,
 )
 
-CLEARLY, FEW_HIDDEN = 0.9, 200
-"""Another method is taken for a measurement if its error there is at most this share of that of the
-best one over all, on at least so many hidden cells."""
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Methods tried on the same hidden cells, and what the best of them has learnt."""
-
-    scores: tuple[Score, ...]
-    """In the order they were tried."""
-
-    best: str
-    filler: Filler
-    networks: Mapping[str, Filler]
-    """What networks learnt that were tried, by name."""
-
-    expected: Score
-    """How what was chosen did."""
-
-    parts: Mapping[str, str]
-    """Measurements that another method is better for, and its name."""
-
-
-def in_words(best: str, parts: Mapping[str, str]) -> str:
-    """A method, and those that some measurements have of their own: 'cdsa; mice for temp, dewp'."""
-    kinds = {name: [k for k, other in parts.items() if other == name] for name in parts.values()}
-    return "; ".join([best, *(f"{name} for {', '.join(own)}" for name, own in kinds.items())])
-
-
-def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
-    """The network, and the simpler methods that it has to be better than on this cube."""
-    series = cube.sizes["location"] * cube.sizes["measurement"]
-    fitting = [
-        name
-        for name in defaults.BASELINES
-        if info_of(name).installed
-        and (has_coordinates(cube) or info_of(name).needs != PLACES)
-        and series <= defaults.MAX_SERIES.get(name, series)
-    ]
-    return [network, *fitting]
-
-
-def choose(
-    methods: Sequence[str | Method],
-    cube: xr.DataArray,
-    hide: str | HideStrategy | xr.DataArray = defaults.HIDE,
-    *,
-    seed: int = 0,
-    parted: bool = False,
-    alike: bool = False,
-    progress: Progress = lambda what: None,
-) -> Choice:
-    """Try methods on the same hidden cells and keep the best; if it may be `parted`, another one
-    for measurements at which that is clearly better. For `alike` see `try_method`.
-
-    A network that was trained for the trial fills too: it never saw what was hidden, and training
-    it again takes minutes. A simpler method learns again from all there is, and gets intervals from
-    the trial.
-    """
-    hidden = hidden_cells(cube, hide, seed=seed)
-    alike = alike or _own(hide)
-    named = dict(make_method(method) for method in methods)
-    scores: list[Score] = []
-    networks: dict[str, Filler] = {}
-    for name, method in named.items():
-        progress(name)
-        trial = try_method(method, cube, hidden, seed=seed, alike=alike)
-        scores.append(replace(trial.score, method=name, hide=_name_of(hide)))
-        if best_method(scores) == name:  # of the others, neither fillers nor cubes are kept
-            best, kept = name, trial
-        if hasattr(trial.filler, "network"):
-            networks[name] = trial.filler
-    parts = better_for(scores, best) if parted else {}
-    fillers: dict[str, Filler] = {}
-    for name in dict.fromkeys([best, *parts.values()]):
-        if name in networks and getattr(networks[name], "network", None) is not None:
-            fillers[name] = networks[name]
-            continue
-        progress(name)
-        if name == best:
-            trial = kept
-        else:
-            trial = try_method(named[name], cube, hidden, seed=seed, alike=alike)
-        fillers[name], errors = _again(named[name], trial, cube)
-        place = next(n for n, scored in enumerate(scores) if scored.method == name)
-        scores[place] = replace(scores[place], errors=errors)
-    filler = fillers[best]
-    if parts:
-        filler = ByMeasurement(filler, {kind: fillers[name] for kind, name in parts.items()})
-    return Choice(tuple(scores), best, filler, networks, _joined(scores, best, parts), parts)
-
-
-def _again(method: Method, trial: Trial, cube: xr.DataArray) -> tuple[Filler, Errors]:
-    """What was tried, learnt again from all there is, with intervals; and its errors in the trial,
-    where intervals like these are scored too."""
-    again = method.fit(cube)
-    if isinstance(again, IntervalFiller):
-        return again, trial.score.errors
-    seen = trial.filled, cube, trial.visible
-    asked = cube.notnull() & trial.visible.isnull()
-    ends = cross_fitted_bounds(*seen, LEVELS)
-    errors = _errors(trial.filled, cube, asked, trial.visible, ends, alike=trial.alike)
-    return ConformalFiller.fit(again, *seen), errors
-
-
-def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
-    """Measurements with enough hidden cells for which another method than the best one over all is
-    clearly better, and its name."""
-    tables = {scored.method: scored.table("measurement") for scored in scores}
-    found: dict[str, str] = {}
-    for kind, row in tables[best].iterrows():
-        errors = {n: float(t.loc[kind, "mae"]) for n, t in tables.items() if kind in t.index}
-        name = min(errors, key=lambda one: errors[one])
-        if row["cells"] >= FEW_HIDDEN and errors[name] < CLEARLY * row["mae"]:
-            found[str(kind)] = name
-    return found
-
-
-def _joined(scores: Sequence[Score], best: str, parts: Mapping[str, str]) -> Score:
-    """The score of the best method, with the errors of others where they are taken instead."""
-    by = {scored.method: scored for scored in scores}
-    rows = []
-    for name in (best, *dict.fromkeys(parts.values())):
-        sums = by[name].errors.sums
-        kinds = sums.index.get_level_values("measurement")
-        own = [kind for kind, other in parts.items() if other == name]
-        rows.append(sums[~kinds.isin(list(parts))] if name == best else sums[kinds.isin(own)])
-    return replace(by[best], errors=Errors(pd.concat(rows)))
-
+CLEARLY_BETTER, MIN_HIDDEN = 0.9, 200
+"""Another method is chosen for a measurement if its error there is below this share of the error
+of the best method over all, on at least so many hidden cells."""
 
 logger = logging.getLogger("cdsa")
-
-
-Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What is to be tried on a table."""
-
-    method: str
-    """The name of the method that is to learn."""
-
-    auto: bool
-    """Whether simpler methods are tried beside it."""
-
-    learnt_from: xr.DataArray
-    places: bool
-    """Whether places without a sensor are to be filled too."""
-
-    hidden: xr.DataArray | None
-    """The cells that tell the error, if it is to be known."""
-
-    tell: Tell
-
-
-def plan(
-    name: str,
-    learnt_from: xr.DataArray,
-    cube: xr.DataArray | None = None,
-    *,
-    check: bool = True,
-    tell: Tell = logger.warning,
-) -> Plan:
-    """How the method of this name is to learn, and to be checked on hidden cells; 'auto' is the
-    default network beside simpler methods. With nothing to fill, or too little to try methods on,
-    it is the simplest. `cube` is what will be filled, if that has more places."""
-    cube = learnt_from if cube is None else cube
-    auto, more = name == defaults.AUTO, cube.sizes["location"] > learnt_from.sizes["location"]
-    few = int(cube.notnull().sum()) < defaults.MIN_CELLS
-    if not auto and (needed := info_of(name).stations) > learnt_from.sizes["location"]:
-        tell(
-            f"{name} needs {needed} stations, but there are {learnt_from.sizes['location']}: where "
-            "too few report, straight lines are drawn instead"
-        )
-    hidden = cells_to_check_on(learnt_from, tell, stations=more) if check else None
-    if auto and (few or not cube.isnull().any() or (check and hidden is None)):
-        name, auto = defaults.BASELINES[0], False
-        if few and cube.isnull().any():
-            tell(
-                f"fewer than {defaults.MIN_CELLS} measured cells are too few for a network: "
-                f"filling with {name}"
-            )
-    return Plan(defaults.NETWORK if auto else name, auto, learnt_from, more, hidden, tell)
+Message = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
-    """What 'auto' came to."""
+class Selection:
+    """The filler that was chosen, and why."""
 
     filler: Filler
     best: str
-    expected: Score | None
-    """How it did on cells hidden at stations."""
+    """The method of most measurements."""
 
-    told: tuple[str, ...] = ()
-    """Why."""
+    expected: Score | None = None
+    """Its score on cells hidden at stations."""
 
-    elsewhere: Score | None = None
-    """How it did where whole stations were hidden, if there are places without a sensor."""
+    reasons: tuple[str, ...] = ()
+    """Why it was chosen, in sentences."""
+
+    expected_at_sites: Score | None = None
+    """Its score where whole stations were hidden, if there are sites without a sensor."""
 
     scores: tuple[Score, ...] = ()
     """Of all methods that were tried on cells hidden at stations."""
 
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """Measurements that have a method of their own."""
+    per_variable: Mapping[str, str] = field(default_factory=dict)
+    """Measurements that another method fills, and its name."""
+
+    networks: Mapping[str, Filler] = field(default_factory=dict)
+    """The networks that were trained for the choice, by name."""
 
     @property
     def label(self) -> str:
-        """The method, and those of some measurements."""
-        return in_words(self.best, self.parts)
+        """The method, and those of some measurements: 'cdsa; mice for temp, dewp'."""
+        groups: dict[str, list[str]] = {}
+        for variable, method in self.per_variable.items():
+            groups.setdefault(method, []).append(variable)
+        others = (f"{method} for {', '.join(names)}" for method, names in groups.items())
+        return "; ".join([self.best, *others])
 
     @property
-    def errors(self) -> list[dict[str, Value]]:
-        """The errors of a network's own exam, if there are any."""
-        return list(getattr(main_part(self.filler), "errors", ()))
+    def validation_errors(self) -> tuple[dict[str, Value], ...]:
+        """The errors of a network's own validation."""
+        return self.filler.primary.validation_errors
 
 
-def carry_out(plan: Plan, made: Method, *, progress: Tell = lambda name: None) -> Chosen:
-    """Let the plan's method, as it was made, learn; others too if they are to be tried. `progress`
-    is told the name of each method before it learns."""
-    known, label = plan.learnt_from, str(getattr(made, "label", plan.method))
-    tied = not getattr(getattr(made, "model", None), "inductive", True)
-    if plan.places and tied:
+@dataclass(frozen=True, eq=False)
+class SelectionPlan:
+    """Which methods are to be tried on which cells."""
+
+    method: str | Method
+    auto: bool
+    """Whether simpler methods are tried beside it."""
+
+    train: PreparedCube
+    sites: bool
+    """Whether sites without a sensor are to be filled too."""
+
+    hidden: xr.DataArray | None
+    """The cells that the error is measured on, if it is."""
+
+    message: Message
+
+
+def make_plan(
+    method: str | Method,
+    train: xr.DataArray,
+    cube: xr.DataArray | None = None,
+    *,
+    check: bool = True,
+    message: Message = logger.warning,
+) -> SelectionPlan:
+    """How a method is fitted and validated; 'auto' is the default network beside simpler methods.
+
+    With nothing to fill, or too little data to try methods on, 'auto' is the simplest method.
+    `cube` is what will be filled, if that has more locations than `train`.
+    """
+    cube = train if cube is None else cube
+    auto, sites = method == defaults.AUTO, cube.sizes["location"] > train.sizes["location"]
+    few = int(cube.notnull().sum()) < defaults.MIN_CELLS
+    if not auto and isinstance(method, str):
+        needed, n_stations = info_of(method).min_stations, train.sizes["location"]
+        if needed > n_stations:
+            message(
+                f"{method} needs {needed} stations, but there are {n_stations}: where too few "
+                "report, gaps are interpolated in time instead"
+            )
+    hidden = cells_to_validate_on(train, message, stations=sites) if check else None
+    if auto and (few or not cube.isnull().any() or (check and hidden is None)):
+        method, auto = defaults.BASELINES[0], False
+        if few and cube.isnull().any():
+            message(
+                f"fewer than {defaults.MIN_CELLS} measured cells are too few for a network: "
+                f"filling with {method}"
+            )
+    chosen = defaults.NETWORK if auto else method
+    return SelectionPlan(chosen, auto, prepare(train, checked=True), sites, hidden, message)
+
+
+def run_plan(
+    plan: SelectionPlan,
+    method: Method,
+    *,
+    run: RunContext | None = None,
+    progress: Message = lambda name: None,
+) -> Selection:
+    """Fit the plan's method, as it was built, and the other candidates; `progress` gets the name
+    of each method before it is fitted."""
+    train, label = plan.train, method.label
+    if plan.sites and not method.inductive:
         raise ConfigError(
-            f"'{label}' knows the stations it is trained on, and nothing of places without a "
-            "sensor (--at). Use cdsa, dcrnn, kriging or idw"
+            f"'{label}' only knows the stations it was trained on, not sites without a sensor "
+            "(--at). Use cdsa, dcrnn, kriging or idw"
         )
     if plan.hidden is None:
-        return Chosen(made.fit(known), label, None)
-    rivals: list[str | Method] = candidates(known, made)
-    rivals = [made, defaults.SITE_BASELINE] if plan.places else rivals
-    parted = plan.auto and not plan.places
-    tried = rivals if plan.auto else [made]
-    alike = not plan.places  # to the table's own gaps; places without a sensor have none
-    choice = choose(tried, known, plan.hidden, parted=parted, alike=alike, progress=progress)
-    scores = {scored.method: scored for scored in choice.scores}
-    filler, best, score_of_best = choice.filler, choice.best, scores[choice.best]
-    told = tuple(_reasons(scores, choice, at_places=plan.places))
-    if not plan.places:
-        return Chosen(filler, best, choice.expected, told, scores=choice.scores, parts=choice.parts)
-    names = tuple(str(name) for name in known["location"].to_numpy())
-    if plan.auto and best != label:  # a neighbour's mean is no way to fill a short gap
-        filler = ByPlace(choice.networks[label], filler, names)  # type: ignore[arg-type]
-        best = f"{label}, {best} at places"
-    if not hasattr(made, "train"):  # what holds for a place does not for a gap, and it is quick
-        gaps = cells_to_check_on(known, plan.tell)
+        return Selection(method.fit(train, run), label)
+    tried: list[str | Method] = [method]
+    if plan.auto:
+        tried = [method, defaults.SITE_BASELINE] if plan.sites else candidates(train.cube, method)
+    selection = choose(
+        tried,
+        train,
+        plan.hidden,
+        per_variable=plan.auto and not plan.sites,
+        match_missingness=not plan.sites,  # to the cube's own gaps; new sites have none
+        run=run,
+        progress=progress,
+    )
+    by_name = {score.method: score for score in selection.scores}
+    reasons = tuple(_reasons(by_name, selection, at_sites=plan.sites))
+    if not plan.sites:
+        return replace(selection, reasons=reasons)
+    names = tuple(str(name) for name in train.cube["location"].to_numpy())
+    filler, best, at_sites = selection.filler, selection.best, by_name[selection.best]
+    if plan.auto and best != label:  # the mean of neighbours is no way to fill a short gap
+        filler = PerSite(selection.networks[label], filler, names)
+        best = f"{label}, {best} at sites"
+    if not method.trains:  # intervals at a new site do not hold in a gap; refitting is quick
+        gaps = cells_to_validate_on(train.cube, plan.message)
         if gaps is not None:
-            at_stations = choose([made], known, gaps, alike=True)
-            filler = ByPlace(at_stations.filler, filler, names)  # type: ignore[arg-type]
-            scores_there = at_stations.scores
-            return Chosen(filler, best, scores_there[0], told, score_of_best, scores_there)
-    return Chosen(filler, best, None, told, score_of_best)
+            at_stations = choose([method], train, gaps, match_missingness=True)
+            return Selection(
+                PerSite(at_stations.filler, filler, names),
+                best,
+                at_stations.scores[0],
+                reasons,
+                at_sites,
+                at_stations.scores,
+            )
+    return Selection(filler, best, None, reasons, at_sites)
 
 
-def _reasons(scores: Mapping[str, Score], choice: Choice, *, at_places: bool) -> Iterator[str]:
+def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
+    """The network, and the simpler methods that it has to beat on this cube."""
+    n_series = cube.sizes["location"] * cube.sizes["measurement"]
+    usable = [
+        name
+        for name in defaults.BASELINES
+        if info_of(name).installed
+        and (has_coordinates(cube) or info_of(name).needs != COORDINATES)
+        and n_series <= defaults.MAX_SERIES.get(name, n_series)
+    ]
+    return [network, *usable]
+
+
+def choose(
+    methods: Sequence[str | Method],
+    cube: PreparedCube,
+    hide: Hide = defaults.HIDE,
+    *,
+    seed: int = 0,
+    per_variable: bool = False,
+    match_missingness: bool = False,
+    run: RunContext | None = None,
+    progress: Message = lambda name: None,
+) -> Selection:
+    """Try methods on the same hidden cells and keep the best; with `per_variable`, another one for
+    measurements at which that is clearly better. For `match_missingness` see `try_method`.
+
+    A network that was trained for the trial also fills: it never saw the hidden cells, and
+    training it again would take minutes. A simpler method is fitted again on all cells and gets
+    its intervals from the trial.
+    """
+    hidden = hidden_cells(cube.cube, hide, seed=seed)
+    match_missingness = match_missingness or is_like_data(hide)
+
+    def attempt(method: Method) -> Trial:
+        return try_method(
+            method, cube, hidden, seed=seed, match_missingness=match_missingness, run=run
+        )
+
+    built = {name_of(method): build_method(method) for method in methods}
+    scores: dict[str, Score] = {}
+    networks: dict[str, Filler] = {}
+    best, best_trial = "", None
+    for name, method in built.items():
+        progress(name)
+        trial = attempt(method)
+        scores[name] = replace(trial.score, method=name, hide=describe_hide(hide))
+        if best_method(list(scores.values())) == name:  # other fillers and cubes are let go
+            best, best_trial = name, trial
+        if trial.filler.trained:
+            networks[name] = trial.filler
+    others = better_for(list(scores.values()), best) if per_variable else {}
+    fillers: dict[str, Filler] = {}
+    for name in dict.fromkeys([best, *others.values()]):
+        if name in networks:
+            fillers[name] = networks[name]
+            continue
+        progress(name)
+        trial = best_trial if name == best and best_trial else attempt(built[name])
+        fillers[name], errors = _refit(built[name], trial, cube, run)
+        scores[name] = replace(scores[name], errors=errors)
+    filler = fillers[best]
+    if others:
+        filler = PerVariable(filler, {variable: fillers[name] for variable, name in others.items()})
+    return Selection(
+        filler,
+        best,
+        _combine(scores, best, others),
+        scores=tuple(scores.values()),
+        per_variable=others,
+        networks=networks,
+    )
+
+
+def _refit(
+    method: Method, trial: Trial, cube: PreparedCube, run: RunContext | None
+) -> tuple[Filler, Errors]:
+    """The method fitted on all cells, with intervals; and its errors in the trial, with such
+    intervals scored too."""
+    filler = method.fit(cube, run)
+    if filler.gives_intervals:
+        return filler, trial.score.errors
+    args = trial.filled, cube.cube, trial.visible
+    eval_mask = cube.cube.notnull() & trial.visible.isnull()
+    intervals = cross_fitted_bounds(*args, LEVELS)
+    errors = measure_errors(
+        trial.filled,
+        cube.cube,
+        eval_mask,
+        trial.visible,
+        intervals,
+        match_missingness=trial.match_missingness,
+    )
+    return ConformalFiller.fit(filler, *args), errors
+
+
+def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
+    """Measurements with enough hidden cells for which another method than the best one over all
+    is clearly better, and its name."""
+    tables = {score.method: score.table("measurement") for score in scores}
+    others: dict[str, str] = {}
+    for variable, row in tables[best].iterrows():
+        errors = {
+            name: float(table.loc[variable, "mae"])
+            for name, table in tables.items()
+            if variable in table.index
+        }
+        name = min(errors, key=errors.__getitem__)
+        if row["cells"] >= MIN_HIDDEN and errors[name] < CLEARLY_BETTER * row["mae"]:
+            others[str(variable)] = name
+    return others
+
+
+def _combine(scores: Mapping[str, Score], best: str, others: Mapping[str, str]) -> Score:
+    """The score of the best method, with the errors of others for their measurements."""
+    rows = []
+    for name in (best, *dict.fromkeys(others.values())):
+        sums = scores[name].errors.sums
+        variables = sums.index.get_level_values("measurement")
+        if name == best:
+            rows.append(sums[~variables.isin(list(others))])
+        else:
+            rows.append(sums[variables.isin([v for v, other in others.items() if other == name])])
+    return replace(scores[best], errors=Errors(pd.concat(rows)))
+
+
+def _reasons(scores: Mapping[str, Score], selection: Selection, *, at_sites: bool) -> Iterator[str]:
     """Why a method was chosen, if there was a choice."""
     if len(scores) < 2:
         return
-    errors = {name: scored.errors.overall()["mae"] for name, scored in scores.items()}
+    errors = {name: score.errors.overall()["mae"] for name, score in scores.items()}
+    best = scores[selection.best]
     others = ", ".join(
-        f"{name} {format_number(error)}" for name, error in errors.items() if name != choice.best
+        f"{name} {format_number(error)}" for name, error in errors.items() if name != selection.best
     )
-    best = scores[choice.best]
-    where = " for places without a sensor" if at_places else ""
+    where = " for sites without a sensor" if at_sites else ""
+    unit = best.unit and f" {best.unit}"
     yield (
-        f"chose {choice.best}{where}: error {format_number(errors[choice.best])}"
-        f"{best.unit and ' ' + best.unit} on {format_count(best.hidden, 'cell')} hidden for the "
-        f"choice ({others})"
+        f"chose {selection.best}{where}: error {format_number(errors[selection.best])}{unit} on "
+        f"{format_count(best.hidden, 'cell')} hidden for the choice ({others})"
     )
-    for kind, name in choice.parts.items():
-        ours, theirs = (
-            scores[n].table("measurement").loc[kind, "mae"] for n in (name, choice.best)
+    for variable, name in selection.per_variable.items():
+        error, error_of_best = (
+            scores[n].table("measurement").loc[variable, "mae"] for n in (name, selection.best)
         )
-        unit = best.units[kind] and f" {best.units[kind]}"
-        off = f"error {format_number(ours)}{unit}, {choice.best} {format_number(theirs)}"
-        yield f"{name} for {kind}: {off}"
-    if choice.best != defaults.NETWORK:
+        unit = best.units[variable] and f" {best.units[variable]}"
+        yield (
+            f"{name} for {variable}: error {format_number(error)}{unit}, {selection.best} "
+            f"{format_number(error_of_best)}"
+        )
+    if selection.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 
 
-def cells_to_check_on(
-    cube: xr.DataArray, tell: Tell, *, stations: bool = False
+def cells_to_validate_on(
+    cube: xr.DataArray, message: Message, *, stations: bool = False
 ) -> xr.DataArray | None:
-    """A tenth of what is there in gaps like its own or, to know of places without a sensor, a fifth
-    of the stations; None, with a word, if that cannot be had."""
+    """A tenth of the measured cells in gaps like the data's own or, to know the error at new
+    sites, a fifth of the stations; None, with a message, if that cannot be had."""
     if not cube.isnull().any() and not stations:
         return None
     fifth = max(1, round(cube.sizes["location"] / 5))
     try:
         return hidden_cells(cube, f"stations:{fifth}" if stations else defaults.HIDE, seed=0)
     except ConfigError as reason:
-        tell(f"no error could be measured: {reason}")
+        message(f"no error could be measured: {reason}")
         return None
-
-
-def main_part(filler: Filler) -> Filler:
-    """The filler of most of a cube."""
-    return filler.own if isinstance(filler, ByPlace | ByMeasurement) else filler
-
-
-def forecast_errors(
-    filler: Filler, method: Method, cube: xr.DataArray, steps: int, tell: Tell = logger.warning
-) -> list[dict[str, Value]]:
-    """The errors to expect of a forecast: those a network was examined on, else of foreseeing the
-    last steps there are."""
-    if hasattr(filler, "errors"):
-        return list(filler.errors)
-    try:
-        scored = score(method, cube, f"last:{steps}")
-    except ConfigError as reason:
-        tell(f"no error could be measured: {reason}")
-        return []
-    return [record for record in scored.records() if not record["overall"]]

@@ -1,7 +1,7 @@
 """Auto-regression of each series on its own, with gaps filled by a Kalman smoother."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from cdsa.errors import ConfigError, MissingExtraError
-from cdsa.methods.wrapper import GuardedFiller, Guess, guarded
+from cdsa.methods.wrapper import Baseline, PredictFn
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoRegressive:
+class AutoRegressive(Baseline):
     """Auto-regression of each series, smoothed from both sides.
 
     Coefficients are estimated by least squares on all complete runs of values, the order is chosen
@@ -52,6 +52,8 @@ class AutoRegressive:
     Box, G. E. P., & Jenkins, G. M. (1970). Time Series Analysis: Forecasting and Control.
     """
 
+    name: ClassVar[str] = "ar"
+
     max_order: int = 12
     """Maximum number of lags."""
 
@@ -59,16 +61,8 @@ class AutoRegressive:
         if self.max_order < 1:
             raise ConfigError(f"max_order must be at least 1, but found {self.max_order}")
 
-    @property
-    def label(self) -> str:
-        """The name in tables."""
-        return "ar"
-
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
+    def _fit(self, plain: xr.DataArray) -> PredictFn:
         _sarimax()  # says what to install before any work
-        return guarded(cube, self._fit)
-
-    def _fit(self, plain: xr.DataArray) -> Guess:
         processes = {
             name: fit_process(series.astype(np.float64), self.max_order)
             for name, series in zip(_names(plain), _columns(plain).T, strict=True)

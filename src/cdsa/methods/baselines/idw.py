@@ -1,6 +1,7 @@
 """Inverse-distance weighting of the other stations."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -8,13 +9,13 @@ from numpy.typing import NDArray
 
 from cdsa.core.geo import great_circle
 from cdsa.methods.baselines.simple import interpolate_linear
-from cdsa.methods.wrapper import GuardedFiller, guarded, refuse_nowhere
+from cdsa.methods.wrapper import Baseline, PredictFn, refuse_no_coordinates
 
 MIN_KM = 1e-3  # two sensors on one mast
 
 
 @dataclass(frozen=True, kw_only=True)
-class Idw:
+class Idw(Baseline):
     """Inverse-distance weighting (IDW).
 
     A gap is filled with the weighted mean of the other stations at that time step; where none
@@ -26,15 +27,17 @@ class Idw:
     National Conference.
     """
 
+    name: ClassVar[str] = "idw"
+
     power: float = 2.0
     """Weights are the distance to the power of minus this."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        refuse_nowhere(cube, "idw")
-        return guarded(cube, lambda plain: self._predict)
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        refuse_no_coordinates(components, "idw")
+        return self._predict
 
     def _predict(self, cube: xr.DataArray) -> xr.DataArray:
-        refuse_nowhere(cube, "idw")
+        refuse_no_coordinates(cube, "idw")
         distance = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
         weight, values = inverse_distance_weights(distance, self.power), cube.to_numpy()
         observed = np.isfinite(values).astype(np.float64)

@@ -1,7 +1,7 @@
 """Ordinary kriging of the other stations, time step by time step."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import xarray as xr
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError, MissingExtraError, unknown
 from cdsa.methods.baselines.simple import interpolate_linear
-from cdsa.methods.wrapper import GuardedFiller, Guess, guarded, refuse_nowhere
+from cdsa.methods.wrapper import Baseline, PredictFn, refuse_no_coordinates
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class Variogram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kriging:
+class Kriging(Baseline):
     """Ordinary kriging, by PyKrige's `OrdinaryKriging` on geographic coordinates.
 
     A gap is filled with the best linear unbiased prediction from the stations that report at that
@@ -89,6 +89,8 @@ class Kriging:
     17(5).
     """
 
+    name: ClassVar[str] = "kriging"
+
     variogram: VariogramModel = "exponential"
     """Model of the variogram: exponential or linear."""
 
@@ -106,18 +108,15 @@ class Kriging:
         """The name in tables."""
         return "kriging" if self.variogram == "exponential" else f"kriging:{self.variogram}"
 
-    def in_manner(self, shape: str) -> "Kriging":
+    def with_manner(self, shape: str) -> "Kriging":
         """The same with another variogram."""
         if shape not in VARIOGRAM_MODELS:
             raise ConfigError(unknown("variogram", shape, VARIOGRAM_MODELS))
         return replace(self, variogram=shape)
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        refuse_nowhere(cube, "kriging")
+    def _fit(self, plain: xr.DataArray) -> PredictFn:
+        refuse_no_coordinates(plain, "kriging")
         _ordinary_kriging()  # says what to install before any work
-        return guarded(cube, self._fit)
-
-    def _fit(self, plain: xr.DataArray) -> Guess:
         distance = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
         values, names = plain.to_numpy(), plain["measurement"].to_numpy()
         enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.min_stations
@@ -128,7 +127,7 @@ class Kriging:
         }
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
-            refuse_nowhere(cube, "kriging")
+            refuse_no_coordinates(cube, "kriging")
             prediction = interpolate_linear(cube)  # where too few stations report
             for m, name in enumerate(cube["measurement"].to_numpy()):
                 variogram = variograms.get(str(name))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.scaler import Scaler
 from cdsa.methods.baselines.simple import interpolate_linear
-from cdsa.methods.wrapper import Guess
+from cdsa.methods.wrapper import PredictFn
 
 Matrix = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class Imputer(Protocol):
 
 def fit_matrix(
     plain: xr.DataArray, make: Callable[[int], Imputer], *, temporal: bool = False
-) -> Guess:
+) -> PredictFn:
     """Fit an imputer, made for a number of columns, on the matrix of a cube.
 
     An imputer that is not `temporal` ignores the order of rows and could only fill an empty row

@@ -3,7 +3,8 @@
 Letters: t time, s series, r and q factors; u the temporal factors (t, r), v the loadings (s, r).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -13,7 +14,7 @@ from cdsa.core.cube import DIMS
 from cdsa.core.masks import Bursts
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.matrix import Matrix, fit_matrix
-from cdsa.methods.wrapper import GuardedFiller, Guess, guarded
+from cdsa.methods.wrapper import Baseline, PredictFn
 
 Bools = NDArray[np.bool_]
 
@@ -22,7 +23,7 @@ HOLDOUT_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixFactorization:
+class MatrixFactorization(Baseline):
     """Matrix factorization with smooth temporal factors.
 
     Temporal factors and loadings are fitted to the observed cells by alternating least squares
@@ -44,6 +45,8 @@ class MatrixFactorization:
     [2] Yu, H.-F., Rao, N., & Dhillon, I. S. (2016). Temporal regularized matrix factorization for
     high-dimensional time series prediction. NIPS.
     """
+
+    name: ClassVar[str] = "mf"
 
     ranks: tuple[int, ...] = (1, 2, 4, 8, 16)
     """Numbers of factors to choose from."""
@@ -69,16 +72,11 @@ class MatrixFactorization:
                 f"but found {self.ridge:g}, {self.smoothness:g} and {self.n_rounds}"
             )
 
-    @property
-    def label(self) -> str:
-        """The name in tables."""
-        return "mf"
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return fit_matrix(components, lambda n_columns: FactorImputer(self), temporal=True)
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        def fit(plain: xr.DataArray) -> Guess:
-            return fit_matrix(plain, lambda n_columns: FactorImputer(self), temporal=True)
-
-        return guarded(cube, fit)
+    def with_seed(self, seed: int) -> Self:
+        return replace(self, seed=seed)
 
 
 class FactorImputer:

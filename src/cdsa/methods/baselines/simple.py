@@ -1,21 +1,24 @@
 """Simple baselines without settings: mean, last value, linear interpolation, climatology."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.methods.wrapper import GuardedFiller, Guess, guarded
+from cdsa.methods.wrapper import Baseline, PredictFn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean:
+class Mean(Baseline):
     """The mean of the station's own values, per measurement."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: _predict_nothing)
+    name: ClassVar[str] = "mean"
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return _predict_nothing
 
 
 def _predict_nothing(cube: xr.DataArray) -> xr.DataArray:
@@ -24,11 +27,13 @@ def _predict_nothing(cube: xr.DataArray) -> xr.DataArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Last:
+class Last(Baseline):
     """The last value before the gap; the first one after it at the start of a series."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: _carry_forward)
+    name: ClassVar[str] = "last"
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return _carry_forward
 
 
 def _carry_forward(cube: xr.DataArray) -> xr.DataArray:
@@ -37,11 +42,13 @@ def _carry_forward(cube: xr.DataArray) -> xr.DataArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear:
+class Linear(Baseline):
     """Linear interpolation in time; constant before the first and after the last value."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: interpolate_linear)
+    name: ClassVar[str] = "linear"
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return interpolate_linear
 
 
 def interpolate_linear(cube: xr.DataArray) -> xr.DataArray:
@@ -56,18 +63,20 @@ def interpolate_linear(cube: xr.DataArray) -> xr.DataArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Climatology:
+class Climatology(Baseline):
     """The mean of the station's values at this hour of the day and month of the year.
 
     A combination that was never measured falls back to the mean of the hour, then of the month,
     then of the station.
     """
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, _fit_climatology)
+    name: ClassVar[str] = "climatology"
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return _fit_climatology(components)
 
 
-def _fit_climatology(plain: xr.DataArray) -> Guess:
+def _fit_climatology(plain: xr.DataArray) -> PredictFn:
     """The means of every series by (hour, month), hour, and month."""
     series = _to_frame(plain)
     hour, month = _calendar(plain)

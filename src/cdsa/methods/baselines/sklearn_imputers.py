@@ -2,17 +2,18 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
 
 from cdsa.errors import MissingExtraError
 from cdsa.methods.baselines.matrix import Imputer, Matrix, fit_matrix
-from cdsa.methods.wrapper import GuardedFiller, guarded
+from cdsa.methods.wrapper import Baseline, PredictFn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Knn:
+class Knn(Baseline):
     """Imputation by k nearest neighbours (`sklearn.impute.KNNImputer`).
 
     A row is a time step, a column a standardised series; a gap is filled with the mean over the
@@ -24,14 +25,16 @@ class Knn:
     DNA microarrays. Bioinformatics 17(6).
     """
 
+    name: ClassVar[str] = "knn"
+
     n_neighbors: int = 10
     """Time steps to average over."""
 
     max_donors: int = 4_000
     """Time steps to search, spread evenly over the table: cost grows with their number."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: fit_matrix(plain, self._imputer))
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return fit_matrix(components, self._imputer)
 
     def _imputer(self, n_columns: int) -> Imputer:
         try:
@@ -57,7 +60,7 @@ class _Subsampled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mice:
+class Mice(Baseline):
     """Multivariate imputation by chained equations (`sklearn.impute.IterativeImputer`).
 
     Each series is regressed on the others, round after round.
@@ -68,6 +71,8 @@ class Mice:
     equations in R. Journal of Statistical Software 45(3).
     """
 
+    name: ClassVar[str] = "mice"
+
     max_iter: int = 10
     """Rounds over all series."""
 
@@ -77,8 +82,8 @@ class Mice:
     seed: int = 0
     """Seed of that draw."""
 
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        return guarded(cube, lambda plain: fit_matrix(plain, self._imputer))
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return fit_matrix(components, self._imputer)
 
     def _imputer(self, n_columns: int) -> Imputer:
         try:

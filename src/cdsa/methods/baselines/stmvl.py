@@ -4,6 +4,7 @@ Letters: t time, l and k stations, v view.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.idw import inverse_distance_weights
-from cdsa.methods.wrapper import GuardedFiller, Guess, guarded, refuse_nowhere
+from cdsa.methods.wrapper import Baseline, PredictFn, refuse_no_coordinates
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ MAX_PAIRS = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class StMvl:
+class StMvl(Baseline):
     """Spatio-temporal multi-view-based learning (ST-MVL).
 
     Two global views rest on distance alone: inverse-distance weighting over stations, and
@@ -65,6 +66,8 @@ class StMvl:
     time series data. IJCAI.
     """
 
+    name: ClassVar[str] = "st-mvl"
+
     power: float = 4.0
     """Weights of stations are the distance to the power of minus this."""
 
@@ -81,16 +84,8 @@ class StMvl:
                 f"0, but found {self.smoothing:g}, {self.window} and {self.power:g}"
             )
 
-    @property
-    def label(self) -> str:
-        """The name in tables."""
-        return "st-mvl"
-
-    def fit(self, cube: xr.DataArray) -> GuardedFiller:
-        refuse_nowhere(cube, "st-mvl")
-        return guarded(cube, self._fit)
-
-    def _fit(self, plain: xr.DataArray) -> Guess:
+    def _fit(self, plain: xr.DataArray) -> PredictFn:
+        refuse_no_coordinates(plain, "st-mvl")
         stations, values = plain["location"].to_numpy(), plain.to_numpy().astype(np.float64)
         distance = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
         blends: dict[str, Blend] = {}
@@ -106,7 +101,7 @@ class StMvl:
             blends[str(name)] = Blend(mean, std, weights)
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
-            refuse_nowhere(cube, "st-mvl")
+            refuse_no_coordinates(cube, "st-mvl")
             prediction = xr.full_like(cube, np.nan)
             distance = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
             for m, name in enumerate(cube["measurement"].to_numpy()):

@@ -1,6 +1,6 @@
-"""Any network as a method: its settings, and what it has become when it has learnt.
+"""Any network as a method: its settings, and the filler that a fit returns.
 
-How it learns is `learning.py`; how a trained one answers, `network.py`.
+How it is fitted is in `fit.py`; how a trained network predicts, in `predictor.py`.
 """
 
 import logging
@@ -15,19 +15,22 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import nn
 
-from cdsa.core.circular import base_names, to_components
-from cdsa.core.cube import check_cube, fillable
+from cdsa.core.circular import base_names
+from cdsa.core.cube import fillable
 from cdsa.core.gaps import LONG_GAP
+from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.calibration import Bounds, quantile_pair
-from cdsa.methods.engine.explain import Explainable, Explanation, explain, find_cell
+from cdsa.methods.base import Bounds, Filler, Method
+from cdsa.methods.calibration import quantile_pair
+from cdsa.methods.engine.explain import Explainable, explain
 from cdsa.methods.engine.fit import fit_network
 from cdsa.methods.engine.predictor import Predictor, refuse_too_many_stations
 from cdsa.methods.engine.signature import DataSignature
 from cdsa.methods.engine.validation import gap_classes
-from cdsa.methods.wrapper import Guard, bare
+from cdsa.methods.explanation import Explanation, find_cell
+from cdsa.methods.wrapper import Guarantees, means_of
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
 from cdsa.training.callbacks import RunContext
@@ -36,8 +39,10 @@ from cdsa.training.loop import TrainConfig
 logger = logging.getLogger("cdsa")
 
 
-PLACES_AT_ONCE = 200
-"""Places without a sensor that are filled together."""
+DEFAULT_MINUTES = 5.0
+"""Training time where it is limited but not set."""
+SITES_AT_ONCE = 200
+"""Sites without a sensor that are filled together."""
 
 
 CELLS_IN_A_BLOCK = 400_000
@@ -60,254 +65,311 @@ class ModelConfig(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neural:
-    """A network, how long its windows are, and how it is trained."""
+class Neural(Method):
+    """A network, the length of its windows, and how it is trained."""
 
-    name: ClassVar[str]
-    """The name it is registered under."""
-
-    SMALLEST_WINDOW: ClassVar[int] = 1
+    trains: ClassVar[bool] = True
+    MIN_WINDOW: ClassVar[int] = 1
     PRESETS: ClassVar[dict[str, Any]] = {}
     """Settings by name."""
 
-    JOINED: ClassVar[bool] = False
-    """Whether what it says of a place depends on which others are asked for."""
+    couples_targets: ClassVar[bool] = False
+    """Whether a prediction at one site depends on which other sites are predicted."""
 
-    KNOWING: ClassVar[bool] = True
-    """Whether it makes use of what is known in advance, if it is told where and when it is."""
+    supports_known: ClassVar[bool] = True
+    """Whether it uses values known in advance, if it uses the context of its cells."""
 
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     window: int = 36
-    """Time steps of a window; of a forecaster, those looked back on."""
+    """Time steps of a window; of a forecaster, those before the horizon."""
 
     stride: int | None = None
     """Steps from one training window to the next, a quarter of a window if not given."""
 
     horizon: int = 0
-    """Steps ahead that are foreseen; 0 for a network that fills."""
+    """Steps to forecast; 0 for a network that fills."""
 
     known_covariates: tuple[str, ...] = ()
     """Measurements that are known in advance when a forecast is made."""
 
     seed: int = 0
-    """Of the first weights, the order of windows and what is hidden in training."""
-
-    run: RunContext = field(default_factory=RunContext, compare=False, repr=False)
+    """Of the first weights, the order of windows and the masks in training."""
 
     def __post_init__(self) -> None:
-        for name, smallest in (("window", self.SMALLEST_WINDOW), ("horizon", 0), ("seed", 0)):
-            found = getattr(self, name)
-            if found < smallest:
-                raise ConfigError(f"{name} must be at least {smallest}, but found {found}")
-        length = (
-            self.window + self.horizon if self.window else math.inf
-        )  # or it is yet to be chosen
+        for name, minimum in (("window", self.MIN_WINDOW), ("horizon", 0), ("seed", 0)):
+            if getattr(self, name) < minimum:
+                raise ConfigError(
+                    f"{name} must be at least {minimum}, but found {getattr(self, name)}"
+                )
+        # a window of 0 is chosen later
+        length = self.window + self.horizon if self.window else math.inf
         if self.stride is not None and not 1 <= self.stride <= length:
             most = f"the {length} steps of a window" if self.window else "the steps of a window"
             raise ConfigError(f"stride lies between 1 and {most}, but found {self.stride}")
 
     @property
-    def label(self) -> str:
-        """The name in tables."""
-        return self.name
+    def inductive(self) -> bool:
+        return self.model.inductive
 
-    def by_preset(self, name: str) -> Self:
-        """The settings of this name, for the same run."""
-        if name not in self.PRESETS:
-            raise ConfigError(unknown("preset", name, self.PRESETS))
-        found: Self = replace(self.PRESETS[name], run=self.run)
-        return found
+    @property
+    def size(self) -> str:
+        """The size in words, if it is chosen by the data."""
+        return ""
 
-    def fit(self, cube: xr.DataArray) -> "NeuralFiller":
-        """Learn from the measured cells of `cube`."""
-        check_cube(cube)
-        # the order of stations and measurements is a matter of the file, not of the network
+    @property
+    def budget(self) -> str:
+        train = self.train
+        limits = [f"{train.minutes:g} minutes (--minutes)"] if train.minutes else []
+        limits += [f"{train.passes:,} passes (--epochs)"] if train.passes < math.inf else []
+        return " or ".join(limits) + self.size
+
+    def fit(self, cube: Cube, run: RunContext | None = None) -> "NeuralFiller":
+        data, run = prepare(cube), run or RunContext()
+        return self.resolve(data, run)._fit_resolved(data, run)
+
+    def _fit_resolved(self, data: PreparedCube, run: RunContext) -> "NeuralFiller":
+        # the order of stations and measurements belongs to the file, not to the network
+        cube = data.cube
         own = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
         past, ahead = self._lengths(cube.sizes["time"])
         enough = own.size > 0 and past + ahead > 1 and (not self.horizon or min(past, ahead) > 0)
-        network = fit_network(self, own, past, ahead) if enough else None
-        means = bare(to_components(cube))
+        station_means, means = means_of(data)
         return NeuralFiller(
-            station_means=means.mean("time"),
-            means=means.mean(("time", "location")),
-            method=replace(
-                self, run=RunContext()
-            ),  # who accompanied it has no part in what was learnt
-            network=network,
+            station_means=station_means,
+            means=means,
+            method=self,
+            network=fit_network(self, own, past, ahead, run) if enough else None,
             signature=DataSignature.of(cube),
         )
 
-    def foreseeing(self, steps: int) -> Self:
-        """The same for so many steps ahead, looking back on at least as many."""
+    def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
+        return self
+
+    def with_preset(self, name: str) -> Self:
+        if name not in self.PRESETS:
+            raise ConfigError(unknown("preset", name, self.PRESETS))
+        preset: Self = self.PRESETS[name]
+        return preset
+
+    def with_horizon(self, steps: int, *, keep_longer: bool = False) -> Self:
+        if keep_longer and self.horizon >= steps:
+            return self
+        return self._with_horizon(steps)
+
+    def _with_horizon(self, steps: int) -> Self:
+        """The same for so many steps, with at least as many before them."""
         return replace(self, horizon=steps, window=max(steps, self.window))
 
-    def knowing(self, names: Sequence[str]) -> Self:
-        """The same with these measurements known in advance."""
-        if not (self.model.uses_context and self.KNOWING):
-            raise ConfigError(
-                f"'{self.name}' makes no use of what is known in advance (--known). Use cdsa"
-            )
+    def with_known_covariates(self, names: Sequence[str]) -> Self:
+        if not (self.model.uses_context and self.supports_known):
+            return super().with_known_covariates(names)
         return replace(self, known_covariates=tuple(names))
+
+    def with_budget(self, minutes: float | None = None, epochs: int | None = None) -> Self:
+        return replace(self, train=replace(self.train, minutes=minutes, epochs=epochs))
+
+    def within(self, max_minutes: float | None, cube: Cube) -> Self:
+        if max_minutes is None:
+            return self
+        minutes = min(self.resolve(cube).train.minutes or DEFAULT_MINUTES, max_minutes)
+        return replace(self, train=replace(self.train, minutes=minutes))
+
+    def with_seed(self, seed: int) -> Self:
+        return replace(self, seed=seed)
 
     def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
         """All edges of the graph, where one was given; refused if they join none of these
         stations."""
         return ()
 
-    def _lengths(self, there: int) -> tuple[int, int]:
+    def _lengths(self, n_steps: int) -> tuple[int, int]:
         """Steps of a window before and in the horizon; in proportion if there are too few."""
-        wanted = self.window + self.horizon
-        if there >= wanted:
+        length = self.window + self.horizon
+        if n_steps >= length:
             return self.window, self.horizon
-        logger.warning("windows of %d steps are longer than the %d there are", wanted, there)
-        return there * self.window // wanted, there * self.horizon // wanted
+        logger.warning("windows of %d steps are longer than the %d of the table", length, n_steps)
+        return n_steps * self.window // length, n_steps * self.horizon // length
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralFiller(Guard):
-    """A network that fills, and where it comes from."""
+class NeuralFiller(Guarantees, Filler):
+    """A trained network as a filler."""
+
+    gives_intervals: ClassVar[bool] = True
 
     method: Neural
     network: Predictor | None
-    """None if there was not enough to learn from; then means are all there is."""
+    """None if there was too little data to train on; then gaps get means."""
 
     signature: DataSignature
 
-    def fill(self, cube: xr.DataArray) -> xr.DataArray:
+    def fill(self, cube: Cube) -> xr.DataArray:
         """The cube filled; data of another kind are refused. Stations that it was not trained on
-        get means, unless the network fits any."""
-        return self.fill_between(cube, ())[0]
+        get means, unless the network is inductive."""
+        return self.fill_intervals(cube, ())[0]
 
-    def fill_between(
-        self, cube: xr.DataArray, levels: Sequence[float]
+    def fill_intervals(
+        self, cube: Cube, levels: Sequence[float]
     ) -> tuple[xr.DataArray, list[Bounds]]:
-        """The cube filled, and lower and upper ends that hold a hidden value with the probability
-        of each level; NaN where the network does not know.
+        """The cube filled and bounds for each level; NaN where the network does not know.
 
-        A long cube is filled in blocks, so that memory beside it and what comes out stays the same.
+        A long cube is filled in blocks, so that memory beyond the cube itself stays constant.
         """
+        data = prepare(cube)
+        cube = data.cube
         self.signature.check(cube, stations=False, measurements=False)
-        check_cube(cube)
         if self.network is None:
-            nothing = xr.full_like(cube, np.nan)
-            return self.kept(cube, to_components(nothing)), [(nothing, nothing) for _ in levels]
+            unknown = xr.full_like(cube, np.nan)
+            prediction = xr.full_like(data.components, np.nan)
+            return self.finalise(data, prediction), [(unknown, unknown) for _ in levels]
         network = self.network.adapt_to(cube)
-        silent = network.unobserved(cube)
+        unobserved = network.unobserved(cube)
         if network.inductive:
-            refuse_too_many_stations(int((~silent).sum()))
-        if silent.sum() > PLACES_AT_ONCE and not self.method.JOINED:
-            return self._in_groups(cube, levels, silent)
-        parts = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
+            refuse_too_many_stations(int((~unobserved).sum()))
+        if unobserved.sum() > SITES_AT_ONCE and not self.method.couples_targets:
+            return self._in_groups(data, levels, unobserved)
+        outputs = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
         for seen, inner, at in blocks(cube, network):
             network.refuse_absurd(cube.isel(time=at))
-            told = self._between(network, cube.isel(time=seen), levels, silent)
-            for whole, part in zip(parts, told, strict=True):
-                whole[at] = part.to_numpy()[inner]
-        filled, *ends = (cube.copy(data=part) for part in parts)
-        return filled, list(zip(ends[::2], ends[1::2], strict=True))
+            block = self._fill_block(network, data.isel(time=seen), levels, unobserved)
+            for output, values in zip(outputs, block, strict=True):
+                output[at] = values.to_numpy()[inner]
+        filled, *bounds = (cube.copy(data=output) for output in outputs)
+        return filled, list(zip(bounds[::2], bounds[1::2], strict=True))
 
     def _in_groups(
-        self, cube: xr.DataArray, levels: Sequence[float], silent: NDArray[np.bool_]
+        self, data: PreparedCube, levels: Sequence[float], unobserved: NDArray[np.bool_]
     ) -> tuple[xr.DataArray, list[Bounds]]:
-        """The same, some of the places without a sensor at a time: what is said of a place does not
-        depend on which others are asked for."""
-        stations, places = np.flatnonzero(~silent), np.flatnonzero(silent)
-        filled = cube.copy()
-        ends = [(cube.copy(), cube.copy()) for _ in levels]
-        for first in range(0, len(places), PLACES_AT_ONCE):
-            group = places[first : first + PLACES_AT_ONCE]
-            told = np.concatenate([stations, group])
-            own, others = self.fill_between(cube.isel(location=told), levels)
-            filled[:, told] = own.to_numpy()
-            for (low, high), (lower, upper) in zip(ends, others, strict=True):
-                low[:, told], high[:, told] = lower.to_numpy(), upper.to_numpy()
-        return filled, ends
+        """The same, with some of the sites without a sensor at a time: a prediction at one site
+        does not depend on the others."""
+        stations, sites = np.flatnonzero(~unobserved), np.flatnonzero(unobserved)
+        filled = data.cube.copy()
+        bounds = [(data.cube.copy(), data.cube.copy()) for _ in levels]
+        for first in range(0, len(sites), SITES_AT_ONCE):
+            group = np.concatenate([stations, sites[first : first + SITES_AT_ONCE]])
+            group_filled, group_bounds = self.fill_intervals(data.isel(location=group), levels)
+            filled[:, group] = group_filled.to_numpy()
+            for (low, high), (lower, upper) in zip(bounds, group_bounds, strict=True):
+                low[:, group], high[:, group] = lower.to_numpy(), upper.to_numpy()
+        return filled, bounds
 
-    def _between(
+    def _fill_block(
         self,
         network: Predictor,
-        cube: xr.DataArray,
+        data: PreparedCube,
         levels: Sequence[float],
-        silent: NDArray[np.bool_],
+        unobserved: NDArray[np.bool_],
     ) -> list[xr.DataArray]:
-        """The cube filled, then lower and upper end of each level; `silent` stations (l,) were
-        never measured."""
+        """The cube filled, then the lower and upper bound of each level; `unobserved` stations
+        (l,) were never measured."""
+        cube = data.cube
         calibration, fresh = network.calibration, network.out_of_sample(cube)
         if calibration is None or not levels:
-            filled = self.kept(cube, network.predict(to_components(cube))[0])
+            filled = self.finalise(data, network.predict(data.components)[0])
             return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
-        shares = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
-        wanted = [end for share in shares for end in quantile_pair(share)]
-        guess, *told = network.predict(to_components(cube), wanted)
-        filled, gaps = self.kept(cube, guess), gap_classes(cube, network.horizon, silent)
-        ends = [
-            end
-            for share, lower, upper in zip(shares, told[::2], told[1::2], strict=True)
-            for end in calibration.bounds(share, filled, (guess, lower, upper), gaps)
+        nominal = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
+        quantiles = [quantile for level in nominal for quantile in quantile_pair(level)]
+        point, *predicted = network.predict(data.components, quantiles)
+        filled, gaps = self.finalise(data, point), gap_classes(cube, network.horizon, unobserved)
+        bounds = [
+            bound
+            for level, lower, upper in zip(nominal, predicted[::2], predicted[1::2], strict=True)
+            for bound in calibration.bounds(level, filled, (point, lower, upper), gaps)
         ]
         if fresh.any():
-            usual, wider = ends[: 2 * len(levels)], ends[2 * len(levels) :]
-            ends = [
+            in_sample, out_of_sample = bounds[: 2 * len(levels)], bounds[2 * len(levels) :]
+            bounds = [
                 new.where(time_mask(fresh, cube), old).transpose(*cube.dims)
-                for old, new in zip(usual, wider, strict=True)
+                for old, new in zip(in_sample, out_of_sample, strict=True)
             ]
-        return [filled, *ends]
+        return [filled, *bounds]
 
-    def foresee(self, cube: xr.DataArray, origins: NDArray[np.int64]) -> list[xr.DataArray]:
-        """What each origin and the steps behind it will be, told from the steps before it: one cube
-        per step ahead, with a time for every origin. All windows go through the network at once."""
+    def forecast_from(
+        self, cube: Cube, origins: NDArray[np.int64], *, context: int, horizon: int
+    ) -> list[xr.DataArray]:
+        """All windows go through the network at once, if it was trained for these lengths."""
+        if (self.context_length, self.horizon) != (context, horizon):
+            return super().forecast_from(cube, origins, context=context, horizon=horizon)
+        data = prepare(cube)
+        cube = data.cube
         self.signature.check(cube, stations=False, measurements=False)
         if self.network is None or not self.network.horizon:
-            raise ConfigError("this network has not learnt to foresee. Train a forecaster")
+            raise ConfigError("this network was not trained to forecast. Train a forecaster")
         before = cube.isel(time=slice(0, max(1, int(origins.min(initial=1)))))
-        told = self.network.adapt_to(before).forecast_from(to_components(cube), origins)
-        cubes = []
-        for ahead, (guess,) in enumerate(told):
-            nothing = xr.full_like(cube.isel(time=origins + ahead), np.nan)
-            guess = guess.assign_coords(time=nothing["time"])
-            plain = to_components(nothing)
-            cubes.append(self.kept(nothing, guess.reindex_like(plain)))
-        return cubes
+        predictions = self.network.adapt_to(before).forecast_from(data.components, origins)
+        forecasts = []
+        for step, (point,) in enumerate(predictions):
+            empty = prepare(xr.full_like(cube.isel(time=origins + step), np.nan), checked=True)
+            point = point.assign_coords(time=empty.cube["time"])
+            forecasts.append(self.finalise(empty, point.reindex_like(empty.components)))
+        return forecasts
 
-    def explain(
-        self,
-        cube: xr.DataArray,
-        cell: object,
-        location: str | None = None,
-        measurement: str | None = None,
-    ) -> Explanation:
-        """Where the value that a cell of the cube is filled with comes from. The cell is a `Cell`,
-        or a tuple of its time, location and measurement; these may be given one by one too."""
-        self.signature.check(cube, stations=False, measurements=False)
-        place = find_cell(cube, cell, location, measurement)
+    def explain(self, cube: Cube, time: object, location: str, measurement: str) -> Explanation:
+        data = prepare(cube)
+        self.signature.check(data.cube, stations=False, measurements=False)
+        position = find_cell(data.cube, time, location, measurement)
         if self.network is None:
-            raise ConfigError("there was too little to learn from: every value is a mean")
-        return explain(self, self.network.adapt_to(cube), cube, place)
+            raise ConfigError("there was too little data to train on: every value is a mean")
+        return explain(self, self.network.adapt_to(data.cube), data.cube, position)
 
     @property
-    def explains(self) -> bool:
-        """Whether it can say where its values come from."""
+    def explainable(self) -> bool:
         return self.network is not None and isinstance(self.network.model, Explainable)
 
-    def acquainted(self, cube: xr.DataArray) -> Self:
-        """The same, with all that can be known of the stations of this cube."""
-        return replace(self, network=self.network and self.network.adapt_to(cube))
+    def new_stations(self, cube: xr.DataArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        network = self.network
+        if network is None or network.context_builder is None or not network.inductive:
+            return super().new_stations(cube)
+        measured = cube.notnull().any(("time", "measurement")).to_numpy()
+        new: NDArray[np.bool_] = ~network.context_builder.is_known(cube) & measured
+        return new, network.adapt_to(cube).unobserved(cube)
+
+    def adapt_to(self, cube: Cube) -> Self:
+        return replace(self, network=self.network and self.network.adapt_to(prepare(cube).cube))
 
     @property
-    def looks_back(self) -> int:
-        """Steps before the first one foreseen that matter to it."""
+    def trained(self) -> bool:
+        return self.network is not None
+
+    @property
+    def inductive(self) -> bool:
+        return self.network is not None and self.network.inductive
+
+    @property
+    def context_length(self) -> int:
         return self.network.context_length if self.network else 1
 
     @property
-    def foresees(self) -> int:
-        """Steps ahead that it can foresee; none if it fills, or had too little to learn from."""
+    def horizon(self) -> int:
         return self.network.horizon if self.network else 0
 
     @property
-    def errors(self) -> tuple[dict[str, Value], ...]:
-        """Errors on the cells it was examined on, one record per measurement."""
+    def validation_errors(self) -> tuple[dict[str, Value], ...]:
         return self.network.errors if self.network else ()
+
+    def check(self, cube: xr.DataArray) -> None:
+        self.signature.check(cube, stations=not self.inductive)
+
+    @property
+    def known_covariates(self) -> tuple[str, ...]:
+        return self.method.known_covariates
+
+    @property
+    def settings(self) -> Neural:
+        return self.method
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self.network is None:
+            return ("there is too little data to train a network; gaps get means",)
+        length = self.method.window + self.method.horizon
+        if self.network.window < length:
+            return (
+                f"windows of {length} steps were shortened to the {self.network.window} that the "
+                "table allows",
+            )
+        return ()
 
 
 def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slice, slice]]:
@@ -332,7 +394,7 @@ def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slic
 class OnGraph(Neural):
     """A network that looks along the graph of the stations."""
 
-    JOINED: ClassVar[bool] = True
+    couples_targets: ClassVar[bool] = True
 
     edges: tuple[Edge, ...] = ()
     """Who is heard of by whom and how much, as (from, to, weight); a station hears itself with a
@@ -354,8 +416,7 @@ class OnGraph(Neural):
                     f"{source} -> {target}. Leave out what is not joined"
                 )
 
-    def on_graph(self, edges: Sequence[Edge]) -> Self:
-        """The same on this graph."""
+    def with_graph(self, edges: Sequence[Edge]) -> Self:
         return replace(self, edges=tuple(edges))
 
     def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:

@@ -4,8 +4,7 @@ A cell lies in several windows, which count as they do when their answers are pu
 the maps are rolled back through the layers (`models/reasons.py`).
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -13,36 +12,15 @@ import xarray as xr
 from torch import Tensor
 
 from cdsa.core.circular import base_names, to_components
-from cdsa.core.times import Clock
-from cdsa.errors import ConfigError, unknown
+from cdsa.core.prepare import prepare
+from cdsa.errors import ConfigError
 from cdsa.methods.engine.predictor import Predictor
-from cdsa.methods.wrapper import Guard
+from cdsa.methods.explanation import Cell, Explanation
+from cdsa.methods.wrapper import Guarantees
 from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import marginal_map
 from cdsa.nn.types import AXES, AttentionMaps
 from cdsa.training.windows import Windows, taper
-
-OWN_SERIES = "own series at other times"
-
-
-SOURCES = (OWN_SERIES, "other places", "other measurements", "other places and measurements")
-"""What a value may come from; each cell belongs to one of them."""
-
-
-class Cell(NamedTuple):
-    """One cell of a cube, by the names of its axes."""
-
-    time: np.datetime64
-    location: str
-    measurement: str
-
-
-class Contribution(NamedTuple):
-    """A measured cell, and how much of a value comes from it."""
-
-    cell: Cell
-    value: float
-    share: float
 
 
 @runtime_checkable
@@ -60,94 +38,13 @@ class Explainable(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """Where a value comes from."""
-
-    cell: Cell
-    value: float
-    """What was filled in."""
-
-    shares: xr.DataArray
-    """Of every measured cell nearby, in time; they sum to one, or to none if nothing was measured
-    there at all, and the value is what is usual."""
-
-    values: xr.DataArray
-    """What was measured there."""
-
-    maps: dict[str, xr.DataArray]
-    """Of the window that tells most of it, the map of each axis: who looks at whom, averaged over
-    heads and layers; rows sum to one."""
-
-    def top(self, most: int = 10) -> list[Contribution]:
-        """The cells with the largest shares."""
-        flat = self.shares.to_numpy().ravel()
-        order = np.argsort(-flat, kind="stable")[:most]
-        found = []
-        for number in order[flat[order] > 0]:
-            t, l, m = (int(at) for at in np.unravel_index(number, self.shares.shape))  # noqa: E741
-            cell = Cell(
-                self.shares["time"].to_numpy()[t],
-                str(self.shares["location"].to_numpy()[l]),
-                str(self.shares["measurement"].to_numpy()[m]),
-            )
-            found.append(Contribution(cell, float(self.values[t, l, m]), float(flat[number])))
-        return found
-
-    def by_axis(self) -> dict[str, float]:
-        """How much comes from other times of the same series, from the same measurement at other
-        places, from other measurements of the same place, and from what is other in both; at any
-        time. They sum to what all shares do."""
-        here = self.shares["location"] == self.cell.location
-        same = self.shares["measurement"] == self.cell.measurement
-        parts = (here & same, ~here & same, here & ~same, ~here & ~same)
-        return {
-            name: float(self.shares.where(part, 0.0).sum())
-            for name, part in zip(SOURCES, parts, strict=True)
-        }
-
-
-def find_cell(
-    cube: xr.DataArray, cell: object, location: str | None = None, measurement: str | None = None
-) -> tuple[int, int, int]:
-    """Where a cell stands in a cube, given as one or as its time, location and measurement; refused
-    if it is not there, or was measured."""
-    whole = cell if location is None and measurement is None else (cell, location, measurement)
-    if not isinstance(whole, tuple | list) or len(whole) != 3 or None in whole[1:]:
-        raise ConfigError(f"a cell has a time, a location and a measurement, but found {whole!r}")
-    time, location, measurement = whole
-    for axis, name in (("location", location), ("measurement", measurement)):
-        if name not in cube[axis].to_numpy():
-            raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
-    wanted = Clock().parse(time)
-    times = cube["time"].to_numpy()
-    at = np.flatnonzero(times == wanted)
-    if not len(at):
-        nearest = times[np.argmin(np.abs(times - wanted))]
-        raise ConfigError(
-            f"the cube has no step at {wanted.astype('datetime64[s]')}; the nearest is "
-            f"{nearest.astype('datetime64[s]')}"
-        )
-    place = (
-        int(at[0]),
-        int(np.flatnonzero(cube["location"].to_numpy() == location)[0]),
-        int(np.flatnonzero(cube["measurement"].to_numpy() == measurement)[0]),
-    )
-    if np.isfinite(cube.to_numpy()[place]):
-        raise ConfigError(
-            f"{measurement} at {location}, {wanted.astype('datetime64[s]')} was measured: "
-            f"{cube.to_numpy()[place]:g}. Reasons are for values that were filled"
-        )
-    return place
-
-
 def explain(
-    filler: Guard, network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]
+    filler: Guarantees, network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]
 ) -> Explanation:
     """Where the value of a cell comes from. The network must be placed for the cube."""
     part, time = _steps_around(network, cube, cell[0])
     inside = (time, *cell[1:])
-    filled = filler.kept(part, network.predict(to_components(part))[0])
+    filled = filler.finalise(prepare(part, checked=True), network.predict(to_components(part))[0])
     return Explanation(
         cell=Cell(
             cube["time"].to_numpy()[cell[0]],

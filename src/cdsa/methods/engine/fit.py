@@ -24,8 +24,9 @@ from cdsa.methods.engine.validation import (
     choose_holdout,
     spread_evenly,
 )
-from cdsa.methods.wrapper import bare
+from cdsa.methods.wrapper import drop_aux_coords
 from cdsa.nn.types import Sizes
+from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import train
 from cdsa.training.masking import Task
@@ -37,11 +38,10 @@ if TYPE_CHECKING:
 
 
 def fit_network(
-    method: "Neural", cube: xr.DataArray, context_length: int, horizon: int
+    method: "Neural", cube: xr.DataArray, context_length: int, horizon: int, run: RunContext
 ) -> Predictor:
     """Train the network of a method; with a horizon, to forecast its last steps."""
-    window, run, seed = context_length + horizon, method.run, method.seed
-    device = pick_device(run.device)
+    window, seed, device = context_length + horizon, method.seed, pick_device(run.device)
 
     # hold out: later steps to validate a forecaster, cells of the same steps to validate a fill
     holdout_steps, hidden = choose_holdout(cube, window, horizon, method.train, seed)
@@ -68,10 +68,12 @@ def fit_network(
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
-    windows = cut(bare(scaled.where(~target)), window, stride, part=train_steps, context=context)
+    windows = cut(
+        drop_aux_coords(scaled.where(~target)), window, stride, part=train_steps, context=context
+    )
     windows = _with_observations(windows, horizon or window)
     validation = cut(
-        bare(scaled),
+        drop_aux_coords(scaled),
         window,
         horizon or window,
         target=target,
@@ -93,7 +95,7 @@ def fit_network(
         method.train,
         seed=seed,
         task=task,
-        store=_store(method, cube),
+        store=_store(method, cube, run),
         on_progress=run.on_progress,
         should_stop=run.should_stop,
     )
@@ -153,8 +155,8 @@ def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
     return digest.hexdigest()
 
 
-def _store(method: "Neural", cube: xr.DataArray) -> TrainingStore | None:
-    folder = method.run.folder
+def _store(method: "Neural", cube: xr.DataArray, run: RunContext) -> TrainingStore | None:
+    folder = run.folder
     if folder is None:
         return None
     settings = json.dumps(to_dict(method))

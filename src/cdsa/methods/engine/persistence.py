@@ -21,7 +21,7 @@ from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.fit import build_network
 from cdsa.methods.engine.predictor import Predictor, pick_device
 from cdsa.methods.engine.signature import DataSignature
-from cdsa.methods.registry import REGISTRY, class_of
+from cdsa.methods.registry import REGISTRY
 from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
 from cdsa.training.checkpoint import (
@@ -151,7 +151,8 @@ def _filler(tensors: Tensors, document: Document, device: torch.device) -> Neura
     name, means = document["method"], document["means"]
     if name not in REGISTRY or not REGISTRY[name].trains:
         raise CheckpointError(f"the network is of method '{name}', which this version lacks")
-    method: Neural = from_dict(class_of(REGISTRY[name]), document["settings"])
+    method = from_dict(REGISTRY[name].load(), document["settings"])
+    assert isinstance(method, Neural)
     return NeuralFiller(
         station_means=_labelled(tensors["means.station"], STATION, means),
         means=_labelled(tensors["means.measurement"], MEASUREMENT, means),

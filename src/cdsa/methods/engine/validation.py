@@ -19,7 +19,7 @@ from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import segments, time_mask
 from cdsa.methods.calibration import BOUND_QUANTILES, UNOBSERVED, Calibration, CalibrationSet
 from cdsa.methods.engine.predictor import Predictor
-from cdsa.methods.wrapper import within_bounds
+from cdsa.methods.wrapper import clip_to_bounds
 from cdsa.training.loop import TrainConfig
 
 MAX_VALIDATION_WINDOWS = 96
@@ -112,7 +112,7 @@ class HoldoutPredictions:
         gap_classes: NDArray[np.int64],
     ) -> "HoldoutPredictions":
         """Those of a prediction in components, (t, l, m, 1 + q)."""
-        point = within_bounds(from_components(prediction.isel(quantile=0), truth))
+        point = clip_to_bounds(from_components(prediction.isel(quantile=0), truth))
         quantiles = prediction.to_numpy()[..., 1:]
         names = prediction["measurement"].to_numpy().tolist()
         missing = np.full(quantiles.shape[:2] + quantiles.shape[3:], np.nan)

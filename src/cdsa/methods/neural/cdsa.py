@@ -7,12 +7,12 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor, nn
 
 from cdsa.core.config import from_dict
-from cdsa.errors import ConfigError, unknown
-from cdsa.methods.engine.estimator import Neural, NeuralFiller
+from cdsa.core.prepare import Cube, prepare
+from cdsa.errors import ConfigError
+from cdsa.methods.engine.estimator import Neural
 from cdsa.methods.engine.predictor import refuse_too_many_stations
 from cdsa.nn.attention import AttentionScope, Shared
 from cdsa.nn.attention_bias import AttentionBias
@@ -23,6 +23,7 @@ from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, monotone_quantiles
 from cdsa.nn.rollout import LayerTrace, normalise_to, one_hot_cell, residual_share, rollout
 from cdsa.nn.types import AttentionConfig, AttentionMaps, Sizes, refuse_below_one
+from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
 from cdsa.training.state import settings_of
@@ -352,7 +353,7 @@ class Cdsa(Neural):
     """Cross-dimensional attention that knows places, times and gaps."""
 
     name: ClassVar[str] = "cdsa"
-    SMALLEST_WINDOW: ClassVar[int] = 0
+    MIN_WINDOW: ClassVar[int] = 0
 
     model: CdsaNetworkConfig = AUTO_MODEL
     train: TrainConfig = field(default_factory=default_training)
@@ -373,27 +374,17 @@ class Cdsa(Neural):
         model = self.model
         return f": windows of {length} steps, {model.n_layers} layers of {model.d_model} channels"
 
-    def by_preset(self, name: str) -> "Cdsa":
-        """The settings of this name, for the same task."""
-        if name not in PRESETS:
-            raise ConfigError(unknown("preset", name, PRESETS))
+    def with_preset(self, name: str) -> Self:
         return replace(
-            PRESETS[name],
-            horizon=self.horizon,
-            run=self.run,
-            known_covariates=self.known_covariates,
+            super().with_preset(name), horizon=self.horizon, known_covariates=self.known_covariates
         )
 
-    def foreseeing(self, steps: int) -> Self:
+    def _with_horizon(self, steps: int) -> Self:
         """The same for so many steps ahead."""
         return replace(self, horizon=steps)
 
-    def fit(self, cube: xr.DataArray) -> NeuralFiller:
-        """Learn from the measured cells of `cube`."""
-        return super(Cdsa, self.settled(cube)).fit(cube)
-
-    def settled(self, cube: xr.DataArray) -> Self:
-        """The same with all that was left open chosen by the data."""
+    def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
+        cube = prepare(cube).cube
         there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
         refuse_too_many_stations(int(cube.notnull().any(("time", "measurement")).sum()))
         steps = self.window
@@ -411,7 +402,7 @@ class Cdsa(Neural):
         if self.auto_size and model is AUTO_MODEL:  # what is set, be it to the same, is another one
             minutes = train.minutes or math.inf
             model = next(sizes for most, sizes in SIZES if minutes <= most)
-        before = self.run.folder and settings_of(self.run.folder / TRAINING)
+        before = settings_of(run.folder / TRAINING) if run and run.folder else None
         if (
             before and self.auto_size and model is not self.model
         ):  # with more time than it had before
@@ -421,7 +412,7 @@ class Cdsa(Neural):
         return replace(self, window=steps, stride=stride, train=train, model=model, auto_size=False)
 
 
-PRESETS = {
+Cdsa.PRESETS = {
     "small": Cdsa(
         model=CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16),
         train=replace(default_training(), epochs=2, batch_size=4, validate_every=5),

@@ -400,11 +400,11 @@ class CdsaPaper(Neural):
         manner = self.model.manner
         return self.name if manner == "decomposed" else f"{self.name}:{manner}"
 
-    def by_preset(self, name: str) -> "CdsaPaper":
+    def with_preset(self, name: str) -> "CdsaPaper":
         """The settings of this name, for the same task."""
         return get_preset(name, forecast=self.horizon > 0)
 
-    def in_manner(self, manner: str) -> Self:
+    def with_manner(self, manner: str) -> Self:
         """The same in another manner; the general preset has widths and a rate for each."""
         if manner not in MANNERS:
             raise ConfigError(unknown("manner", manner, MANNERS))
@@ -433,9 +433,9 @@ class CdsaPaperForecast(CdsaPaper):
     horizon: int = 12
     stride: int | None = 1
 
-    def foreseeing(self, steps: int) -> Self:
+    def _with_horizon(self, steps: int) -> Self:
         """The same for so many steps ahead; the shared manner needs as many to look back on."""
-        made = super().foreseeing(steps)
+        made = super()._with_horizon(steps)
         return replace(made, horizon=made.window) if self.model.manner == "shared" else made
 
     def __post_init__(self) -> None:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
 import torch
-import xarray as xr
 from torch import Tensor, nn
 
-from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
+from cdsa.core.prepare import Cube
+from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, adjacency_of_context, diffusion_matrices
 from cdsa.nn.interpolation import last_seen
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
 from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
+from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
 FILL_WINDOW, CONTEXT_LENGTH = 36, 12
@@ -156,8 +157,8 @@ class Dcrnn(OnGraph):
     """
 
     name: ClassVar[str] = "dcrnn"
-    KNOWING: ClassVar[bool] = False  # known covariates have no part in its training
-    SMALLEST_WINDOW: ClassVar[int] = 0
+    supports_known: ClassVar[bool] = False  # known covariates have no part in its training
+    MIN_WINDOW: ClassVar[int] = 0
 
     model: DcrnnConfig = DcrnnConfig()
     train: TrainConfig = TRAINING
@@ -169,16 +170,12 @@ class Dcrnn(OnGraph):
     """Steps from one training window to the next; by default a quarter of a window to fill, and one
     to forecast."""
 
-    def foreseeing(self, steps: int) -> Self:
+    def _with_horizon(self, steps: int) -> Self:
         """The same for a horizon of this many steps, with at least as much context."""
         return replace(self, horizon=steps, window=max(steps, self.window) if self.window else 0)
 
-    def fit(self, cube: xr.DataArray) -> NeuralFiller:
-        """Train on the measured cells of a cube."""
-        return super(Dcrnn, self.settled()).fit(cube)
-
-    def settled(self) -> Self:
-        """The same with the defaults of the task."""
+    def resolve(self, cube: Cube | None = None, run: RunContext | None = None) -> Self:
+        """The same with what was left open chosen by the task."""
         batch_size, window, stride = 8, FILL_WINDOW, None
         if self.horizon:
             batch_size, window, stride = 32, max(CONTEXT_LENGTH, self.horizon), 1

@@ -189,7 +189,7 @@ class DstGcnn(OnGraph):
     """
 
     name: ClassVar[str] = "dst-gcnn"
-    KNOWING: ClassVar[bool] = False
+    supports_known: ClassVar[bool] = False
 
     model: DstGcnnConfig = DstGcnnConfig()
     train: TrainConfig = TRAINING

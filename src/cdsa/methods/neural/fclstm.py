@@ -94,7 +94,7 @@ class FcLstm(Neural):
     """
 
     name: ClassVar[str] = "fc-lstm"
-    KNOWING: ClassVar[bool] = False  # known covariates have no part in its training
+    supports_known: ClassVar[bool] = False  # known covariates have no part in its training
 
     model: FcLstmConfig = FcLstmConfig()
     train: TrainConfig = TRAINING

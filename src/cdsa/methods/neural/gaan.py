@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
-import xarray as xr
 from torch import Tensor, einsum, nn
 from torch.nn import functional as F
 
-from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
+from cdsa.core.prepare import Cube, prepare
+from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.graph import GraphCell, adjacency_of_context
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence
 from cdsa.nn.types import Sizes, refuse_below_one
+from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
 CONTEXT_LENGTH = 12
@@ -153,7 +154,7 @@ class Gaan(OnGraph):
     """
 
     name: ClassVar[str] = "gaan"
-    KNOWING: ClassVar[bool] = False  # known covariates have no part in its training
+    supports_known: ClassVar[bool] = False  # known covariates have no part in its training
 
     model: GaanConfig = GaanConfig()
     train: TrainConfig = TRAINING
@@ -161,14 +162,11 @@ class Gaan(OnGraph):
     horizon: int = CONTEXT_LENGTH
     stride: int | None = 1
 
-    def fit(self, cube: xr.DataArray) -> NeuralFiller:
-        """Train on the measured cells of a cube."""
-        return super(Gaan, self.settled(cube.sizes["location"])).fit(cube)
-
-    def settled(self, n_stations: int) -> Self:
-        """The same with a batch size for this many stations, unless one was set."""
+    def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
+        """The same with a batch size for this number of stations, unless one was set."""
         if self.train.batch_size:
             return self
+        n_stations = prepare(cube).cube.sizes["location"]
         batch_size = max(1, min(MAX_BATCH_SIZE, MAX_PAIRS_PER_BATCH // max(1, n_stations**2)))
         return replace(self, train=replace(self.train, batch_size=batch_size))
 

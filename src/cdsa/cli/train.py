@@ -1,0 +1,99 @@
+"""cdsa train."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdsa.cli.options import File, Json, Known, read_names
+from cdsa.cli.read_options import ReadArguments, with_read_options
+from cdsa.cli.train_options import Training, command_line, with_train_options
+from cdsa.core import defaults
+
+if TYPE_CHECKING:
+    from cdsa.core.records import Value
+    from cdsa.methods.engine.estimator import NeuralFiller
+
+
+@with_read_options
+@with_train_options
+def train(
+    file: File,
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the network.", metavar="MODEL_DIR")
+    ],
+    read_options: ReadArguments,
+    training: Training,
+    method: Annotated[
+        str | None, typer.Option("--method", help=f"{defaults.TRAIN} if not given.")
+    ] = None,
+    forecast: Annotated[
+        int | None,
+        typer.Option("--forecast", help="Train to forecast so many steps.", min=1, metavar="STEPS"),
+    ] = None,
+    known: Known = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Start anew in a folder that holds a network.", metavar=""
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Train a network and keep it. Ctrl-C keeps the best so far; the same command resumes."""
+    from cdsa.cli import console, console_networks
+    from cdsa.cli.progress import ConsoleReporter
+    from cdsa.io.source import open_source
+    from cdsa.methods.engine.estimator import NeuralFiller
+    from cdsa.methods.engine.persistence import finish_training, open_folder, save_filler
+    from cdsa.methods.engine.predictor import pick_device
+    from cdsa.workflows.pipeline import TrainRequest, run_train
+
+    request = TrainRequest(
+        method=method or (defaults.FORECAST if forecast else defaults.TRAIN),
+        options=training.options(),
+        horizon=forecast or 0,
+        known_covariates=read_names(known),
+        device=training.device,
+        folder=output,
+    )
+    request.validate()
+    pick_device(training.device)
+    with ConsoleReporter(logdir=training.logdir, interruptible=True) as reporter:
+        reporter.progress(f"reading {file.name}")
+        source = open_source(file, **read_options)
+        console.print_notes(source, console.err if json else console.out)
+        if open_folder(output, overwrite=overwrite):
+            console.note(f"resuming the training in {output}")
+        filler = run_train(request, source.cube, reporter)
+    assert isinstance(filler, NeuralFiller)
+    save_filler(filler, output, command=command_line())
+    stopped = filler.network is not None and not filler.network.train_state.finished
+    if not stopped:
+        finish_training(output)
+    records = training_records(filler)
+    if json:
+        console.print_json(records)
+    else:
+        console_networks.print_trained(filler, output, records, stopped=stopped)
+
+
+def training_records(filler: "NeuralFiller") -> "list[dict[str, Value]]":
+    """Flat records of a training, one per measurement."""
+    from cdsa.core.records import to_json_value
+
+    network = filler.network
+    if network is None:
+        return []
+    state = network.train_state
+    common: dict[str, Value] = {
+        "method": filler.method.label,
+        "parameters": sum(weights.numel() for weights in network.model.parameters()),
+        "steps": state.step,
+        "best_step": state.best_step,
+        "seconds": round(state.seconds, 1),
+        "validation": to_json_value(state.best) if state.best is not None else None,
+    }
+    unknown: list[dict[str, Value]] = [{"measurement": None, "cells": 0, "mae": None}]
+    return [error | common for error in filler.validation_errors or unknown]

@@ -1,0 +1,106 @@
+"""What a filled value comes from, in the user's terms."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from cdsa.core.times import Clock
+from cdsa.errors import ConfigError, unknown
+
+SAME_SERIES = "same series, other times"
+GROUPS = (SAME_SERIES, "other stations", "other measurements", "other stations and measurements")
+"""What a value may come from; each measured cell belongs to one of them."""
+
+
+class Cell(NamedTuple):
+    """One cell of a cube, by the names of its axes."""
+
+    time: np.datetime64
+    location: str
+    measurement: str
+
+
+class Contribution(NamedTuple):
+    """A measured cell and its share in a filled value."""
+
+    cell: Cell
+    value: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The measured cells that a filled value comes from."""
+
+    cell: Cell
+    value: float
+    """The filled value."""
+
+    shares: xr.DataArray
+    """Share of every measured cell nearby in time. They sum to one, or to zero if nothing was
+    measured there and the value is the climatology."""
+
+    values: xr.DataArray
+    """The measured values of the same cells."""
+
+    maps: dict[str, xr.DataArray]
+    """Attention map of each axis in the most important window, averaged over heads and layers;
+    rows sum to one."""
+
+    def top(self, n: int = 10) -> list[Contribution]:
+        """The cells with the largest shares."""
+        flat = self.shares.to_numpy().ravel()
+        order = np.argsort(-flat, kind="stable")[:n]
+        contributions = []
+        for number in order[flat[order] > 0]:
+            t, l, m = (int(i) for i in np.unravel_index(number, self.shares.shape))  # noqa: E741
+            cell = Cell(
+                self.shares["time"].to_numpy()[t],
+                str(self.shares["location"].to_numpy()[l]),
+                str(self.shares["measurement"].to_numpy()[m]),
+            )
+            contributions.append(
+                Contribution(cell, float(self.values[t, l, m]), float(flat[number]))
+            )
+        return contributions
+
+    def by_group(self) -> dict[str, float]:
+        """The sum of the shares in each of `GROUPS`."""
+        here = self.shares["location"] == self.cell.location
+        same = self.shares["measurement"] == self.cell.measurement
+        masks = (here & same, ~here & same, here & ~same, ~here & ~same)
+        return {
+            group: float(self.shares.where(mask, 0.0).sum())
+            for group, mask in zip(GROUPS, masks, strict=True)
+        }
+
+
+def find_cell(
+    cube: xr.DataArray, time: object, location: str, measurement: str
+) -> tuple[int, int, int]:
+    """The position of a cell in a cube; refused if there is none, or if it was measured."""
+    for axis, name in (("location", location), ("measurement", measurement)):
+        if name not in cube[axis].to_numpy():
+            raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
+    requested = Clock().parse(time)
+    times = cube["time"].to_numpy()
+    steps = np.flatnonzero(times == requested)
+    if not len(steps):
+        nearest = times[np.argmin(np.abs(times - requested))]
+        raise ConfigError(
+            f"the cube has no step at {requested.astype('datetime64[s]')}; the nearest is "
+            f"{nearest.astype('datetime64[s]')}"
+        )
+    position = (
+        int(steps[0]),
+        int(np.flatnonzero(cube["location"].to_numpy() == location)[0]),
+        int(np.flatnonzero(cube["measurement"].to_numpy() == measurement)[0]),
+    )
+    if np.isfinite(cube.to_numpy()[position]):
+        raise ConfigError(
+            f"{measurement} at {location}, {requested.astype('datetime64[s]')} was measured: "
+            f"{cube.to_numpy()[position]:g}. Only filled values are explained"
+        )
+    return position

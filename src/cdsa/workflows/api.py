@@ -1,0 +1,521 @@
+"""The Python interface: data in, the same kind of data out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pandas as pd
+import xarray as xr
+
+from cdsa.core import defaults
+from cdsa.core.cube import DIMS, append_locations, check_cube
+from cdsa.errors import ConfigError
+from cdsa.io.sidecars import Sites, read_sites
+from cdsa.io.source import Source, open_source
+from cdsa.methods.base import Filler, Method
+from cdsa.methods.explanation import Explanation
+from cdsa.methods.registry import MethodOptions
+from cdsa.training.callbacks import Progress
+from cdsa.workflows.pipeline import (
+    CompareRequest,
+    FilledCube,
+    FillRequest,
+    FillResult,
+    ForecastCube,
+    ForecastRequest,
+    ForecastResult,
+    Reporter,
+    TrainRequest,
+    fill_cube,
+    forecast_cube,
+    run_compare,
+    run_explain,
+    run_fill,
+    run_forecast,
+    run_train,
+)
+from cdsa.workflows.score import Hide, Score
+
+if TYPE_CHECKING:
+    pass
+
+ProgressCallback = Callable[[str, float | None], None]
+"""Called with a status and the completed fraction, None if unknown."""
+
+
+def fill(
+    data: Any,
+    method: str | Method | Filler = defaults.METHOD,
+    *,
+    at: Sites | pd.DataFrame | str | Path | None = None,
+    interval: float = defaults.INTERVAL,
+    check: bool = True,
+    minutes: float | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    progress: ProgressCallback | Reporter | None = None,
+    details: bool = False,
+    **options: object,
+) -> Any:
+    """Fill the gaps of a table or a cube.
+
+    Parameters
+    ----------
+    data
+        A path, a pandas, polars or pyarrow table, or an xarray object.
+    method
+        A name of `cdsa.list_methods()`, a `Method`, or a model of `cdsa.load_model`. The default,
+        'auto', trains the network `cdsa` and takes a simpler method where that is better on
+        measured cells that were hidden from both.
+    at
+        Sites without a sensor (name, lat, lon), to fill as well.
+    interval
+        Nominal coverage of the prediction intervals.
+    check
+        Hide a tenth of the measured cells first, to estimate the error.
+    minutes, seed, device
+        Training time, seed and device ('auto', 'cpu', 'cuda', 'mps') of a network.
+    progress
+        Called with a status and the completed fraction.
+    details
+        Return a `FillResult` with `data`, `cells` (value, source and bounds of every filled cell),
+        `expected_error` and `dataset` instead of the data alone.
+    **options
+        Reading options, such as `missing=[-999]` or `directions=["wind_dir"]`; see
+        `cdsa.open_source`.
+
+    Returns
+    -------
+    The same kind of data: for a table the filled table, for a path what the file holds, for a cube
+    (`xarray.DataArray`) a `Dataset` with `value`, `source` ('observed', 'filled' or 'unfillable'),
+    `lower`, `upper` and, by measurement, `expected_mae` and `expected_rmse`. A pandas frame has the
+    method and the expected errors in its `attrs`.
+
+    Raises
+    ------
+    CdsaError
+        If the data or the settings are not valid; the message says what to do.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import cdsa
+    >>> hours = pd.date_range("2020-01-01", periods=3, freq="h")
+    >>> frame = pd.DataFrame({"time": hours, "station": "A", "pm25": [1.0, None, 3.0]})
+    >>> cdsa.fill(frame, "linear")["pm25"].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if isinstance(method, Filler) and minutes is not None:
+        raise ConfigError("minutes are for training, but this model is trained already")
+    request = FillRequest(
+        method=method,
+        options=MethodOptions(minutes=minutes, seed=seed),
+        interval=interval,
+        check=check,
+        at=None if at is None else at if isinstance(at, Sites) else read_sites(at),
+        device=device,
+    )
+    request.validate()
+    reporter = _reporter(progress)
+    if not is_cube(data):
+        result = run_fill(request, _open(data, options), reporter)
+        return result if details else _as_given(result, data)
+    stations = _check(data, options)
+    cube = stations
+    if request.at is not None:
+        cube = append_locations(stations, request.at.names, request.at.lat, request.at.lon)
+    filled = fill_cube(request, stations, cube, reporter)
+    return filled if details else _with_errors(filled)
+
+
+def forecast(
+    data: Any,
+    horizon: int,
+    method: str | Method | Filler = defaults.FORECAST,
+    *,
+    known: Sequence[str] = (),
+    interval: float = defaults.INTERVAL,
+    minutes: float | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    progress: ProgressCallback | Reporter | None = None,
+    details: bool = False,
+    **options: object,
+) -> Any:
+    """Forecast a table or a cube: the same data with the steps after its end.
+
+    Parameters
+    ----------
+    data
+        A path, a pandas, polars or pyarrow table, or an xarray object.
+    horizon
+        Steps to forecast.
+    method
+        A name of `cdsa.list_methods()` that forecasts, a `Method`, or a model of
+        `cdsa.load_model`.
+    known
+        Measurements whose future values are in the data already, such as a weather forecast. The
+        forecast then begins after the last step at which anything else was measured.
+    interval, minutes, seed, device, progress, details, **options
+        As of `cdsa.fill`.
+
+    Returns
+    -------
+    The same kind of data, as of `cdsa.fill`. Measured values and gaps before the forecast stay as
+    they are; `source` is 'observed', 'missing', 'forecast' or 'unfillable'.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import cdsa
+    >>> hours = pd.date_range("2020-01-01", periods=3, freq="h")
+    >>> frame = pd.DataFrame({"time": hours, "station": "A", "pm25": [1.0, 2.0, 3.0]})
+    >>> cdsa.forecast(frame, 2, "last")["pm25"].tolist()
+    [1.0, 2.0, 3.0, 3.0, 3.0]
+    """
+    if isinstance(method, Filler) and minutes is not None:
+        raise ConfigError("minutes are for training, but this model is trained already")
+    request = ForecastRequest(
+        horizon=horizon,
+        method=method,
+        options=MethodOptions(minutes=minutes, seed=seed),
+        interval=interval,
+        known_covariates=tuple(known),
+        device=device,
+    )
+    request.validate()
+    reporter = _reporter(progress)
+    if not is_cube(data):
+        result = run_forecast(request, _open(data, options), reporter)
+        return result if details else _as_given(result, data)
+    result_cube = forecast_cube(request, _check(data, options), reporter)
+    return result_cube if details else _with_errors(result_cube)
+
+
+def score(
+    data: Any,
+    method: str | Method,
+    hide: Hide = defaults.HIDE,
+    *,
+    test: float | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: ProgressCallback | Reporter | None = None,
+    **options: object,
+) -> Score:
+    """Measure how well a method recovers measured cells that were hidden from it.
+
+    Parameters
+    ----------
+    data
+        A path, a pandas, polars or pyarrow table, or an xarray object.
+    method
+        A name of `cdsa.list_methods()` or a `Method`.
+    hide
+        What to hide: 'like-data:0.2' (gaps like the data's own), 'random:0.2', 'bursts:0.2',
+        'blocks:0.2', 'stations:2', 'last:12', a strategy of `cdsa.masks`, or a boolean cube.
+    test
+        Fit on the first part of the time only and score on the last part, of this share.
+    seed
+        Chooses the hidden cells, the same for every method, and a network's first weights.
+    minutes, device, progress, **options
+        As of `cdsa.fill`.
+
+    Returns
+    -------
+    Score
+        Errors by measurement, location or gap length: `score.table("gap")`.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:200]
+    >>> cdsa.score(demo, "linear", "bursts:0.2").table("measurement")["mae"].loc["temp"] > 0
+    True
+    """
+    request = CompareRequest(
+        methods=(method,),
+        hide=hide,
+        seed=seed,
+        test=test,
+        options=MethodOptions(minutes=minutes),
+        device=device,
+    )
+    request.validate()
+    return run_compare(request, _cube_of(data, options), _reporter(progress))[0]
+
+
+def compare(
+    data: Any,
+    methods: Sequence[str | Method],
+    hide: Hide = defaults.HIDE,
+    *,
+    repeats: int = 1,
+    test: float | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: ProgressCallback | Reporter | None = None,
+    **options: object,
+) -> list[Score]:
+    """Score several methods on the same hidden cells.
+
+    Parameters
+    ----------
+    data
+        A path, a pandas, polars or pyarrow table, or an xarray object.
+    methods
+        Names of `cdsa.list_methods()` or `Method` objects.
+    repeats
+        How often to repeat, with other cells hidden each time.
+    hide, test, minutes, seed, device, progress, **options
+        As of `cdsa.score`.
+
+    Returns
+    -------
+    list of Score
+        One per repeat and method. `cdsa.summarise(scores)` makes a table of them.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> scores = cdsa.compare(cdsa.open_demo()[:200], ["linear", "mean"], "bursts:0.2")
+    >>> [score.method for score in scores]
+    ['linear', 'mean']
+    """
+    request = CompareRequest(
+        methods=tuple(methods),
+        hide=hide,
+        repeats=repeats,
+        seed=seed,
+        test=test,
+        options=MethodOptions(minutes=minutes),
+        device=device,
+    )
+    request.validate()
+    return run_compare(request, _cube_of(data, options), _reporter(progress))
+
+
+def train(
+    data: Any,
+    method: str | Method = defaults.TRAIN,
+    *,
+    horizon: int = 0,
+    known: Sequence[str] = (),
+    minutes: float | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    progress: ProgressCallback | Reporter | None = None,
+    **options: object,
+) -> Filler:
+    """Train a network, to fill or forecast other data with it.
+
+    Parameters
+    ----------
+    data
+        A path, a pandas, polars or pyarrow table, or an xarray object.
+    method
+        A method that trains: a name of `cdsa.list_methods()` or a `Method`.
+    horizon
+        Steps to forecast; 0 for a network that fills.
+    known, minutes, seed, device, progress, **options
+        As of `cdsa.forecast`.
+
+    Returns
+    -------
+    Filler
+        A model for `cdsa.fill`, `cdsa.forecast`, `cdsa.explain` and `cdsa.save_model`.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:100]
+    >>> model = cdsa.train(demo, "cdsa@small")
+    >>> cdsa.fill(demo, model).attrs["method"]
+    'cdsa'
+    """
+    request = TrainRequest(
+        method=method,
+        options=MethodOptions(minutes=minutes, seed=seed),
+        horizon=horizon,
+        known_covariates=tuple(known),
+        device=device,
+    )
+    request.validate()
+    return run_train(request, _cube_of(data, options), _reporter(progress))
+
+
+def explain(
+    data: Any,
+    model: Filler,
+    time: object,
+    location: str,
+    measurement: str | None = None,
+    **options: object,
+) -> Explanation:
+    """Show which measured cells a filled value comes from.
+
+    Parameters
+    ----------
+    data
+        The data with the gap: a path, a pandas, polars or pyarrow table, or an xarray object.
+    model
+        A trained network, of `cdsa.train` or `cdsa.load_model`.
+    time, location, measurement
+        The cell; the measurement may be left out if there is only one.
+    **options
+        Reading options, as of `cdsa.fill`.
+
+    Returns
+    -------
+    Explanation
+        Its value, the largest contributions (`top()`) and their sums by group (`by_group()`).
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:60].sel(measurement=["temp"])
+    >>> demo[30, 0, 0] = float("nan")
+    >>> model = cdsa.train(demo, "cdsa@small")
+    >>> why = cdsa.explain(demo, model, demo["time"].values[30], "EWR")
+    >>> abs(sum(why.by_group().values()) - 1) < 1e-6
+    True
+    """
+    return run_explain(model, _cube_of(data, options), time, location, measurement)
+
+
+def load_model(folder: str | Path, *, device: str = "auto") -> Filler:
+    """Load a network that `cdsa train` or `cdsa.save_model` wrote.
+
+    Parameters
+    ----------
+    folder
+        The folder of the model.
+    device
+        'auto', 'cpu', 'cuda' or 'mps'.
+
+    Returns
+    -------
+    Filler
+        A model for `cdsa.fill`, `cdsa.forecast` and `cdsa.explain`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:100]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cdsa.save_model(cdsa.train(demo, "cdsa@small"), folder)
+    ...     filled = cdsa.fill(demo, cdsa.load_model(folder))
+    >>> filled.attrs["method"]
+    'cdsa'
+    """
+    from cdsa.methods.engine.persistence import load_filler
+
+    return load_filler(folder, device=device)
+
+
+def save_model(model: Filler, folder: str | Path) -> None:
+    """Save a trained network, with everything that is needed to use it.
+
+    Parameters
+    ----------
+    model
+        A trained network, of `cdsa.train`.
+    folder
+        The folder to write to; it is created if necessary.
+
+    Examples
+    --------
+    See `cdsa.load_model`.
+    """
+    from cdsa.methods.engine.estimator import NeuralFiller
+    from cdsa.methods.engine.persistence import save_filler
+
+    if not isinstance(model, NeuralFiller):
+        raise ConfigError("only trained networks are saved; other methods are fitted in seconds")
+    save_filler(model, folder)
+
+
+class _CallbackReporter(Reporter):
+    """Passes progress on to a function."""
+
+    def __init__(self, callback: ProgressCallback) -> None:
+        self.callback, self.label = callback, ""
+
+    def progress(self, status: str, fraction: float | None = None) -> None:
+        self.callback(status, fraction)
+
+    def training_starts(self, method: Method) -> None:
+        self.label = method.label
+
+    def training(self, progress: Progress) -> None:
+        self.callback(f"training {self.label}", progress.fraction)
+
+
+def _reporter(progress: ProgressCallback | Reporter | None) -> Reporter:
+    if progress is None:
+        return Reporter()
+    return progress if isinstance(progress, Reporter) else _CallbackReporter(progress)
+
+
+def is_cube(data: object) -> bool:
+    """Whether data are a cube already: an array with the dimensions of one."""
+    return isinstance(data, xr.DataArray) and set(data.dims) == set(DIMS)
+
+
+def _check(cube: xr.DataArray, options: dict[str, object]) -> xr.DataArray:
+    if options:
+        raise ConfigError(
+            f"'{next(iter(options))}' is an option for reading tables, but found a cube"
+        )
+    check_cube(cube)
+    return cube
+
+
+def _cube_of(data: Any, options: dict[str, object]) -> xr.DataArray:
+    return _check(data, options) if is_cube(data) else _open(data, options).cube
+
+
+def _open(data: Any, options: dict[str, object]) -> Source:
+    return open_source(_to_pandas(data), **options)
+
+
+def _is_native(data: object) -> bool:
+    return isinstance(data, str | Path | pd.DataFrame | xr.DataArray | xr.Dataset)
+
+
+def _to_pandas(data: Any) -> Any:
+    """A polars or pyarrow table as a pandas frame; other data as they are."""
+    if _is_native(data):
+        return data
+    try:
+        return nw.from_native(data, eager_only=True).to_pandas()
+    except TypeError:
+        return data  # refused where it is opened
+
+
+def _as_given(result: FillResult | ForecastResult, data: Any) -> Any:
+    """The result as the same kind of data; its method and expected errors in its attributes."""
+    filled = result.data
+    if not isinstance(filled, pd.DataFrame):
+        return filled
+    if not _is_native(data):
+        kind = nw.from_native(data, eager_only=True).implementation
+        frame = nw.from_native(filled.reset_index(drop=True), eager_only=True)
+        return frame.to_polars() if kind.is_polars() else frame.to_arrow()
+    filled.attrs |= {
+        "method": result.dataset.attrs["method"],
+        "expected_error": result.records,
+    }
+    return filled
+
+
+def _with_errors(result: FilledCube | ForecastCube) -> xr.Dataset:
+    """The dataset with the expected errors of each measurement."""
+    table = result.expected_error[["mae", "rmse"]].astype(float)
+    return result.dataset.assign(
+        {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table.columns}
+    )

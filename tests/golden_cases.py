@@ -31,8 +31,9 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.core.cube import assign_metadata, make_cube
+from cdsa.core.prepare import prepare
 from cdsa.core.records import provenance
-from cdsa.methods.base import Filler, fill_and_ends
+from cdsa.methods.base import Filler
 from cdsa.methods.calibration import (
     BOUND_QUANTILES,
     UNOBSERVED,
@@ -41,14 +42,14 @@ from cdsa.methods.calibration import (
     ConformalFiller,
     cross_fitted_bounds,
 )
-from cdsa.methods.registry import REGISTRY, make_method
+from cdsa.methods.registry import REGISTRY, build_method
 from cdsa.report.content import ReportContent
 from cdsa.report.page import render
 from cdsa.training.callbacks import RunContext
 from cdsa.web.app import make_app
-from cdsa.workflows.fill import fill
+from cdsa.workflows.api import fill, score
 from cdsa.workflows.forecast import forecast_with
-from cdsa.workflows.score import score
+from cdsa.workflows.score import fill_levels
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "python tests/golden_cases.py --write"
@@ -125,14 +126,12 @@ def told(values: NDArray[np.float64]) -> list[float | None]:
 
 
 def _fitted(name: str, ahead: int = 0) -> Filler:
-    method = make_method(f"{name}@small" if name in NETWORKS else name, ahead=ahead)[1]
-    if name in NETWORKS:
-        method = replace(method, run=RunContext(device="cpu"))
-    return method.fit(short())
+    method = build_method(f"{name}@small" if name in NETWORKS else name, horizon=ahead)
+    return method.fit(short(), RunContext(device="cpu"))
 
 
 def foresees(name: str) -> bool:
-    return "forecast" in REGISTRY[name].task
+    return REGISTRY[name].forecasts
 
 
 @cache
@@ -160,7 +159,7 @@ def method_numbers(name: str) -> Numbers:
     cube, learnt = short(), fillers(name)
     gaps, found = cube.isnull().to_numpy(), {}
     with one_thread():
-        filled, ends = fill_and_ends(learnt["fill"], cube, LEVELS)
+        filled, ends = fill_levels(learnt["fill"], prepare(cube), LEVELS)
         found["filled"] = told(filled.to_numpy()[gaps])
         for level, (low, high) in ends.items():
             found[f"lower {level}"] = told(low.to_numpy()[gaps][::SPARSE])
@@ -187,7 +186,7 @@ def training_numbers() -> Numbers:
     """Ten steps of the network with its default settings; epochs in the place of minutes, and a
     look after each step, so that a report tells the loss of that step alone."""
     cube, losses, errors = long(), [], []
-    method: Any = make_method("cdsa")[1]
+    method: Any = build_method("cdsa")
 
     def watch(report: Any) -> None:
         losses.append(report.loss)
@@ -196,8 +195,8 @@ def training_numbers() -> Numbers:
     train = replace(method.train, epochs=2, validate_every=1)
     run = RunContext(device="cpu", on_progress=watch)
     with one_thread():
-        filler = replace(method, train=train, run=run).fit(cube)
-        filled, ends = fill_and_ends(filler, cube, LEVELS)
+        filler = replace(method, train=train).fit(cube, run)
+        filled, ends = fill_levels(filler, prepare(cube), LEVELS)
     gaps = cube.isnull().to_numpy()
     found = {"losses": losses, "validation": errors, "filled": told(filled.to_numpy()[gaps])}
     for level, (low, high) in ends.items():
@@ -251,13 +250,13 @@ def _hidden() -> tuple[xr.DataArray, xr.DataArray]:
 def _ends_of_linear(others: bool) -> Numbers:
     """Intervals that a filler gets which has none, and those told from other times."""
     truth, visible = _hidden()
-    filler = make_method("linear")[1].fit(visible)
+    filler = build_method("linear").fit(visible)
     filled = filler.fill(visible)
     if others:
         ends = cross_fitted_bounds(filled, truth, visible, ASKED)
     else:
         bounded = ConformalFiller.fit(filler, filled, truth, visible)
-        ends = dict(zip(ASKED, bounded.fill_between(visible, ASKED)[1], strict=True))
+        ends = dict(zip(ASKED, bounded.fill_intervals(visible, ASKED)[1], strict=True))
     cells = (truth.notnull() & visible.isnull()).to_numpy()
     found: Numbers = {} if others else {"factors": told(bounded.calibration.factors)}
     for level, (low, high) in ends.items():
@@ -340,7 +339,7 @@ def report() -> dict[str, list[str]]:
     """The headings and ids of the report of a fill with straight lines."""
     cube = short()
     with one_thread():
-        own = score("linear", cube, "bursts:0.3")
+        own = score(cube, "linear", "bursts:0.3")
         filled = fill(cube, "linear")
         page = render(
             ReportContent(

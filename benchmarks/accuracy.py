@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from cdsa import open_dataset
+from cdsa import open_dataset, score
 from cdsa.core import defaults
 from cdsa.core.geo import great_circle, median_distance
 from cdsa.core.masks import Bursts
@@ -30,12 +30,11 @@ from cdsa.core.splits import segments
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.baselines.idw import Idw
 from cdsa.methods.neural.cdsa import Cdsa, default_training
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.paper.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
-from cdsa.workflows.score import score
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]
@@ -52,7 +51,7 @@ def build_cdsa(minutes: float, seed: int) -> Cdsa:
 
 def krige(train: xr.DataArray, test: xr.DataArray, in_test: xr.DataArray) -> xr.DataArray:
     """Kriging of each test month."""
-    filler = make_method("kriging")[1].fit(train)
+    filler = build_method("kriging").fit(train)
     months = [filler.fill(test.isel(time=month)) for month in segments(in_test.to_numpy())]
     return xr.concat(months, "time").reindex_like(test)
 
@@ -102,7 +101,7 @@ def stations(options: argparse.Namespace) -> Records:
         eval_mask = (truth.notnull() & hidden & in_test).transpose(*test.dims)
         train = trial.train.isel(location=~hidden.to_numpy())
         fills: dict[str, Callable[[], xr.DataArray]] = {
-            "idw": lambda: make_method("idw")[1].fit(train).fill(test),  # noqa: B023
+            "idw": lambda: build_method("idw").fit(train).fill(test),  # noqa: B023
             "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
             "kriging": lambda: krige(train, test, in_test),  # noqa: B023
             "kriging at its best": lambda: krige_best(test, truth, eval_mask),  # noqa: B023
@@ -142,9 +141,7 @@ def weather(options: argparse.Namespace) -> Records:
             single = trial.truth.notnull() & trial.test.isnull()
             for method in ("linear", "cdsa"):
                 trained = (
-                    build_cdsa(options.minutes, seed)
-                    if method == "cdsa"
-                    else make_method(method)[1]
+                    build_cdsa(options.minutes, seed) if method == "cdsa" else build_method(method)
                 )
                 filled = trained.fit(trial.train).fill(trial.test)
                 for cells, eval_mask in (("bursts", bursts), ("single", single)):
@@ -175,8 +172,8 @@ def expected(options: argparse.Namespace) -> Records:
     trials += [(None, seed, removed) for seed in options.seeds]
     records: Records = []
     for (rate, seed, trial), method in product(trials, ("linear", "idw", "climatology")):
-        expectation = score(method, trial.train, defaults.HIDE, seed=seed).errors.overall()
-        filled = make_method(method)[1].fit(trial.train).fill(trial.test)
+        expectation = score(trial.train, method, defaults.HIDE, seed=seed).errors.overall()
+        filled = build_method(method).fit(trial.train).fill(trial.test)
         actual = measure(filled, trial.truth, trial.eval_masks[ALL], trial.test).overall()
         record: dict[str, Value] = {
             "data": "METR-LA's week" if rate else "PM2.5",

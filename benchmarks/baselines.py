@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from cdsa import forecast
 from cdsa.core.cube import make_cube
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.registry import REGISTRY, info_of, make_method
-from cdsa.workflows.forecast import forecast
+from cdsa.methods.registry import REGISTRY, build_method, info_of
 
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),
@@ -64,7 +64,7 @@ def measure_method(name: str, shape: str, task: str) -> dict[str, Value]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.perf_counter()
     horizon = HORIZON if task == "forecast" else 0
-    method: Any = make_method(name, ahead=horizon)[1]
+    method: Any = build_method(name, horizon=horizon)
     if info.trains:
         method = replace(method, train=replace(method.train, minutes=MINUTES, epochs=None))
     if horizon:

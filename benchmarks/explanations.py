@@ -22,7 +22,7 @@ from cdsa.core.masks import Bursts
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.explain import OWN_SERIES, Cell, Explanation
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")
@@ -45,7 +45,7 @@ def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[st
     rng = np.random.default_rng(seed)
     hidden = Bursts(share=0.2)(cube, rng)
     visible = cube.where(~hidden)
-    method = make_method(name)[1]
+    method = build_method(name)
     assert isinstance(method, Neural)
     train = replace(method.train, minutes=minutes, epochs=None)
     filler = replace(method, train=train, seed=seed).fit(visible)
@@ -61,7 +61,7 @@ def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[st
         moves = [change_without(filler, reasons, cells) for cells in (first, others)]
         moved_more += moves[0] > moves[1]
         top_shares.append(float(shares[tuple(first.T)].sum()))
-        same_series.append(reasons.by_axis()[OWN_SERIES])
+        same_series.append(reasons.by_group()[OWN_SERIES])
     return {
         "method": name,
         "minutes": minutes,

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import cdsa
+from cdsa import score
 from cdsa.core.records import append_results, provenance
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import MANNERS
-from cdsa.workflows.score import score
 
 HIDE = "bursts:0.2"
 
@@ -30,11 +30,11 @@ def main() -> None:
     networks = [f"cdsa-paper:{manner}" for manner in MANNERS]
     for seed in options.seeds:
         for name in ["mean", "climatology", "linear", *networks]:
-            method = make_method(name)[1]
+            method = build_method(name)
             if name in networks:
                 train = replace(method.train, minutes=options.minutes)
                 method = replace(method, train=train, seed=seed)
-            scored = score(method, cube, HIDE, seed=seed)
+            scored = score(cube, method, HIDE, seed=seed)
             records = [
                 record | {"method": name, "seed": seed, "minutes": options.minutes} | origin
                 for record in scored.records()

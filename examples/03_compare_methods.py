@@ -8,6 +8,6 @@ import cdsa
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
 for name in ("linear", "climatology", "knn", "cdsa"):
     minutes = 0.5 if name == "cdsa" else None
-    score = cdsa.score(name, cube, hide="bursts:0.2", minutes=minutes)
+    score = cdsa.score(cube, name, hide="bursts:0.2", minutes=minutes)
     print(f"\n{name}: {score.table()['mae'].iloc[0]:.3f} {score.unit}")
     print(score.table("gap")[["mae", "rmse", "cells"]])

@@ -21,7 +21,7 @@ reasons = filler.explain(
     cube, cube["time"].values[gap[0]], str(cube["location"].values[gap[1]]), "pressure"
 )
 print(reasons.cell, "filled with", reasons.value)
-print({name: f"{share:.0%}" for name, share in reasons.by_axis().items()})
+print({name: f"{share:.0%}" for name, share in reasons.by_group().items()})
 for reason in reasons.top(5):
     print(f"{reason.share:6.1%}  {reason.value:8.1f}  {reason.cell}")
 

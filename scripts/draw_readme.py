@@ -16,7 +16,7 @@ import numpy as np
 
 from cdsa.core.gaps import run_lengths
 from cdsa.datasets.nyc_weather import open_demo
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.plots.data import plot_map, plot_series
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import hidden_cells, try_method, within
@@ -32,7 +32,7 @@ def main() -> None:
     minutes = parser.parse_args().minutes
     cube = open_demo()
     hidden = hidden_cells(cube, "bursts:+0.1", seed=0)
-    trial = try_method(within(make_method("cdsa")[1], minutes), cube, hidden)
+    trial = try_method(within(build_method("cdsa"), minutes), cube, hidden)
     result = fill_with(trial.filler, trial.visible)
     hidden_steps = hidden.sel(location=STATION, measurement=MEASUREMENT).to_numpy()
     middle = int(np.argmax(run_lengths(hidden_steps[:, None, None])[:, 0, 0]))

@@ -213,7 +213,7 @@ ASKED = (0.05, 0.5, 0.83, 0.9, 0.97, 0.99)
 
 @cache
 def calibrated() -> Calibration:
-    """Learnt from errors that are larger in longer gaps, with few cells in some classes."""
+    """Prefitted from errors that are larger in longer gaps, with few cells in some classes."""
     rng = np.random.default_rng(5)
     cells = 3000
     measurement = rng.choice(3, cells, p=[0.5, 0.3, 0.2])

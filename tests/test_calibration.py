@@ -14,7 +14,7 @@ from cdsa.methods.calibration import (
     CalibrationSet,
     ConformalFiller,
 )
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.quantile_head import QUANTILES
 from conftest import network
 
@@ -128,10 +128,10 @@ def test_any_filler_gets_intervals_from_cells_that_were_hidden_from_it(rng):
     cube = network(steps=800, stations=4)
     hidden = cube.notnull() & (rng.random(cube.shape) < 0.3)
     visible = cube.where(~hidden)
-    linear = make_method("linear")[1].fit(visible)
+    linear = build_method("linear").fit(visible)
     conformal = ConformalFiller.fit(linear, linear.fill(visible), cube, visible)
     other = cube.notnull() & ~hidden & (rng.random(cube.shape) < 0.3)
-    filled, ((low, high),) = conformal.fill_between(cube.where(~other), [0.9])
+    filled, ((low, high),) = conformal.fill_intervals(cube.where(~other), [0.9])
     assert filled.equals(linear.fill(cube.where(~other)))
     inside = ((cube >= low) & (cube <= high)).to_numpy()[other.to_numpy()]
     assert 0.86 < inside.mean() < 0.94

@@ -169,7 +169,7 @@ def test_score_agrees_with_the_library(table):
     records = json.loads(
         run("score", table, "--methods", "linear", "--hide", "random:0.4", "--json")
     )
-    scored = library.score("linear", library.open_cube(table), "random:0.4")
+    scored = library.score(library.open_cube(table), "linear", "random:0.4")
     assert records[0]["mae"] == scored.records()[0]["mae"]
 
 

@@ -142,10 +142,10 @@ def test_python_tells_the_error_to_expect_and_takes_minutes_for_a_score():
     result = library.fill(cube, minutes=0.01)
     assert result.attrs["expected_error"].startswith("pm25 ")
     assert "expected_error" not in library.fill(cube, "linear").attrs
-    scored = library.score("cdsa", cube, minutes=0.01)
+    scored = library.score(cube, "cdsa", minutes=0.01)
     assert scored.method == "cdsa" and scored.seconds < 60
     with pytest.raises(CdsaError, match="minutes are for methods that train"):
-        library.score("linear", cube, minutes=1)
+        library.score(cube, "linear", minutes=1)
 
 
 def test_places_far_from_all_stations_are_remarked_on(table, tmp_path):

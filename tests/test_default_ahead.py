@@ -10,7 +10,7 @@ import cdsa
 from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.workflows.forecast import forecast_with, split_known
 from conftest import network
 from test_default import small
@@ -58,7 +58,9 @@ def test_what_is_known_in_advance_is_made_use_of():
             stride=2,
         )
         past = shown if known else shown[:-8]
-        told = cdsa.forecast(past, 8, method.foreseeing(8).knowing(known), known=known)
+        told = cdsa.forecast(
+            past, 8, method.with_horizon(8).with_known_covariates(known), known=known
+        )
         assert told.sizes["time"] == 400
         error = np.abs(told["value"] - cube).sel(measurement="effect")[-8:]
         errors[known] = float(error.mean())
@@ -70,7 +72,7 @@ def test_known_values_behind_the_forecast_stay_as_they_are():
     cube[-8:, :, 0] = np.nan
     past, future = split_known(cube, ["cause"])
     assert (past.sizes["time"], future.sizes["time"]) == (52, 8)
-    told = forecast_with(make_method("last", ahead=5)[1].fit(past), past, 5, future=future)
+    told = forecast_with(build_method("last", horizon=5).fit(past), past, 5, future=future)
     source = told["source"].sel(measurement="effect").to_numpy().ravel()
     assert source[52:57].tolist() == ["forecast"] * 5 and source[57:].tolist() == ["missing"] * 3
     assert (told["source"].sel(measurement="cause") == "observed").all()
@@ -89,13 +91,13 @@ def test_what_cannot_be_known_is_answered():
 
 
 def test_a_short_table_is_forecast_as_far_as_it_is_asked():
-    assert Cdsa(horizon=12).settled(network(steps=50)).window == 38
+    assert Cdsa(horizon=12).resolve(network(steps=50)).window == 38
 
 
 def test_a_forecaster_is_asked_as_many_steps_as_wanted():
     cube = network(steps=100)
     learnt = small(horizon=4).fit(cube)
-    assert learnt.foresees == 4 and learnt.looks_back == 12
+    assert learnt.horizon == 4 and learnt.context_length == 12
     assert learnt.fill(append_times(cube, 4)).notnull().all()
     with pytest.raises(ConfigError, match="can foresee 4 steps"):
         forecast_with(learnt, cube, 5)

@@ -7,8 +7,8 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import assign_metadata, has_coordinates
 from cdsa.errors import ConfigError
-from cdsa.methods.base import GRAPH, PLACES, Filler, Method
-from cdsa.methods.registry import REGISTRY, make_method
+from cdsa.methods.base import COORDINATES, GRAPH, Filler, Method
+from cdsa.methods.registry import REGISTRY, build_method
 from conftest import network
 
 pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
 
 def made(name: str) -> Method:
     """The method; of a network, a small one that learns for a moment."""
-    return make_method(f"{name}@small" if REGISTRY[name].trains else name)[1]
+    return build_method(f"{name}@small" if REGISTRY[name].trains else name)
 
 
 def filled(name: str, cube: xr.DataArray) -> xr.DataArray:
@@ -62,7 +62,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     cube = SHAPES[shape]()
-    if REGISTRY[name].needs in (PLACES, GRAPH) and not has_coordinates(cube):
+    if REGISTRY[name].needs in (COORDINATES, GRAPH) and not has_coordinates(cube):
         with pytest.raises(ConfigError, match="no coordinates"):
             filled(name, cube)
         return
@@ -89,7 +89,7 @@ def test_foresees_whatever_the_shape_or_says_why_it_cannot(name, shape):
 
 
 def test_is_called_by_its_name_wherever_it_is_scored(name):
-    assert make_method(make_method(name)[1])[0] == name
+    assert make_method(build_method(name))[0] == name
 
 
 def test_is_a_filler(name):

@@ -5,7 +5,7 @@ import pytest
 
 import cdsa
 from cdsa.errors import ConfigError, CubeError
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import count_sources
 from cdsa.workflows.select import plan
@@ -70,7 +70,7 @@ def test_an_impossible_interval_is_refused(cube):
 
 
 def test_what_has_learnt_already_fills_without_learning_again(cube):
-    learnt = make_method("mean")[1].fit(cube)
+    learnt = build_method("mean").fit(cube)
     other = cube + 10.0
     assert cdsa.fill(other, learnt).value.equals(learnt.fill(other))
 
@@ -81,7 +81,7 @@ def test_minutes_are_for_networks(cube):
     with pytest.raises(ConfigError, match="minutes must be greater than 0"):
         cdsa.fill(cube, "cdsa", minutes=0)
     steps = []
-    method = replace(make_method("cdsa@small")[1], run=RunContext(on_progress=steps.append))
+    method = replace(build_method("cdsa@small"), run=RunContext(on_progress=steps.append))
     cdsa.fill(cube, method, minutes=0.01)
     assert 0.6 <= steps[-1].seconds < 10
     cdsa.forecast(cube, 2, method, minutes=0.01)
@@ -98,7 +98,7 @@ def test_what_cannot_be_is_answered_before_anything_is_learnt(cube):
         with pytest.raises(ConfigError, match="a whole number from 1 on"):
             cdsa.forecast(cube, steps, Never())
     with pytest.raises(ConfigError, match="has learnt already"):
-        cdsa.fill(cube, make_method("mean")[1].fit(cube), minutes=1)
+        cdsa.fill(cube, build_method("mean").fit(cube), minutes=1)
 
 
 def test_names_that_are_no_text_are_refused(cube):

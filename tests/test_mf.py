@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from cdsa import score
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.mf import FactorImputer, MatrixFactorization, _solve_tridiagonal
-from cdsa.workflows.score import score
 
 
 def low_rank(rank=3, n_steps=300, n_series=20, noise=0.0, smooth=False) -> xr.DataArray:
@@ -66,7 +66,7 @@ def test_tied_time_steps_solve_the_full_system():
 def test_it_beats_linear_interpolation_where_series_share_factors():
     cube, hide = low_rank(noise=0.1), "bursts:0.2"
     method = MatrixFactorization(ranks=(2, 4))
-    ours, line = (score(name, cube, hide).errors.overall()["mae"] for name in (method, "linear"))
+    ours, line = (score(cube, name, hide).errors.overall()["mae"] for name in (method, "linear"))
     assert ours < 0.6 * line
 
 

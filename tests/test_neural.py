@@ -17,7 +17,6 @@ from cdsa.methods.engine.fit import fingerprint
 from cdsa.methods.engine.persistence import load_filler, open_folder, save_filler
 from cdsa.methods.engine.predictor import pick_device
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, get_preset
-from cdsa.methods.registry import make_method
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import CheckpointError
@@ -26,7 +25,7 @@ from conftest import network
 
 
 def small(manner="decomposed", forecast=False, **changes):
-    method = get_preset("small", forecast=forecast).in_manner(manner)
+    method = get_preset("small", forecast=forecast).with_manner(manner)
     return replace(method, **changes)
 
 
@@ -277,12 +276,12 @@ def test_every_preset_builds_its_network():
 def test_the_general_preset_has_widths_and_a_rate_for_each_manner():
     for forecast in (False, True):
         general = get_preset("paper", forecast=forecast)
-        joint = general.in_manner("joint")
+        joint = general.with_manner("joint")
         assert (joint.model.n_heads, joint.train.lr) == (2, 1e-3)
         assert joint.model.n_layers == general.model.n_layers and joint.train.minutes == 5
-        assert joint.in_manner("decomposed") == general
+        assert joint.with_manner("decomposed") == general
         own = replace(general, model=replace(general.model, n_heads=7))
-        assert own.in_manner("joint").model == replace(own.model, manner="joint")
+        assert own.with_manner("joint").model == replace(own.model, manner="joint")
 
 
 def test_the_authors_settings():

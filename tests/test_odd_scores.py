@@ -13,13 +13,13 @@ from small_sources import GAPPY, NAN, RISING, panel, round_trip
 def test_a_sensor_that_never_changes_does_not_outweigh_the_others():
     # the standard deviation of many times 0.1 is a rounding error, not zero
     frame = panel(x=GAPPY[:6], still=0.1)
-    scored = cdsa.score("mean", cdsa.open_cube(frame), "random:0.4", seed=1)
+    scored = cdsa.score(cdsa.open_cube(frame), "mean", "random:0.4", seed=1)
     assert scored.table()["mae"].item() < 5
 
 
 def test_a_measurement_called_all_is_one_of_its_own():
     frame = panel(x=RISING[:6], **{"all": RISING[:6] * 2})
-    records = cdsa.score("linear", cdsa.open_cube(frame), "random:0.4").records()
+    records = cdsa.score(cdsa.open_cube(frame), "linear", "random:0.4").records()
     assert [(r["measurement"], r["overall"]) for r in records] == [
         ("x", False),
         ("all", False),
@@ -30,13 +30,13 @@ def test_a_measurement_called_all_is_one_of_its_own():
 def test_the_unit_is_that_of_what_was_scored():
     frame = panel(a=np.full(6, NAN), b=RISING[:6])
     cube = cdsa.open_cube(frame, units={"a": "K", "b": "hPa"})
-    assert cdsa.score("linear", cube, "random:0.7").records("location")[0]["unit"] == "hPa"
+    assert cdsa.score(cube, "linear", "random:0.7").records("location")[0]["unit"] == "hPa"
 
 
 def test_the_relative_error_over_all_is_relative_to_the_values():
     rng = np.random.default_rng(0)
     frame = panel(a=1000 + 0.3 * rng.normal(size=6), b=500 + 0.1 * rng.normal(size=6))
-    scored = cdsa.score("mean", cdsa.open_cube(frame), "random:0.4")
+    scored = cdsa.score(cdsa.open_cube(frame), "mean", "random:0.4")
     assert scored.table()["mre"].item() < 0.01
 
 
@@ -49,25 +49,25 @@ def test_a_score_with_no_answer_can_be_summed_up():
         def fill(self, cube):
             return cube
 
-    scored = cdsa.score(Silent(), cdsa.open_cube(panel(x=RISING[:6])), "random:0.4")
+    scored = cdsa.score(cdsa.open_cube(panel(x=RISING[:6])), Silent(), "random:0.4")
     assert len(summarise([scored])) == 1 and scored.repeat == 0
 
 
 def test_gap_classes_stand_in_order():
     cube = cdsa.open_demo()[:2000]
-    order = cdsa.score("linear", cube, "bursts:0.5").table("gap").index.tolist()
+    order = cdsa.score(cube, "linear", "bursts:0.5").table("gap").index.tolist()
     assert order == [name for name in ("1", "2-5", "6-23", "24-71", "72+") if name in order]
 
 
 def test_several_methods_in_one_score_are_refused_in_words():
     with pytest.raises(ConfigError, match="once for each"):
-        cdsa.score(["linear", "mean"], cdsa.open_cube(panel(x=RISING[:6])))
+        cdsa.score(cdsa.open_cube(panel(x=RISING[:6])), ["linear", "mean"])
 
 
 def test_sources_and_scores_show_themselves_in_a_line():
     source = open_source(panel(x=GAPPY[:6]))
     assert repr(source).startswith("<Source DataFrame: panel") and len(repr(source)) < 200
-    assert repr(cdsa.score("linear", source.cube, "random:0.4")).startswith("<Score linear: MAE")
+    assert repr(cdsa.score(source.cube, "linear", "random:0.4")).startswith("<Score linear: MAE")
 
 
 def test_doubts_are_logged_for_those_who_open_a_cube(caplog):

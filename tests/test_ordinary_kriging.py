@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from cdsa import score
 from cdsa.core.cube import make_cube
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
@@ -15,8 +16,7 @@ from cdsa.methods.baselines.kriging import (
     _squared_differences,
     fit_variogram,
 )
-from cdsa.methods.registry import make_method
-from cdsa.workflows.score import score
+from cdsa.methods.registry import build_method
 
 LENGTH = 30.0
 """Kilometres in which the field's variogram rises to 63%."""
@@ -107,10 +107,10 @@ def test_no_array_over_all_pairs_and_steps_is_held_in_memory():
 @pytest.mark.parametrize("model", ["exponential", "linear"])
 def test_it_beats_the_mean_and_idw_on_a_random_field(model):
     cube, hide = random_field(), "random:0.2"
-    kriging = score(f"kriging:{model}", cube, hide).errors.overall()["mae"]
-    assert kriging < 0.8 * score("mean", cube, hide).errors.overall()["mae"]
+    kriging = score(cube, f"kriging:{model}", hide).errors.overall()["mae"]
+    assert kriging < 0.8 * score(cube, "mean", hide).errors.overall()["mae"]
     if model == "exponential":  # the model of the field
-        assert kriging < score("idw", cube, hide).errors.overall()["mae"]
+        assert kriging < score(cube, "idw", hide).errors.overall()["mae"]
 
 
 def test_the_prediction_at_the_site_of_a_station_is_its_value():
@@ -145,7 +145,7 @@ def test_steps_with_few_stations_are_interpolated_linearly():
     cube = random_field(n_stations=6)
     cube[7, 2:] = np.nan
     cube[8, 3:] = np.nan
-    filled, line = (make_method(name)[1].fit(cube).fill(cube) for name in ("kriging", "linear"))
+    filled, line = (build_method(name).fit(cube).fill(cube) for name in ("kriging", "linear"))
     np.testing.assert_allclose(filled[7, 2:, 0], line[7, 2:, 0])
     assert not np.allclose(Kriging(min_stations=3).fit(cube).fill(cube)[8, 3:, 0], line[8, 3:, 0])
 

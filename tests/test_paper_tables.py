@@ -69,7 +69,7 @@ def test_baselines_train_with_their_own_settings_on_every_window_for_all_their_m
         if experiment.method in expected:
             method = runner.build_method(experiment, horizon)
             checked.add(experiment.method)
-            method = method.settled() if experiment.method == "dcrnn" else method
+            method = method.resolve() if experiment.method == "dcrnn" else method
             train, label = method.train, experiment.label
             assert (train.batch_size, train.lr) == expected[experiment.method], label
             assert (method.stride, method.horizon, train.patience) == (1, horizon, 0), label

@@ -12,9 +12,10 @@ from matplotlib.colors import to_hex
 from matplotlib.dates import date2num
 from matplotlib.image import imread
 
+from cdsa import fill, score
 from cdsa.core.summary import missing_over_time
 from cdsa.errors import ConfigError, OutputError
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.plots import (
     plot_accuracy,
     plot_attended_series,
@@ -35,8 +36,6 @@ from cdsa.plots.figures import (
     save_figure,
 )
 from cdsa.report.page import image
-from cdsa.workflows.fill import fill
-from cdsa.workflows.score import score
 from conftest import network
 from test_reasons import a_gap
 
@@ -48,7 +47,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def explanation(cube):
-    return make_method("cdsa@small")[1].fit(cube).explain(cube, *a_gap(cube, 60))
+    return build_method("cdsa@small").fit(cube).explain(cube, *a_gap(cube, 60))
 
 
 def axes(columns=1):
@@ -90,7 +89,7 @@ def test_a_series_distinguishes_measured_filled_and_hidden_values(cube):
 
 
 def test_the_band_is_the_interval_of_the_gap(cube):
-    filler = make_method("cdsa@small")[1].fit(cube)
+    filler = build_method("cdsa@small").fit(cube)
     result = fill(cube, filler)
     location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[1])
     ax = plot_series(result, axes(), location=location, measurement=measurement, level=0.9)
@@ -138,7 +137,7 @@ def test_nothing_on_a_map_overlaps(width, reach, cube):
 
 
 def test_errors_are_those_of_the_scores(cube):
-    scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
+    scores = [score(cube, name, "bursts:0.3") for name in ("linear", "mean")]
     ax = plot_errors(scores, axes())
     for line, scored in zip(ax.lines, scores, strict=True):
         assert line.get_label() == scored.method
@@ -253,7 +252,7 @@ def test_names_are_never_drawn_as_formulas(odd, explanation, tmp_path):
     plot_gaps(odd, gaps)
     plot_map(odd, places, errors=dict.fromkeys(ODD_NAMES, 1.0), unit="$/l$")
     plot_series(fill(odd, "linear"), series, location=ODD_NAMES[0], measurement=kinds[0])
-    plot_errors([replace(score("mean", odd, "random:+0.2"), method="$m$")], errors)
+    plot_errors([replace(score(odd, "mean", "random:+0.2"), method="$m$")], errors)
     page = written(figure, tmp_path / "p.svg")
     for name in (*ODD_NAMES, "price in $ or $ ($/m$)", "($/l$)", "$m$"):
         assert f"{name}<" in page, name
@@ -341,7 +340,7 @@ def test_many_stations_are_not_hidden_by_lines_between_them():
 def test_the_explanation_of_a_long_gap_is_plotted(cube):
     silent = cube.copy()
     silent[30:100, 0, 0] = np.nan
-    filler = make_method("cdsa@small")[1].fit(silent)
+    filler = build_method("cdsa@small").fit(silent)
     location, measurement = str(cube["location"].values[0]), str(cube["measurement"].values[0])
     explanation = filler.explain(silent, cube["time"].values[65], location, measurement)
     ax = plot_attended_series(explanation, axes())

@@ -8,7 +8,7 @@ import xarray as xr
 from cdsa.core.config import override
 from cdsa.core.cube import DIRECTION, assign_metadata
 from cdsa.errors import ConfigError
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.paper import protocols
 from cdsa.paper.protocols import ForecastTrial, ImputationTrial
 from cdsa.paper.runner import evaluate
@@ -57,7 +57,7 @@ def cube_for(name: str) -> xr.DataArray:
 
 def small(name="cdsa-paper@small", **changes):
     """A network that trains for two passes, the same every time."""
-    return override(make_method(name)[1], [f"{key}={value}" for key, value in changes.items()])
+    return override(build_method(name), [f"{key}={value}" for key, value in changes.items()])
 
 
 def fitted_scale(filler) -> tuple:
@@ -87,7 +87,7 @@ def test_no_hidden_value_reaches_a_scale_or_a_prediction():
     other = protocols.kdd2018(cube.copy(data=values), 0.5, 0)
     brief = small(**{"window": 12, "stride": 12, "train.epochs": 1})
     for method in ("mean", "linear", "climatology", brief):
-        estimator = make_method(method)[1]
+        estimator = build_method(method)
         one, two = estimator.fit(trial.train), estimator.fit(other.train)
         assert one.fill(trial.test).equals(two.fill(other.test))
         if not isinstance(method, str):
@@ -119,7 +119,7 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
     before = trial.origins <= origin
     network_ = small("cdsa-paper-forecast@small", window=12, horizon=12, stride=12)
     for method in ("last", "climatology", network_):
-        estimator = make_method(method)[1]
+        estimator = build_method(method)
         one, two = estimator.fit(trial.train), estimator.fit(other.train)
         a = forecasts_from(one, trial.test, trial.origins[before], past=12, ahead=12)
         b = forecasts_from(two, other.test, other.origins[before], past=12, ahead=12)

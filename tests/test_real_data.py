@@ -8,7 +8,7 @@ import pytest
 
 from cdsa.datasets.registry import DATASETS, open_dataset
 from cdsa.errors import ConfigError
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.paper.protocols import kdd2015_pm25
 from cdsa.paper.runner import evaluate
 
@@ -26,7 +26,7 @@ def opened(name, **options):
 def evaluate_on_pm25(method, sample):
     data = opened("kdd2015-pm25")
     trial = kdd2015_pm25(data.cube, data.extras["removed"], sample)
-    return evaluate(trial, make_method(method)[1].fit(trial.train))
+    return evaluate(trial, build_method(method).fit(trial.train))
 
 
 def test_as_many_cells_were_removed_as_published():

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from cdsa.cli.app import app
 from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
-from cdsa.methods.engine.explain import Cell
+from cdsa.methods.explanation import Cell
 from cdsa.methods.neural.cdsa import CdsaNetworkConfig
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.attention import full_map
 from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import LayerTrace, one_hot_cell, residual_share, rollout
@@ -30,7 +30,7 @@ SIZES = Sizes(6, 4, 2)
 
 
 def trained(name, cube, **changes):
-    method = make_method(f"{name}@small" if "@" not in name else name)[1]
+    method = build_method(f"{name}@small" if "@" not in name else name)
     return replace(method, **changes).fit(cube)
 
 
@@ -132,7 +132,7 @@ def test_a_direction_is_one_measurement(cube):
 
 def test_each_measured_cell_belongs_to_one_part_of_what_a_value_comes_from(cube):
     whole = trained("cdsa", cube).explain(cube, *a_gap(cube, 10))
-    assert sum(whole.by_axis().values()) == pytest.approx(1, abs=1e-5)
+    assert sum(whole.by_group().values()) == pytest.approx(1, abs=1e-5)
     place, kind = whole.cell[1:]
     other = next(name for name in cube["location"].values if name != place)
     beside = next(name for name in cube["measurement"].values if name != kind)
@@ -141,7 +141,7 @@ def test_each_measured_cell_belongs_to_one_part_of_what_a_value_comes_from(cube)
     ):
         shares = xr.zeros_like(whole.shares)
         shares.loc[{"location": at, "measurement": of}] = 1 / shares.sizes["time"]
-        told = list(replace(whole, shares=shares).by_axis().values())
+        told = list(replace(whole, shares=shares).by_group().values())
         assert told == pytest.approx([float(part == number) for part in range(4)])
 
 
@@ -279,7 +279,7 @@ def test_the_command_reads_and_writes_times_as_the_table_does(tmp_path, cube):
 
 
 def test_a_forecaster_says_nothing_of_what_it_looks_back_on(cube):
-    method = make_method("cdsa@small", ahead=4)[1]
+    method = build_method("cdsa@small", horizon=4)
     first = cube.copy()
     first[0, 0, 0] = np.nan
     time, place, kind = (cube[axis].values[0] for axis in cube.dims)

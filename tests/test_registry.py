@@ -3,7 +3,6 @@
 import pytest
 
 from cdsa.errors import ConfigError
-from cdsa.methods.registry import make_method
 
 
 def test_a_misspelt_method_is_answered_with_the_nearest():

@@ -14,14 +14,13 @@ import xarray as xr
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
+from cdsa import fill, score
 from cdsa.cli.app import app
 from cdsa.io.source import open_source
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.page import render, write_report
 from cdsa.report.series import choose_series, pack_series
-from cdsa.workflows.fill import fill
-from cdsa.workflows.score import score
 from conftest import network
 from frames import panel
 
@@ -39,8 +38,8 @@ SECTIONS = (
 @pytest.fixture(scope="module")
 def content():
     cube = network(steps=150, stations=4, measurements=2, missing=0.25)
-    filler = make_method("cdsa@small")[1].fit(cube)
-    scores = [score(name, cube, "bursts:0.3") for name in ("linear", "mean")]
+    filler = build_method("cdsa@small").fit(cube)
+    scores = [score(cube, name, "bursts:0.3") for name in ("linear", "mean")]
     return ReportContent(
         name="air.csv", cube=cube, result=fill(cube, filler), method="linear", scores=scores,
         expected=scores[0],

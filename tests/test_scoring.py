@@ -10,7 +10,7 @@ from cdsa.core.cube import units_of
 from cdsa.core.masks import Bursts, GivenMask
 from cdsa.core.metrics import Errors, measure
 from cdsa.errors import ConfigError
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.workflows.score import Score, compare, hidden_cells, score, summarise
 from cdsa.workflows.select import better_for, choose, in_words
 from conftest import network
@@ -39,7 +39,7 @@ WAYS = ["random:0.5", "bursts:0.5", "blocks:0.5", "stations:1", "last:5"]
 def test_a_spying_method_never_sees_a_hidden_cell(hide, test):
     cube = network(steps=80)
     spy = Spy([])
-    score(spy, cube, hide, seed=3, test=test)
+    score(cube, spy, hide, seed=3, test=test)
     hidden = hidden_cells(cube, hide, seed=3, test=test)
     secrets = cube.to_numpy()[hidden.to_numpy()]  # every value is unlike every other: noise
     assert len(spy.seen) == 2 and len(secrets) > 0
@@ -61,7 +61,7 @@ def test_changing_the_hidden_truth_changes_no_guess(test):
     shown = []
     for truth in (cube, cube.where(~hidden, 1e6)):
         spy = Spy([])
-        score(spy, truth, GivenMask(hidden=hidden), test=test)
+        score(truth, spy, GivenMask(hidden=hidden), test=test)
         shown.append(spy.seen)
     assert all(a.identical(b) for a, b in zip(*shown, strict=True))
 
@@ -69,14 +69,14 @@ def test_changing_the_hidden_truth_changes_no_guess(test):
 def test_with_a_test_share_the_method_learns_from_the_start_only():
     cube = network(steps=80)
     spy = Spy([])
-    score(spy, cube, "random:0.5", test=0.25)
+    score(cube, spy, "random:0.5", test=0.25)
     learnt, filled = spy.seen
     assert learnt[60:].isnull().all() and learnt[:60].identical(cube[:60])
     assert filled["time"].identical(cube["time"][60:])
 
 
 def test_every_method_is_asked_for_the_same_cells(cube):
-    scores = list(compare(["mean", "linear"], cube, "bursts:0.4", repeats=2))
+    scores = list(compare(cube, ["mean", "linear"], "bursts:0.4", repeats=2))
     cells = {(s.method, s.repeat): s.errors.by("location")["cells"].tolist() for s in scores}
     assert cells["mean", 0] == cells["linear", 0] and cells["mean", 1] == cells["linear", 1]
     assert cells["mean", 0] != cells["mean", 1]
@@ -91,7 +91,7 @@ def test_a_perfect_method_has_no_error(cube):
         def fill(self, visible):
             return visible.fillna(cube)
 
-    scored = score(Oracle(), cube, "random:0.4")
+    scored = score(cube, Oracle(), "random:0.4")
     assert scored.table()["mae"].item() == 0 and scored.unanswered == 0
 
 
@@ -104,12 +104,12 @@ def test_cells_left_open_are_reported_not_hidden(cube):
         def fill(self, visible):
             return visible
 
-    scored = score(Lazy(), cube, "random:0.4")
+    scored = score(cube, Lazy(), "random:0.4")
     assert scored.unanswered == scored.hidden > 0
 
 
 def test_records_are_flat_and_complete(cube):
-    record = score("linear", cube, "bursts:0.4").records()[0]
+    record = score(cube, "linear", "bursts:0.4").records()[0]
     wanted = ["method", "measurement", "hide", "repeat", "mae", "rmse", "mse", "mre", "mape"]
     assert [key for key in record if key in wanted] == wanted and "seconds" in record
     assert all(
@@ -120,45 +120,45 @@ def test_records_are_flat_and_complete(cube):
 
 
 def test_several_measurements_are_summed_up_in_standard_deviations(cube):
-    records = score("linear", cube, "bursts:0.4").records()
+    records = score(cube, "linear", "bursts:0.4").records()
     assert [r["measurement"] for r in records] == ["pm25", "temp", "all"] and records[-1][
         "unit"
     ] == "standard deviations"
 
 
 def test_the_best_is_marked_once_per_measurement(cube):
-    table = summarise(list(compare(["mean", "linear"], cube, "bursts:0.4", repeats=3)))
+    table = summarise(list(compare(cube, ["mean", "linear"], "bursts:0.4", repeats=3)))
     assert table.groupby("measurement")["best"].sum().eq(1).all() and (table["spread"] > 0).all()
 
 
 def test_expected_error_hides_a_tenth_of_what_is_there(cube):
-    expected = score("linear", cube)
+    expected = score(cube, "linear")
     assert expected.hidden == pytest.approx(0.1 * int(cube.notnull().sum()), abs=1)
 
 
 def test_too_little_to_hide_is_said():
     cube = network(steps=2, stations=1, measurements=1, missing=0.0)
     with pytest.raises(ConfigError, match="too few measured cells"):
-        score("linear", cube)
+        score(cube, "linear")
 
 
 def test_no_repeats_are_refused(cube):
     with pytest.raises(ConfigError, match="at least once"):
-        list(compare(["mean"], cube, repeats=0))
+        list(compare(cube, ["mean"], repeats=0))
 
 
 def test_a_straight_line_beats_the_mean_on_a_smooth_wave(cube):
-    line, mean = (score(m, cube, "random:0.4").table()["mae"].item() for m in ("linear", "mean"))
+    line, mean = (score(cube, m, "random:0.4").table()["mae"].item() for m in ("linear", "mean"))
     assert line < mean / 2
 
 
 def test_a_score_is_named_as_it_was_asked_for(cube):
-    asked = score("cdsa-paper@small", cube, minutes=0.001)
+    asked = score(cube, "cdsa-paper@small", minutes=0.001)
     assert asked.method == "cdsa-paper@small"
 
 
 def test_a_method_object_can_be_scored(cube):
-    assert score(make_method("linear")[1], cube, "random:0.4").method == "linear"
+    assert score(cube, build_method("linear"), "random:0.4").method == "linear"
 
 
 def parts_of(errors, cells=300):
@@ -194,12 +194,12 @@ def test_what_is_chosen_by_measurement_fills_each_with_its_own_and_says_so():
     assert in_words("a", {"x": "b", "y": "c", "z": "b"}) == "a; b for x, z; c for y"
     for kind in (str(name) for name in cube["measurement"].to_numpy()):
         name = choice.parts.get(kind, choice.best)
-        own = make_method(name)[1].fit(cube).fill(cube).sel(measurement=kind)
+        own = build_method(name).fit(cube).fill(cube).sel(measurement=kind)
         np.testing.assert_array_equal(choice.filler.fill(cube).sel(measurement=kind), own)
         scored = next(one for one in choice.scores if one.method == name)
         told = choice.expected.table("measurement").loc[kind]
         assert told["mae"] == scored.table("measurement").loc[kind, "mae"]
-    whole, ends = choice.filler.fill_between(cube, [0.9])
+    whole, ends = choice.filler.fill_intervals(cube, [0.9])
     gap = cube.isnull().to_numpy()
     assert (ends[0][0].to_numpy()[gap] <= whole.to_numpy()[gap]).all()
     assert choice.expected.errors.overall()["mae"] < alone.expected.errors.overall()["mae"]
@@ -216,7 +216,7 @@ def test_intervals_of_simple_methods_hold_where_whole_stations_drop_out():
         gone[start : start + 15, int(rng.integers(4))] = np.nan
     cube = cube.copy(data=gone)
     choice = choose(["mice"], cube, defaults.HIDE)
-    _, ((low, high),) = choice.filler.fill_between(cube, [0.9])
+    _, ((low, high),) = choice.filler.fill_intervals(cube, [0.9])
     missing = cube.isnull()
     held = ((truth >= low) & (truth <= high)).where(missing).mean()
     assert 0.8 < float(held) < 0.98
@@ -234,9 +234,9 @@ def test_the_error_to_expect_is_that_of_the_tables_own_gaps(rate):
     truth = network(steps=3000, stations=6, measurements=1, missing=0.0)
     hidden = Bursts(rate=rate)(truth, np.random.default_rng(1))
     sparse = truth.where(~hidden)
-    filled = make_method("linear")[1].fit(sparse).fill(sparse)
+    filled = build_method("linear").fit(sparse).fill(sparse)
     real = measure(filled, truth, hidden, sparse).overall()["mae"]
-    told = score("linear", sparse, "like-data:+0.1").errors.overall()["mae"]
+    told = score(sparse, "linear", "like-data:+0.1").errors.overall()["mae"]
     assert told == pytest.approx(real, rel=0.15)
     chosen = choose(["linear"], sparse, hidden_cells(sparse, "like-data:+0.1", seed=0), alike=True)
     assert chosen.expected.errors.overall()["mae"] == pytest.approx(told)

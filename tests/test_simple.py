@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdsa.methods.baselines.simple import Climatology, Last, Linear, Mean
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from conftest import network
 
 NAN = float("nan")
@@ -54,6 +54,6 @@ def test_climatology_falls_back_to_the_hour_of_other_months():
 def test_methods_of_single_time_steps_interpolate_linearly_where_no_station_reports(name):
     cube = network(steps=120, stations=6, measurements=1, missing=0.1)
     cube[40:60] = np.nan
-    filled, line = (make_method(method)[1].fit(cube).fill(cube) for method in (name, "linear"))
+    filled, line = (build_method(method).fit(cube).fill(cube) for method in (name, "linear"))
     np.testing.assert_allclose(filled[40:60], line[40:60])
     assert not np.allclose(filled[60:], line[60:])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from cdsa import score
 from cdsa.core.cube import make_cube
 from cdsa.core.geo import great_circle
 from cdsa.errors import ConfigError
@@ -15,7 +16,6 @@ from cdsa.methods.baselines.stmvl import (
     local_spatial_view,
     local_temporal_view,
 )
-from cdsa.workflows.score import score
 from test_ordinary_kriging import random_field
 
 NAN = np.nan
@@ -132,7 +132,7 @@ def test_it_beats_each_view_alone_on_a_field_with_memory():
     distance = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
     views = StMvl().views(visible.to_numpy()[..., 0], distance)
     errors = np.abs(views - cube.to_numpy())[hidden.to_numpy()[..., 0]].mean(axis=0)
-    blend = score("st-mvl", cube, hidden).errors.overall()["mae"]
+    blend = score(cube, "st-mvl", hidden).errors.overall()["mae"]
     assert blend < 0.95 * errors.min()
 
 

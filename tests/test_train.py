@@ -9,7 +9,7 @@ from torch import nn
 
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, masks_for, train, training_loss, validation_error
 from cdsa.training.loss import LOSSES, loss_of, rate_at
@@ -172,7 +172,7 @@ def test_what_a_rival_looks_back_on_to_foresee_is_whole_while_it_learns(windows)
     (_, whole), (_, gaps) = spy.seen
     assert torch.equal(whole, masks_for(window, task)[0])
     assert gaps.sum() < whole.sum() and not (gaps & ~whole).any()
-    assert make_method("dst-gcnn")[1].train.loss_on == "visible"  # the others have own lessons
+    assert build_method("dst-gcnn").train.loss_on == "visible"  # the others have own lessons
 
 
 def test_hidden_cells_are_asked_for_and_not_shown(windows):

@@ -19,7 +19,7 @@ CASES = [(manner, task) for manner in MANNERS for task in ("fill", "forecast")]
 def losses(manner: str, task: str) -> list[float]:
     """The validation errors of a short training at seed 0."""
     found = []
-    method = get_preset("small", forecast=task == "forecast").with_manner(manner)
+    method = get_preset("small", forecast=task == "forecast").in_manner(manner)
     train = replace(method.train, epochs=None, minutes=None, validate_every=1, patience=10)
     seen: dict[int, float] = {}
 

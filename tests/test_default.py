@@ -7,6 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
+from cdsa import score
 from cdsa.core.cube import append_locations
 from cdsa.core.gaps import run_lengths
 from cdsa.errors import ConfigError
@@ -14,10 +15,9 @@ from cdsa.methods.engine import estimator, fit
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.engine.validation import choose_holdout
 from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, default_training
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import fill_with
-from cdsa.workflows.score import score
 from conftest import network
 
 FAR = 0.05
@@ -26,7 +26,7 @@ it takes part in what all stations together say about which times are alike."""
 
 
 def small(**changes) -> Cdsa:
-    return replace(make_method("cdsa@small")[1], **changes)
+    return replace(build_method("cdsa@small"), **changes)
 
 
 def many(stations: int, steps: int = 80) -> xr.DataArray:
@@ -235,18 +235,18 @@ def test_a_place_at_the_end_of_the_world_spoils_no_other(filler):
 
 
 def test_it_chooses_by_the_data():
-    hourly = Cdsa().settled(network(steps=200, stations=10))
+    hourly = Cdsa().resolve(network(steps=200, stations=10))
     assert hourly.window == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
     assert hourly.train.batch_size == 11  # 48 steps of 20 series are 960 cells
     assert hourly.model.n_layers == 4
-    assert Cdsa().settled(network(steps=9)).window == 9
+    assert Cdsa().resolve(network(steps=9)).window == 9
     long = replace(Cdsa(), train=replace(Cdsa().train, minutes=60.0))
-    assert long.settled(network()).model == CdsaNetworkConfig()
-    assert Cdsa(window=20).settled(network()).window == 20
+    assert long.resolve(network()).model == CdsaNetworkConfig()
+    assert Cdsa(window=20).resolve(network()).window == 20
     wide = network(steps=100, stations=1500, places=False)
-    assert Cdsa().settled(wide).window == 10 and Cdsa().settled(wide).train.batch_size == 1
+    assert Cdsa().resolve(wide).window == 10 and Cdsa().resolve(wide).train.batch_size == 1
     roads = network(steps=100, stations=180, measurements=1, places=False)
-    assert Cdsa().settled(roads).train.batch_size == 2  # one for each of two cores
+    assert Cdsa().resolve(roads).train.batch_size == 2  # one for each of two cores
 
 
 def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
@@ -267,7 +267,7 @@ def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
 def test_too_many_stations_are_refused():
     many_more = network(steps=3, stations=2001, measurements=1, places=False, missing=0)
     with pytest.raises(ConfigError, match="at most 2,000 may report, but 2,001 do"):
-        Cdsa().settled(many_more)
+        Cdsa().resolve(many_more)
 
 
 def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch):
@@ -307,10 +307,10 @@ def test_a_network_that_knows_no_places_says_so(caplog):
 
 def test_what_is_set_is_not_chosen():
     same = replace(Cdsa(), model=CdsaNetworkConfig(), train=replace(Cdsa().train, minutes=0.5))
-    assert same.settled(network()).model == CdsaNetworkConfig()
+    assert same.resolve(network()).model == CdsaNetworkConfig()
     own = CdsaNetworkConfig(d_model=16, n_heads=4)
     method = replace(Cdsa(), model=own, train=replace(Cdsa().train, batch_size=5, minutes=0.5))
-    settled = method.settled(network())
+    settled = method.resolve(network())
     assert (settled.model, settled.train.batch_size, settled.train.minutes) == (own, 5, 0.5)
 
 

@@ -23,6 +23,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 METHODS = [
+    {"explanation"},
     {"base"},
     {"registry"},
     {"wrapper"},

@@ -99,6 +99,8 @@ class FillRequest:
         if isinstance(self.method, Filler):
             return
         auto = self.method == defaults.AUTO
+        if auto and self.options == NO_OPTIONS:
+            return  # nothing that could be wrong, and torch is loaded only when it is needed
         method = defaults.NETWORK if auto else self.method
         if isinstance(method, str) and not info_of(method).fills:
             raise ConfigError(f"'{method}' forecasts and does not fill. Use it with cdsa forecast")

@@ -7,7 +7,7 @@ import torch
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import Sizes
 from contexts import window_context
 
@@ -39,16 +39,16 @@ def test_a_missing_cell_starts_from_the_last_observation_on_either_side():
 
 
 def test_defaults_depend_on_the_task_and_what_was_set_is_kept():
-    assert Dcrnn().foreseeing(12).settled().window == 12
-    assert Dcrnn(window=48).foreseeing(12).settled().window == 48
-    assert Dcrnn(stride=6).foreseeing(3).settled().stride == 6
-    fill, forecast = Dcrnn().settled(), Dcrnn().foreseeing(12).settled()
+    assert Dcrnn().with_horizon(12).resolve().window == 12
+    assert Dcrnn(window=48).with_horizon(12).resolve().window == 48
+    assert Dcrnn(stride=6).with_horizon(3).resolve().stride == 6
+    fill, forecast = Dcrnn().resolve(), Dcrnn().with_horizon(12).resolve()
     assert (fill.model.d_model, fill.model.n_layers, fill.train.batch_size) == (32, 1, 8)
     assert (forecast.model.d_model, forecast.model.n_layers) == (64, 2)
-    assert forecast.train.batch_size == 32 and Dcrnn(horizon=12).settled() == forecast
-    narrow = Dcrnn(model=fill.model, train=fill.train, window=36).foreseeing(12).settled()
+    assert forecast.train.batch_size == 32 and Dcrnn(horizon=12).resolve() == forecast
+    narrow = Dcrnn(model=fill.model, train=fill.train, window=36).with_horizon(12).resolve()
     assert (narrow.model, narrow.train.batch_size, narrow.window) == (fill.model, 8, 36)
-    assert make_method("dcrnn@small", ahead=6)[1].settled().model.n_layers == 1
+    assert build_method("dcrnn@small", horizon=6).resolve().model.n_layers == 1
 
 
 def test_a_stride_of_zero_is_refused():
@@ -60,4 +60,4 @@ def test_without_coordinates_or_a_graph_it_says_what_it_needs():
     times = np.datetime64("2020-01-01") + np.arange(80).astype("timedelta64[h]")
     cube = make_cube(np.zeros((80, 3, 1)), times, list("ABC"), ["x"])
     with pytest.raises(ConfigError, match="needs the graph of the stations"):
-        make_method("dcrnn@small")[1].fit(cube)
+        build_method("dcrnn@small").fit(cube)

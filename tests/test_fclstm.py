@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cdsa.methods.engine.persistence import load_filler, save_filler
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from conftest import network
 
 CUBE, ORIGINS = network(steps=72, stations=4), np.array([50])
@@ -12,7 +12,7 @@ CUBE, ORIGINS = network(steps=72, stations=4), np.array([50])
 
 @pytest.fixture(scope="module")
 def filler():
-    return make_method("fc-lstm@small", ahead=6)[1].fit(CUBE)
+    return build_method("fc-lstm@small", horizon=6).fit(CUBE)
 
 
 def test_the_time_of_day_is_an_input(filler):

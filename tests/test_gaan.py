@@ -43,6 +43,6 @@ def test_the_maximum_over_neighbours_has_its_gradient_and_keeps_little_memory(mo
 
 
 def test_the_more_stations_the_smaller_the_batch():
-    sizes = [Gaan().settled(stations).train.batch_size for stations in (10, 36, 100, 207, 1000)]
+    sizes = [Gaan().resolve(stations).train.batch_size for stations in (10, 36, 100, 207, 1000)]
     assert sizes[:2] == [32, 32] and sizes == sorted(sizes, reverse=True) and sizes[-1] == 1
-    assert Gaan(train=TrainConfig(batch_size=5)).settled(207).train.batch_size == 5
+    assert Gaan(train=TrainConfig(batch_size=5)).resolve(207).train.batch_size == 5

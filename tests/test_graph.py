@@ -10,7 +10,7 @@ from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.neural.dcrnn import Dcrnn
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.graph import (
     DiffusionConvolution,
     GraphCell,
@@ -29,7 +29,7 @@ def noise(names: str = "ABC", n_steps: int = 80):
 
 
 def on_edges(*edges, name: str = "dcrnn", horizon: int = 0):
-    return make_method(f"{name}@small", ahead=horizon)[1].on_graph(edges)
+    return build_method(f"{name}@small", horizon=horizon).with_graph(edges)
 
 
 def adjacency_of(filler, cube) -> torch.Tensor:
@@ -143,7 +143,7 @@ def test_a_forecast_depends_on_the_stations_that_a_given_graph_joins(name):
 def test_some_of_the_stations_are_joined_as_among_all_of_them(tmp_path):
     cube = network(steps=48, stations=8)
     cube["lat"][:], cube["lon"][:] = 40 + np.arange(8) ** 2 / 100, 116.0
-    save_filler(make_method("dcrnn@small")[1].fit(cube), tmp_path / "net")
+    save_filler(build_method("dcrnn@small").fit(cube), tmp_path / "net")
     filler, few = load_filler(tmp_path / "net"), [0, 1, 2, 6]
     expected, adjacency = (adjacency_of(filler, c) for c in (cube, cube.isel(location=few)))
     torch.testing.assert_close(adjacency, expected[few][:, few])

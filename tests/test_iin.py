@@ -5,7 +5,7 @@ import torch
 
 from cdsa.methods.engine.persistence import load_filler, save_filler
 from cdsa.methods.neural.iin import IinConfig, neighbour_mean, neighbour_weights
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import Sizes
 from conftest import network
 from contexts import window_context
@@ -88,7 +88,7 @@ def test_later_rounds_read_the_predictions_of_earlier_ones():
 
 def test_a_network_tied_to_its_stations_is_saved_and_loaded(tmp_path):
     cube = network(steps=80, stations=4)
-    filler = make_method("iin@small")[1].fit(cube)
+    filler = build_method("iin@small").fit(cube)
     save_filler(filler, tmp_path / "net")
     loaded = load_filler(tmp_path / "net").fill(cube)
     assert loaded.equals(filler.fill(cube)) and not filler.network.inductive

@@ -8,7 +8,7 @@ import torch
 
 from cdsa.methods.neural.brits import Brits
 from cdsa.methods.neural.mtsi import DecayingCell, Mtsi, MtsiConfig
-from cdsa.methods.registry import make_method
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import train, training_loss
 from cdsa.training.masking import Task, random_source
@@ -79,7 +79,7 @@ def test_without_validation_the_newest_weights_of_an_adversarial_network_are_kep
             pass
 
     windows = cut(network(steps=40, places=False), 12, 4)
-    config = replace(make_method("mtsi@small")[1].train, validate_every=1)
+    config = replace(build_method("mtsi@small").train, validate_every=1)
     state = train(WithCritic(), windows, windows.keep(torch.arange(0)), config, seed=0)
     assert state.best_step == state.step > 1
 
@@ -106,7 +106,7 @@ def test_the_seed_hides_cells_from_the_search_and_components_of_a_direction_toge
 
 
 def test_weights_from_before_the_critic_started_are_not_kept():
-    method, cube = make_method("mtsi@small")[1], network(steps=48)
+    method, cube = build_method("mtsi@small"), network(steps=48)
     model = replace(method.model, pretrain_steps=3, weight_clip=0.05, search_steps=1)
     config = replace(method.train, epochs=3, validate_every=2)
     predictor = replace(method, model=model, train=config).fit(cube).network

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from cdsa import score
 from cdsa.core.cube import make_cube
 from cdsa.methods.engine.fit import build_network
 from cdsa.methods.neural.brits import Brits, BritsConfig
 from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.methods.neural.iin import Iin, IinConfig
 from cdsa.methods.neural.mtsi import Mtsi, MtsiConfig
-from cdsa.methods.registry import REGISTRY, make_method
+from cdsa.methods.registry import REGISTRY, build_method
 from cdsa.nn.types import Sizes
-from cdsa.workflows.score import score
 from conftest import network
 
 
@@ -24,7 +24,7 @@ from conftest import network
     + [("dcrnn", 4)],
 )
 def test_every_weight_is_trained(name, horizon):
-    method = make_method(f"{name}@small", ahead=horizon)[1]
+    method = build_method(f"{name}@small", horizon=horizon)
     if name == "mtsi":  # a round of both networks, one after the other
         method = replace(method, model=replace(method.model, pretrain_steps=1, critic_steps=1))
     predictor = method.fit(network(steps=60, stations=4)).network

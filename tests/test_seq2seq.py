@@ -12,7 +12,6 @@ from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.methods.neural.dstgcnn import DstGcnn, DstGcnnConfig
 from cdsa.methods.neural.fclstm import FcLstm, FcLstmConfig
 from cdsa.methods.neural.gaan import Gaan, GaanConfig
-from cdsa.methods.registry import make_method
 from cdsa.nn.types import Sizes
 from cdsa.workflows.forecast import forecasts_from
 from contexts import on_a_line, window_context

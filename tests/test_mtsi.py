@@ -9,7 +9,7 @@ import torch
 from cdsa.methods.neural.brits import Brits
 from cdsa.methods.neural.mtsi import DecayingCell, Mtsi, MtsiConfig
 from cdsa.methods.registry import build_method
-from cdsa.nn.types import Sizes
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import train, training_loss
 from cdsa.training.masking import Task, random_source
 from cdsa.training.windows import Window, cut
@@ -64,8 +64,8 @@ def test_generator_and_critic_are_trained_in_turns_and_the_critic_is_clipped():
 
 
 def test_without_validation_the_newest_weights_of_an_adversarial_network_are_kept():
-    class WithCritic(torch.nn.Module):
-        critic_active = True
+    class WithCritic(Network):
+        custom_loss = adversarial = True
 
         def __init__(self):
             super().__init__()
@@ -75,9 +75,6 @@ def test_without_validation_the_newest_weights_of_an_adversarial_network_are_kep
             self.n_updates += 1
             return self.weight + self.n_updates  # grows, since each network has its own loss
 
-        def clip_critic(self):
-            pass
-
     windows = cut(network(steps=40, places=False), 12, 4)
     config = replace(build_method("mtsi@small").train, validate_every=1)
     state = train(WithCritic(), windows, windows.keep(torch.arange(0)), config, seed=0)
@@ -85,7 +82,9 @@ def test_without_validation_the_newest_weights_of_an_adversarial_network_are_kep
 
 
 def test_the_seed_hides_cells_from_the_search_and_components_of_a_direction_together():
-    class Spy(torch.nn.Module):
+    class Spy(Network):
+        custom_loss = True
+
         def loss(self, values, observed, visible):
             self.visible = visible
             return values.sum()

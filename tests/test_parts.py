@@ -8,7 +8,7 @@ from torch import nn
 
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
-from cdsa.nn.types import Sizes
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.parallel import data_parallel
 
 
@@ -20,7 +20,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-class Watched(nn.Module):
+class Watched(Network):
     """A network that notes on which threads it is asked, and for how many windows."""
 
     def __init__(self, *, apart: bool):
@@ -29,7 +29,7 @@ class Watched(nn.Module):
         self.asked = []
         self.data_parallel = apart
 
-    def forward(self, values, observed):
+    def forward(self, values, observed, context):
         self.asked.append((threading.current_thread(), torch.get_num_threads(), len(values)))
         return torch.where(observed, self.weight * values, 0.0)
 
@@ -99,10 +99,10 @@ def test_a_batch_is_taken_whole_where_parts_are_of_no_use(two_threads):
 
 
 def test_what_goes_wrong_in_a_part_is_told(two_threads):
-    class Broken(nn.Module):
+    class Broken(Network):
         data_parallel = True
 
-        def forward(self, values, observed):
+        def forward(self, values, observed, context):
             raise ValueError("no such window")
 
     values, observed, _ = batch(2)

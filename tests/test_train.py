@@ -10,7 +10,7 @@ from torch import nn
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
 from cdsa.methods.registry import build_method
-from cdsa.nn.types import Sizes
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import TrainConfig, masks_for, train, training_loss, validation_error
 from cdsa.training.loss import LOSSES, loss_of, rate_at
 from cdsa.training.masking import Task, mask_cells, random_source
@@ -21,7 +21,7 @@ from conftest import network
 CONFIG = TrainConfig(epochs=4, batch_size=4, lr=0.01, validate_every=3, patience=0)
 
 
-class Mean(nn.Module):
+class Mean(Network):
     """A network with two weights: each cell is told from the mean of what is shown."""
 
     def __init__(self):
@@ -29,7 +29,7 @@ class Mean(nn.Module):
         self.weight = nn.Parameter(torch.tensor(0.0))
         self.shift = nn.Parameter(torch.tensor(0.5))
 
-    def forward(self, values, observed):
+    def forward(self, values, observed, context=None):
         shown = observed.sum((1, 2, 3), keepdim=True).clamp(min=1)
         mean = values.sum((1, 2, 3), keepdim=True) / shown
         return self.weight * mean + self.shift + torch.zeros_like(values)
@@ -42,7 +42,7 @@ class Spy(Mean):
         super().__init__()
         self.seen = []
 
-    def forward(self, values, observed):
+    def forward(self, values, observed, context=None):
         self.seen.append((values.clone(), observed.clone()))
         return super().forward(values, observed)
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.nn.context import WindowContext
-from cdsa.nn.types import refuse_negative, refuse_no_horizon
+from cdsa.nn.types import Network, refuse_negative, refuse_no_horizon
 
 State = tuple[Tensor, ...]
 
@@ -46,11 +46,13 @@ class Cell(Protocol):
         ...
 
 
-class SequenceToSequence(nn.Module):
+class SequenceToSequence(Network):
     """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
     (b, t, l, m); the steps before are as they were seen. What is observed within the horizon is
     used in the place of a guess. `make` makes cells for so many inputs of a location, and `tell`
     makes values (b, l, m) of what a cell tells."""
+
+    teacher_forced = True
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""The three axes, the four manners and the widths of attention."""
+"""The base class of networks; the three axes, the four manners and the widths of attention."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
 
@@ -25,6 +25,58 @@ Bias = Mapping[Axis, Tensor]
 """Added to the attention scores of an axis, (h, N, N) or (b, h, N, N)."""
 
 NO_BIAS: Bias = {}
+
+
+class Network(nn.Module):
+    """Base class of networks: `forward(values, observed, context)` predicts every cell of a window,
+    (b, t, l, m), or with quantiles (b, t, l, m, 1 + q).
+
+    `context` is the `WindowContext` if the configuration of the network says `uses_context`, else
+    None. A network declares what it supports beyond that, and overrides the methods it needs.
+    """
+
+    data_parallel: ClassVar[bool] = False
+    """Windows of a batch are independent and there are no long loops: cores may share a batch."""
+
+    teacher_forced: ClassVar[bool] = False
+    """Trains by `forward_teacher_forced`."""
+
+    custom_loss: ClassVar[bool] = False
+    """Trains by a `loss` of its own."""
+
+    adversarial: ClassVar[bool] = False
+    """Trains against a critic, so its loss does not measure its error."""
+
+    explainable: ClassVar[bool] = False
+    """Has `contributions` and `maps`."""
+
+    def forward_teacher_forced(self, values: Tensor, observed: Tensor, context: Any) -> Tensor:
+        """Predict each step from true values before it, which are unknown after training."""
+        raise NotImplementedError
+
+    def loss(self, values: Tensor, observed: Tensor, visible: Tensor) -> Tensor:
+        """The loss of a batch over all observed cells, predicted from the visible ones: those that
+        are neither masked nor, in a forecast, in the horizon."""
+        raise NotImplementedError
+
+    @property
+    def critic_active(self) -> bool:
+        """Whether the critic takes part already. Weights from before are not worth keeping."""
+        return True
+
+    def clip_critic(self) -> None:
+        """Keep the weights of the critic in bounds, after every step."""
+
+    def contributions(
+        self, values: Tensor, observed: Tensor, context: Any, cell: tuple[int, int, int]
+    ) -> Tensor:
+        """Shares of the observed cells of a single window in the prediction of one cell, (1, t, l,
+        m). They sum to one, or to zero if nothing was observed."""
+        raise NotImplementedError
+
+    def maps(self, values: Tensor, observed: Tensor, context: Any) -> list[AttentionMaps]:
+        """The attention maps of every layer."""
+        raise NotImplementedError
 
 
 class Sizes(NamedTuple):

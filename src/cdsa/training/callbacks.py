@@ -1,4 +1,4 @@
-"""What accompanies a training: device, progress, stopping, TensorBoard."""
+"""What accompanies a training run: device, progress, stopping, TensorBoard."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from cdsa.errors import MissingExtraError
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run is."""
+    """Progress of a run."""
 
     epoch: int
     step: int
@@ -21,10 +21,10 @@ class Progress:
 
     seconds: float
     loss: float
-    """Mean loss since the last look at the validation cells."""
+    """Mean loss since the last validation."""
 
     validation: float | None
-    """Error on the validation cells when last looked at."""
+    """Error at the last validation."""
 
     best: float | None
     lr: float
@@ -33,48 +33,48 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
-def nobody(told: object) -> None:
-    """Takes no notice."""
+def ignore(event: object) -> None:
+    """A callback that does nothing."""
 
 
 def never() -> bool:
-    """Wants no end."""
+    """A stopping rule that never applies."""
     return False
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """How a training is accompanied; changes nothing of what is learnt but for the device."""
+    """Device and callbacks of a run. Only the device may change a result, by rounding."""
 
     device: str = "auto"
     """auto, cpu, cuda or mps."""
 
     folder: Path | None = None
-    """Where the run is written down, to be gone on with."""
+    """Where the run is saved, to be resumed."""
 
-    on_progress: OnProgress = nobody
+    on_progress: OnProgress = ignore
     should_stop: Callable[[], bool] = never
-    on_start: Callable[[Any], None] = nobody
-    """Told of the method when its training begins."""
+    on_start: Callable[[Any], None] = ignore
+    """Called with the method when its training starts."""
 
 
 @contextmanager
 def tensorboard(folder: Path) -> Iterator[OnProgress]:
-    """A watch that logs loss, validation error and learning rate to this folder."""
+    """A callback that logs loss, validation error and learning rate to this folder."""
     if find_spec("tensorboard") is None:
         raise MissingExtraError("--tensorboard", "tensorboard", "tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(folder)) as writer:
 
-        def watch(report: Progress) -> None:
-            figures = {
-                "loss": report.loss,
-                "validation": report.validation,
-                "learning rate": report.lr,
+        def on_progress(progress: Progress) -> None:
+            scalars = {
+                "loss": progress.loss,
+                "validation": progress.validation,
+                "learning rate": progress.lr,
             }
-            for name, figure in figures.items():
-                if figure is not None:
-                    writer.add_scalar(name, figure, report.step)
+            for name, scalar in scalars.items():
+                if scalar is not None:
+                    writer.add_scalar(name, scalar, progress.step)
 
-        yield watch
+        yield on_progress

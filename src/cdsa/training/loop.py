@@ -1,23 +1,23 @@
-"""The only training loop: steps, validation, early stop; it can be stopped and gone on with.
+"""The training loop: steps, validation, early stopping; a run can be stopped and resumed.
 
-All that is random is drawn from the seed and the number of the step, so the place in a run is its
-whole state beside the weights. A run limited by epochs ends with the same weights, bit for bit,
-whether it was interrupted or not (on one machine, with as many threads); one limited by minutes
-depends on the machine's speed.
+All random numbers come from the seed and the number of the step, so a run is resumed from its
+weights and its `TrainState` alone. A run limited by epochs ends with the same weights, bit for bit,
+whether it was interrupted or not (on one machine, with the same number of threads). A run limited
+by minutes depends on the speed of the machine.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.nn.context import WindowContext
-from cdsa.training.callbacks import OnProgress, Progress
+from cdsa.nn.types import Network
+from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, loss_of, rate_at
 from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
 from cdsa.training.parallel import data_parallel
@@ -26,82 +26,75 @@ from cdsa.training.windows import Window, Windows
 
 LossOn = Literal["visible", "hidden", "both"]
 
-
 VISIBLE_WEIGHT = 1 / 3
-"""Of the visible cells where both they and the hidden ones are learnt from."""
+"""Weight of the loss on visible cells beside that on hidden ones."""
 
+CONTEXT_GAPS = 0.3
+"""Share of the windows of a forecaster in which cells before the horizon are masked too."""
 
-PAST_GAPS = 0.3
-"""Share of a forecaster's windows in which cells before the horizon are hidden too."""
+LAST_TOLERANCE = 1.02
+"""A run that never stops early keeps its last weights unless others were better by more than this:
+the small steps at its end improve more on unseen cells than a few validation cells can show."""
 
+IMPUTATION = Task()
 
-AS_GOOD = 1.02
-"""The last weights of a run that never stops early are kept unless others did better by more: the
-slow steps at its end gain more on what nobody looked at than a few cells can tell."""
-
-
-TO_FILL = Task()
-
-
-ORDER, HIDE = 1, 2  # what a generator is for, beside the seed and the number of the step
+ORDER, MASK = 1, 2  # purpose of a random source, beside the seed and the number of the step
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a network learns; the defaults are for a user's own table."""
+    """Settings of training; the defaults are for a user's own table."""
 
     epochs: int | None = None
-    """Passes over all windows, 100 if neither they nor minutes are given."""
+    """Passes over all windows; 100 if neither epochs nor minutes are set."""
 
     minutes: float | None = None
-    """Time to learn for, in minutes."""
+    """Training time in minutes."""
 
     batch_size: int = 16
-    """Windows per step; 0 leaves it to a method that chooses by the data or the task."""
+    """Windows per step; 0 lets a method choose by the data or the task."""
 
     lr: float = 1e-3
     """Learning rate of Adam."""
 
     beta1: float = 0.9
-    """How much of Adam's average of gradients stays from step to step."""
+    """Decay of Adam's average of gradients."""
 
     beta2: float = 0.999
-    """How much of Adam's average of squared gradients stays from step to step; less of it learns
-    faster in a short run."""
+    """Decay of Adam's average of squared gradients; a lower one trains faster in a short run."""
 
     schedule: Schedule = "cosine"
-    """The learning rate over time: steps (the authors'), cosine or constant."""
+    """Schedule of the learning rate: steps (the authors'), cosine or constant."""
 
     grad_clip: float = 5.0
     """Largest norm of the gradient."""
 
     ema_decay: float = 0.0
-    """Of the weights that are kept: how much of their moving average stays from step to step, such
-    as 0.99; 0 keeps the weights as they are."""
+    """Decay of the moving average of the weights, such as 0.99; the average is what is kept. 0
+    keeps the weights as they are."""
 
     loss: Loss = "mae"
-    """What is minimised over the asked cells: rmse (the paper's), mse, mae or rmse+mae."""
+    """Loss over the target cells: rmse (the paper's), mse, mae or rmse+mae."""
 
     loss_on: LossOn = "hidden"
-    """The cells asked for: those that are visible (the authors'), those hidden for the purpose
-    (masked imputation), or both; of a forecaster all that lies ahead, and what it looks back on is
-    whole if it learns from what is visible."""
+    """Target cells: visible ones (the authors'), those hidden for training (masked imputation), or
+    both. A forecaster's target is its horizon; with visible, its context has no added gaps."""
 
     masking: Masking = "mixed"
-    """How cells are hidden for training: random, bursts, mixed, or like_data: like the data's own
-    gaps."""
+    """How cells are hidden for training: random, bursts, mixed, or like_data: like the gaps of the
+    data."""
 
     max_mask_ratio: float = 0.9
     """Largest share of a window that is hidden."""
 
     holdout_share: float = 0.1
-    """Share of the cells of some windows that is never trained on, to know when to stop."""
+    """Share of the cells of some windows that is held out of training, to know when to stop."""
 
     validate_every: int = 50
-    """Steps between two looks at the validation cells."""
+    """Steps between two validations."""
 
     patience: int = 40
-    """Looks without a gain after which to stop; 0 never stops early."""
+    """Validations without a gain after which to stop; 0 never stops early."""
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -133,286 +126,255 @@ class TrainConfig:
             raise ConfigError(f"patience must not be negative, but found {self.patience}")
 
     @property
-    def passes(self) -> float:
-        """Epochs after which the run ends; endless if only minutes are given."""
+    def max_epochs(self) -> float:
+        """Epochs after which the run ends; infinite if only minutes are set."""
         if self.epochs is None:
             return 100 if self.minutes is None else math.inf
         return self.epochs
 
 
-@runtime_checkable
-class TeacherForced(Protocol):
-    """A network that learns from true values it would not have when used."""
-
-    horizon: int
-
-    def forward_teacher_forced(
-        self, values: Tensor, observed: Tensor, *context: WindowContext
-    ) -> Tensor:
-        """The guess of every step from the true values before it."""
-        ...
-
-
-@runtime_checkable
-class CustomLoss(Protocol):
-    """A network that learns by a loss of its own."""
-
-    def loss(self, values: Tensor, observed: Tensor, shown: Tensor) -> Tensor:
-        """The loss of a batch of windows over all that was observed, told from what is shown of it:
-        all that is not hidden on purpose and, to foresee, lies before the horizon."""
-        ...
-
-
-@runtime_checkable
-class Adversarial(Protocol):
-    """A network that is two, of which one judges the other."""
-
-    @property
-    def critic_active(self) -> bool:
-        """Whether the judge has begun; what was before is not yet the network that was meant."""
-        ...
-
-    def clip_critic(self) -> None:
-        """Keep the judge's weights in their bounds, after every step."""
-        ...
-
-
 def train(
-    model: nn.Module,
+    model: Network,
     windows: Windows,
     validation: Windows,
     config: TrainConfig,
     *,
     seed: int,
-    task: Task = TO_FILL,
+    task: Task = IMPUTATION,
     store: TrainingStore | None = None,
-    on_progress: OnProgress = lambda report: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_progress: OnProgress = ignore,
+    should_stop: Callable[[], bool] = never,
 ) -> TrainState:
-    """Train in place on `windows` and leave the weights that did best on the asked cells of `exam`.
+    """Train in place on `windows`, and leave the weights with the lowest error on the target cells
+    of `validation`.
 
-    With a `store` the run is written down now and then, and goes on from there. `stop` is asked
-    after every step; if it says so, the run is written down and ends with the best so far.
+    With a `store` the run is saved now and then, and resumed from there. `should_stop` is called
+    after every step; if it returns True, the run is saved and ends with the best weights so far.
     """
     if config.batch_size < 1:
-        raise ConfigError(f"batch must be at least 1, but found {config.batch_size}")
-    run = Trainer(model, config, seed, task)
-    state = store.load(model, run.optimiser, run.snapshots) if store else None
-    state = run.state = state or TrainState()
-    clock = time.perf_counter() - state.seconds
-    saved = time.perf_counter()
-    steps = max(1, math.ceil(len(windows) / config.batch_size))
+        raise ConfigError(f"batch_size must be at least 1, but found {config.batch_size}")
+    trainer = Trainer(model, config, seed, task, n_windows=len(windows))
+    if store:
+        trainer.state = store.load(model, trainer.optimiser, trainer.snapshots) or TrainState()
+    state = trainer.state
     state.finished = True
-    order, ordered = torch.arange(0), -1
-    while len(windows) and not run.finished(steps):
-        epoch, batch = divmod(state.step, steps)
-        if epoch != ordered:
-            order = torch.randperm(len(windows), generator=random_source(seed, ORDER, epoch))
-            ordered = epoch
-        chosen = order[batch * config.batch_size : (batch + 1) * config.batch_size]
-        run.learn(windows, chosen, epoch, steps)
-        state.seconds = time.perf_counter() - clock
-        if state.step % config.validate_every == 0 or run.over(steps):
-            run.validate(validation, last=run.over(steps))
-        on_progress(run.report(epoch, steps))
-        stopped = should_stop() and not run.finished(steps)
+    started, saved = time.perf_counter() - state.seconds, time.perf_counter()
+
+    for epoch, batch in shuffled_batches(len(windows), config.batch_size, seed, state.step):
+        if trainer.done:
+            break
+        trainer.step(windows, batch, epoch)
+        state.seconds = time.perf_counter() - started
+        if state.step % config.validate_every == 0 or trainer.progress >= 1:
+            trainer.validate(validation, last=trainer.progress >= 1)
+        on_progress(trainer.report(epoch))
+        stopped = should_stop() and not trainer.done
         if store and (stopped or time.perf_counter() - saved > store.every):
-            store.save(state, model, run.optimiser, run.snapshots)
+            store.save(state, model, trainer.optimiser, trainer.snapshots)
             saved = time.perf_counter()
         if stopped:
             state.finished = False
             break
+
     if state.best is None and state.step:
-        run.validate(validation, last=True)
-    model.load_state_dict(run.snapshots["best"])
+        trainer.validate(validation, last=True)
+    model.load_state_dict(trainer.snapshots["best"])
     return state
 
 
+def shuffled_batches(
+    n_windows: int, batch_size: int, seed: int, step: int
+) -> Iterator[tuple[int, Tensor]]:
+    """Epochs and numbers of windows, from this step on and without end."""
+    n_batches = math.ceil(n_windows / batch_size)
+    while n_windows:
+        epoch, first = divmod(step, n_batches)
+        order = torch.randperm(n_windows, generator=random_source(seed, ORDER, epoch))
+        for batch in order.split(batch_size)[first:]:
+            yield epoch, batch
+            step += 1
+
+
 class Trainer:
-    """What changes while a network learns."""
+    """One run: the optimiser, the weights worth keeping, and the state."""
 
-    def __init__(self, model: nn.Module, config: TrainConfig, seed: int, task: Task) -> None:
+    def __init__(
+        self, model: Network, config: TrainConfig, seed: int, task: Task, *, n_windows: int
+    ) -> None:
         self.model, self.config, self.seed, self.task = model, config, seed, task
-        betas = (config.beta1, config.beta2)
-        self.optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, betas=betas)
-        self.snapshots: dict[str, Weights] = {"best": _copied(model)}
+        self.lr = config.lr
+        self.optimiser = torch.optim.Adam(
+            model.parameters(), lr=config.lr, betas=(config.beta1, config.beta2)
+        )
+        self.snapshots: dict[str, Weights] = {"best": _copy_weights(model)}
         if config.ema_decay:
-            self.snapshots["average"] = _copied(model)
+            self.snapshots["average"] = _copy_weights(model)
         self.state = TrainState()
-        self.rate = config.lr
+        self.max_steps = max(1, math.ceil(n_windows / config.batch_size)) * config.max_epochs
 
-    def progress(self, steps: int) -> float:
-        """The share of the run that is done, by epochs or by minutes, whichever is further."""
-        by_steps = self.state.step / (steps * self.config.passes)
+    @property
+    def progress(self) -> float:
+        """Share of the run that is done, by epochs or by minutes, whichever is further."""
         minutes = self.config.minutes
-        return max(by_steps, self.state.seconds / (60 * minutes) if minutes else 0.0)
+        by_time = self.state.seconds / (60 * minutes) if minutes else 0.0
+        return max(self.state.step / self.max_steps, by_time)
 
-    def over(self, steps: int) -> bool:
-        """Whether all steps or all minutes are used up."""
-        return self.progress(steps) >= 1
-
-    def finished(self, steps: int) -> bool:
-        """Whether the run is over or has not gained anything for long."""
+    @property
+    def done(self) -> bool:
+        """Whether the run is at its end, or has not gained anything for long."""
         patience = self.config.patience
-        return self.over(steps) or (patience > 0 and self.state.checks_without_gain >= patience)
+        return self.progress >= 1 or 0 < patience <= self.state.checks_without_gain
 
-    def learn(self, windows: Windows, chosen: Tensor, epoch: int, steps: int) -> None:
+    def step(self, windows: Windows, batch: Tensor, epoch: int) -> None:
         """One step of gradient descent."""
-        place, config = self.state, self.config
-        self.rate = rate_at(config.schedule, config.lr, epoch, self.progress(steps))
+        state, config, model = self.state, self.config, self.model
+        self.lr = rate_at(config.schedule, config.lr, epoch, self.progress)
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate
-        self.model.train()
-        source = random_source(self.seed, HIDE, place.step)
-        window, others = windows.take(chosen), None
+            group["lr"] = self.lr
+        model.train()
+        rng = random_source(self.seed, MASK, state.step)
+        other_observed = None
         if config.masking == "like_data":
-            drawn = torch.randint(len(windows), (len(chosen),), generator=source)
-            others = windows.observed[windows.steps[drawn]]
-        loss = training_loss(self.model, window, config, source, self.task, others)
+            others = torch.randint(len(windows), (len(batch),), generator=rng)
+            other_observed = windows.observed[windows.steps[others]]
+        loss = training_loss(model, windows.take(batch), config, rng, self.task, other_observed)
         self.optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
+        nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
         self.optimiser.step()
-        if isinstance(self.model, Adversarial):
-            self.model.clip_critic()
-        place.step += 1
-        self._average()
-        place.loss_sum += loss.item()
-        place.loss_count += 1
-        if not math.isfinite(place.loss_sum):
+        model.clip_critic()
+        state.step += 1
+        self._update_average()
+        state.loss_sum += loss.item()
+        state.loss_count += 1
+        if not math.isfinite(state.loss_sum):
             raise ConfigError(
-                f"the loss is no number any more at step {place.step}: the steps are too long. "
-                f"Lower the learning rate, as in --set train.lr={config.lr / 10:g}"
+                f"the loss is not finite at step {state.step}: the steps are too large. Lower the "
+                f"learning rate, as in --set train.lr={config.lr / 10:g}"
             )
 
     def validate(self, validation: Windows, *, last: bool = False) -> None:
-        """Look at the validation cells, and keep the weights if they never did better, or are the
-        `last` and as good. Nothing is kept of a network whose judge has not begun, but the last;
-        and without such cells always its newest weights, for its loss does not tell how it does."""
-        if isinstance(self.model, Adversarial) and not (self.model.critic_active or last):
+        """Measure the validation error, and keep the weights if it is the lowest so far, or if they
+        are the `last` and about as good.
+
+        Weights from before the critic takes part are not kept, unless they are the last. Without
+        validation cells an adversarial network keeps its newest weights.
+        """
+        state, model = self.state, self.model
+        if not (model.critic_active or last):
             return
-        place = self.state
-        now = _copied(self.model)
-        self.model.load_state_dict(self.snapshots.get("average", now))
-        error = (
-            validation_error(self.model, validation, self.config, self.task)
-            if len(validation)
-            else place.loss
-        )
-        place.validation, place.last_loss = error, place.loss
-        place.loss_sum, place.loss_count = 0.0, 0
-        enough = AS_GOOD if last and not self.config.patience else 1.0
-        untold = isinstance(self.model, Adversarial) and not len(validation)
-        if untold or place.best is None or error < enough * place.best:
-            place.best, place.best_step, place.checks_without_gain = error, place.step, 0
-            self.snapshots["best"] = _copied(self.model)
+        current = _copy_weights(model)
+        model.load_state_dict(self.snapshots.get("average", current))
+        error = state.loss
+        if len(validation):
+            error = validation_error(model, validation, self.config, self.task)
+        state.validation, state.last_loss = error, state.loss
+        state.loss_sum, state.loss_count = 0.0, 0
+        tolerance = LAST_TOLERANCE if last and not self.config.patience else 1.0
+        unmeasured = model.adversarial and not len(validation)
+        if unmeasured or state.best is None or error < tolerance * state.best:
+            state.best, state.best_step, state.checks_without_gain = error, state.step, 0
+            self.snapshots["best"] = _copy_weights(model)
         else:
-            place.checks_without_gain += 1
-        self.model.load_state_dict(now)
+            state.checks_without_gain += 1
+        model.load_state_dict(current)
 
     @torch.no_grad()
-    def _average(self) -> None:
+    def _update_average(self) -> None:
         """Move the average towards the weights; at first it follows them closely."""
         if "average" not in self.snapshots:
             return
-        stays = min(self.config.ema_decay, self.state.step / (self.state.step + 10))
-        for name, part in self.model.named_parameters():
-            self.snapshots["average"][name].lerp_(part, 1 - stays)
+        decay = min(self.config.ema_decay, self.state.step / (self.state.step + 10))
+        for name, weight in self.model.named_parameters():
+            self.snapshots["average"][name].lerp_(weight, 1 - decay)
 
-    def report(self, epoch: int, steps: int) -> Progress:
-        """How far the run is."""
-        place = self.state
+    def report(self, epoch: int) -> Progress:
+        state = self.state
         return Progress(
             epoch=epoch,
-            step=place.step,
-            fraction=min(self.progress(steps), 1.0),
-            seconds=place.seconds,
-            loss=place.loss,
-            validation=place.validation,
-            best=place.best,
-            lr=self.rate,
+            step=state.step,
+            fraction=min(self.progress, 1.0),
+            seconds=state.seconds,
+            loss=state.loss,
+            validation=state.validation,
+            best=state.best,
+            lr=self.lr,
         )
 
 
-def _copied(model: nn.Module) -> Weights:
-    return {name: part.detach().clone() for name, part in model.state_dict().items()}
-
-
-def predict(model: nn.Module, window: Window, shown: Tensor) -> Tensor:
-    """A model's answer to what is shown of a window."""
-    values = torch.where(shown, window.values, 0.0)
-    return data_parallel(model, values, shown, window.context)
+def _copy_weights(model: Network) -> Weights:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
 
 
 def training_loss(
-    model: nn.Module,
+    model: Network,
     window: Window,
     config: TrainConfig,
-    source: torch.Generator,
-    task: Task = TO_FILL,
-    others: Tensor | None = None,
+    rng: torch.Generator,
+    task: Task = IMPUTATION,
+    other_observed: Tensor | None = None,
 ) -> Tensor:
-    """The loss of one batch: a part of what was measured is shown, a part is asked for."""
-    if isinstance(model, TeacherForced):
-        context = () if window.context is None else (window.context,)
-        answer = model.forward_teacher_forced(window.values, window.observed, *context)
-        return loss_of(config.loss, answer, window.truth, masks_for(window, task)[1])
-    shown, asked = masks_for(window, task) if task.horizon else (window.observed, window.observed)
-    hidden = torch.zeros_like(shown)
+    """The loss of one batch: the network sees some of the observed cells and predicts others."""
+    if model.teacher_forced:
+        prediction = model.forward_teacher_forced(window.values, window.observed, window.context)
+        return loss_of(config.loss, prediction, window.truth, masks_for(window, task)[1])
+
+    visible = target = window.observed
+    if task.horizon:
+        visible, target = masks_for(window, task)
+    masked = torch.zeros_like(visible)
     if config.loss_on != "visible":
-        hidden = mask_cells(
+        masked = mask_cells(
             window.observed,
             config.masking,
             config.max_mask_ratio,
-            source,
+            rng,
             task.tied_variables,
-            others,
+            other_observed,
         )
-    if isinstance(model, CustomLoss):
-        return model.loss(window.values, window.observed, shown & ~hidden)
+    if model.custom_loss:
+        return model.loss(window.values, window.observed, visible & ~masked)
+
     if config.loss_on != "visible":
         if window.context is not None and not task.horizon:  # as if there never was a sensor
-            lost = drop_stations(window.observed, source)
-            hidden = hidden | (lost.unflatten(1, (1, -1, 1)) & window.observed)
-            window = replace(window, context=window.context.without_stations(lost))
-        if task.horizon:  # gaps in what is looked back on are part of the lesson now and then
-            now_and_then = torch.rand((len(hidden), 1, 1, 1), generator=source) < PAST_GAPS
-            shown = shown & ~(hidden & now_and_then.to(hidden.device))
+            dropped = drop_stations(window.observed, rng)
+            masked = masked | (dropped.unflatten(1, (1, -1, 1)) & window.observed)
+            window = replace(window, context=window.context.without_stations(dropped))
+        if task.horizon:
+            with_gaps = torch.rand((len(masked), 1, 1, 1), generator=rng) < CONTEXT_GAPS
+            visible = visible & ~(masked & with_gaps.to(masked.device))
         else:
-            shown, asked = window.observed & ~hidden, hidden
-    answer = predict(model, window, shown)
-    loss = loss_of(config.loss, answer, window.truth, asked)
+            visible, target = window.observed & ~masked, masked
+    prediction = predict(model, window, visible)
+    loss = loss_of(config.loss, prediction, window.truth, target)
     if config.loss_on == "both":
-        loss = loss + loss_of(config.loss, answer, window.truth, shown) * VISIBLE_WEIGHT
+        loss = loss + loss_of(config.loss, prediction, window.truth, visible) * VISIBLE_WEIGHT
     return loss
 
 
 def masks_for(window: Window, task: Task) -> tuple[Tensor, Tensor]:
-    """What a window of the exam shows and asks for: a forecaster, all that lies ahead."""
+    """The visible and the target cells of a window; the target of a forecaster is the horizon."""
     if not task.horizon:
         return window.observed, window.target
     future = task.future(window.observed)
     return window.observed & ~future, window.observed & future
 
 
+def predict(model: Network, window: Window, visible: Tensor) -> Tensor:
+    """The prediction of a window from its visible cells."""
+    values = torch.where(visible, window.values, 0.0)
+    return data_parallel(model, values, visible, window.context)
+
+
 @torch.no_grad()
-def predict_batches(
-    model: nn.Module, validation: Windows, batch: int, task: Task = TO_FILL
-) -> Iterator[tuple[Tensor, Window, Tensor]]:
-    """The answer, the window and what was asked, batch by batch."""
-    model.eval()
-    for window in validation.batches(batch):
-        shown, asked = masks_for(window, task)
-        yield predict(model, window, shown), window, asked
-
-
 def validation_error(
-    model: nn.Module, validation: Windows, config: TrainConfig, task: Task = TO_FILL
+    model: Network, validation: Windows, config: TrainConfig, task: Task = IMPUTATION
 ) -> float:
-    """The loss over all asked cells of the exam, as a ratio of sums."""
-    cells = [
-        (a[asked], w.truth[asked])
-        for a, w, asked in predict_batches(model, validation, config.batch_size, task)
-    ]
-    answer, truth = (torch.cat(parts).cpu().double() for parts in zip(*cells, strict=True))
-    return loss_of(config.loss, answer, truth, torch.ones_like(truth, dtype=torch.bool)).item()
+    """The loss over all target cells: a ratio of sums, not a mean over batches."""
+    model.eval()
+    cells = []
+    for window in validation.batches(config.batch_size):
+        visible, target = masks_for(window, task)
+        cells.append((predict(model, window, visible)[target], window.truth[target]))
+    prediction, truth = (torch.cat(batches).cpu().double() for batches in zip(*cells, strict=True))
+    return loss_of(config.loss, prediction, truth, torch.ones_like(truth, dtype=torch.bool)).item()

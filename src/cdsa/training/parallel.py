@@ -1,8 +1,8 @@
-"""A batch of windows in parts, one for each core.
+"""A batch of windows split over the cores.
 
-A network here is many small products, and threads inside of each wait for one another more than
-they work. Windows have nothing to do with each other, so every core takes its part of a batch
-through the whole network, and its part of the gradient back.
+A network here is many small products, and threads inside each product wait for one another more
+than they work. Windows are independent, so every core takes its share of a batch through the whole
+network and computes its share of the gradient.
 """
 
 import os
@@ -14,113 +14,111 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cdsa.nn.context import WindowContext
+from cdsa.nn.types import Network
 
-Given = TypeVar("Given")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Shard = tuple[Tensor, Tensor, WindowContext | None]
 
-
-Made = TypeVar("Made")
+POOL_LOCK = threading.Lock()
 
 
 def data_parallel(
-    model: nn.Module, values: Tensor, observed: Tensor, context: WindowContext | None
+    model: Network, values: Tensor, observed: Tensor, context: WindowContext | None
 ) -> Tensor:
-    """A model's answer to a batch of windows: in as many parts as torch has threads, if the model
-    is `data_parallel`, since no window knows of another and it has no long loops. The
-    answer can be learnt from as if it came from the model itself."""
-    given = () if context is None else (context,)
+    """The prediction of a batch of windows, differentiable as if the model had made it in one go. A
+    `data_parallel` model on the CPU gets one shard per thread of torch."""
     threads = torch.get_num_threads()
-    count = min(threads, len(values))
-    if not getattr(model, "data_parallel", False) or values.device.type != "cpu" or count < 2:
-        answer: Tensor = model(values, observed, *given)
-        return answer
-    parts = [
-        (values[at], observed[at], *(one.select(at) for one in given))
-        for at in _slices(len(values), count)
+    n_shards = min(threads, len(values))
+    if not model.data_parallel or values.device.type != "cpu" or n_shards < 2:
+        prediction: Tensor = model(values, observed, context)
+        return prediction
+    shards = [
+        (values[at], observed[at], None if context is None else context.select(at))
+        for at in _slices(len(values), n_shards)
     ]
     if not torch.is_grad_enabled():
-        return torch.cat(_each(threads, lambda part: _without_grad(model, part), parts))
-    slopes = [weight for weight in model.parameters() if weight.requires_grad]
-    joined: Tensor = ParallelForward.apply(threads, model, parts, *slopes)  # type: ignore[no-untyped-call]
+        return torch.cat(_map(threads, lambda shard: _without_grad(model, shard), shards))
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    joined: Tensor = ParallelForward.apply(threads, model, shards, *weights)  # type: ignore[no-untyped-call]
     return joined
 
 
 class ParallelForward(torch.autograd.Function):
-    """The answers to all parts, and the gradient of each on the thread that it is worked out on."""
+    """Forward and backward of all shards, each on a thread of its own."""
 
     @staticmethod
     def forward(
-        ctx: Any, threads: int, model: nn.Module, parts: Sequence[Any], *weights: Tensor
+        ctx: Any, threads: int, model: Network, shards: Sequence[Shard], *weights: Tensor
     ) -> Tensor:
-        ctx.answers = _each(threads, lambda part: _with_grad(model, part), parts)
+        ctx.predictions = _map(threads, lambda shard: _with_grad(model, shard), shards)
         ctx.threads, ctx.weights = threads, weights
-        return torch.cat([answer.detach() for answer in ctx.answers])
+        return torch.cat([prediction.detach() for prediction in ctx.predictions])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, wish: Tensor) -> tuple[Tensor | None, ...]:
-        wishes = wish.split([len(answer) for answer in ctx.answers])
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        grad_outputs = grad_output.split([len(prediction) for prediction in ctx.predictions])
 
-        def back(one: tuple[Tensor, Tensor]) -> tuple[Tensor | None, ...]:
-            found: tuple[Tensor | None, ...]
-            found = torch.autograd.grad(one[0], ctx.weights, one[1], allow_unused=True)
-            return found
+        def gradients(shard: tuple[Tensor, Tensor]) -> tuple[Tensor | None, ...]:
+            prediction, grad = shard
+            grads: tuple[Tensor | None, ...]
+            grads = torch.autograd.grad(prediction, ctx.weights, grad, allow_unused=True)
+            return grads
 
-        pairs = list(zip(ctx.answers, wishes, strict=True))
-        found = _each(ctx.threads, back, pairs)
-        ctx.answers = ()
-        return None, None, None, *(_sum(same) for same in zip(*found, strict=True))
+        shards = list(zip(ctx.predictions, grad_outputs, strict=True))
+        grads = _map(ctx.threads, gradients, shards)
+        ctx.predictions = ()
+        return None, None, None, *(_sum(of_weight) for of_weight in zip(*grads, strict=True))
 
 
-def _with_grad(model: nn.Module, part: Sequence[Any]) -> Tensor:
+def _with_grad(model: Network, shard: Shard) -> Tensor:
     with torch.enable_grad():
-        answer: Tensor = model(*part)
-    return answer
+        prediction: Tensor = model(*shard)
+    return prediction
 
 
-def _without_grad(model: nn.Module, part: Sequence[Any]) -> Tensor:
+def _without_grad(model: Network, shard: Shard) -> Tensor:
     with torch.no_grad():
-        answer: Tensor = model(*part)
-    return answer
+        prediction: Tensor = model(*shard)
+    return prediction
 
 
-def _sum(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """None if a weight has no part in any answer."""
-    there = [part for part in parts if part is not None]
-    return torch.stack(there).sum(0) if there else None
+def _sum(grads: Sequence[Tensor | None]) -> Tensor | None:
+    """The sum of the gradients of one weight; None if no prediction depends on it."""
+    used = [grad for grad in grads if grad is not None]
+    return torch.stack(used).sum(0) if used else None
 
 
-def _slices(there: int, count: int) -> list[slice]:
-    """So many slices of a batch, as alike as can be."""
-    edges = [there * number // count for number in range(count + 1)]
+def _slices(size: int, count: int) -> list[slice]:
+    """Slices of a batch, as equal in length as can be."""
+    edges = [size * number // count for number in range(count + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
-def _each(threads: int, work: Callable[[Given], Made], given: Sequence[Given]) -> list[Made]:
-    with BEGINNING:
+def _map(threads: int, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    with POOL_LOCK:
         workers = _workers(threads, os.getpid())
-    return list(workers.map(work, given))
-
-
-BEGINNING = threading.Lock()
+    return list(workers.map(work, items))
 
 
 @cache
 def _workers(count: int, process: int) -> ThreadPoolExecutor:
-    """So many threads that each compute on one core; a `process` that was forked has its own."""
+    """Threads that each compute on one core. A forked `process` has its own."""
     before, ready = torch.get_num_threads(), threading.Barrier(count + 1)
     pool = ThreadPoolExecutor(count, thread_name_prefix="cdsa")
     for _ in range(count):
-        pool.submit(_begin, ready)
+        pool.submit(_start_worker, ready)
     ready.wait()
-    torch.set_num_threads(before)  # what a thread sets holds for those that are yet to begin, too
+    torch.set_num_threads(before)  # what one thread sets holds for threads that start later, too
     return pool
 
 
-def _begin(ready: threading.Barrier) -> None:
+def _start_worker(ready: threading.Barrier) -> None:
     torch.set_num_threads(1)
-    torch.get_num_threads()  # a thread that was never asked would take the number of others
+    torch.get_num_threads()  # without this call a thread would take the number of the others
     ready.wait()

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from torch import nn
 
 from cdsa.core.circular import base_names
 from cdsa.core.cube import fillable
@@ -24,7 +23,7 @@ from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Bounds, Filler, Method
 from cdsa.methods.calibration import quantile_pair
-from cdsa.methods.engine.explain import Explainable, explain
+from cdsa.methods.engine.explain import explain
 from cdsa.methods.engine.fit import fit_network
 from cdsa.methods.engine.predictor import Predictor, refuse_too_many_stations
 from cdsa.methods.engine.signature import DataSignature
@@ -32,7 +31,7 @@ from cdsa.methods.engine.validation import gap_classes
 from cdsa.methods.explanation import Explanation, find_cell
 from cdsa.methods.wrapper import Guarantees, means_of
 from cdsa.nn.graph import Edge
-from cdsa.nn.types import Sizes
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -59,7 +58,7 @@ class ModelConfig(Protocol):
     """Whether its weights serve any stations, not only those it was trained on; one that does is
     told where and when they are."""
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network for windows of these sizes; with a horizon, a forecaster."""
         ...
 
@@ -121,7 +120,7 @@ class Neural(Method):
     def budget(self) -> str:
         train = self.train
         limits = [f"{train.minutes:g} minutes (--minutes)"] if train.minutes else []
-        limits += [f"{train.passes:,} passes (--epochs)"] if train.passes < math.inf else []
+        limits += [f"{train.max_epochs:,} passes (--epochs)"] if train.max_epochs < math.inf else []
         return " or ".join(limits) + self.size
 
     def fit(self, cube: Cube, run: RunContext | None = None) -> "NeuralFiller":
@@ -315,7 +314,7 @@ class NeuralFiller(Guarantees, Filler):
 
     @property
     def explainable(self) -> bool:
-        return self.network is not None and isinstance(self.network.model, Explainable)
+        return self.network is not None and self.network.model.explainable
 
     def new_stations(self, cube: xr.DataArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         network = self.network

@@ -4,12 +4,9 @@ A cell lies in several windows, which count as they do when their answers are pu
 the maps are rolled back through the layers (`models/reasons.py`).
 """
 
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
 from cdsa.core.circular import base_names, to_components
 from cdsa.core.prepare import prepare
@@ -17,25 +14,9 @@ from cdsa.errors import ConfigError
 from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.explanation import Cell, Explanation
 from cdsa.methods.wrapper import Guarantees
-from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import marginal_map
-from cdsa.nn.types import AXES, AttentionMaps
+from cdsa.nn.types import AXES
 from cdsa.training.windows import Windows, taper
-
-
-@runtime_checkable
-class Explainable(Protocol):
-    """A network that can say where its guess of a cell comes from."""
-
-    def contributions(
-        self,
-        values: Tensor,
-        observed: Tensor,
-        *told: WindowContext | tuple[int, int, int],
-    ) -> Tensor:
-        """Shares of the observed cells of a single window, (1, t, l, m), in the guess of a cell,
-        which stands behind its surroundings if it is told of any."""
-        ...
 
 
 def explain(
@@ -70,7 +51,7 @@ def _steps_around(network: Predictor, cube: xr.DataArray, time: int) -> tuple[xr
 def attribute(network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]) -> xr.DataArray:
     """The shares that measured cells have in what is told of one cell."""
     model = network.model
-    if not isinstance(model, Explainable):
+    if not model.explainable:
         raise ConfigError(
             "this network cannot say where its values come from; those of cdsa and cdsa-paper can"
         )
@@ -89,10 +70,10 @@ def attribute(network: Predictor, cube: xr.DataArray, cell: tuple[int, int, int]
     model.eval()
     for number, step, weight in _windows_covering(network, windows, cell[0]):
         window = windows.take(torch.tensor([number], device=network.device))
-        around = () if window.context is None else (window.context,)
         for kind in asked:  # both components of a direction
-            told = (*around, (step, int(at[0]), int(kind)))
-            share = model.contributions(window.values, window.observed, *told)[0].cpu().double()
+            inside = (step, int(at[0]), int(kind))
+            share = model.contributions(window.values, window.observed, window.context, inside)
+            share = share[0].cpu().double()
             total[window.steps[0].cpu().numpy()] += weight / len(asked) * share.numpy()
             told_of += weight / len(asked) if share.sum() > 0 else 0.0
     total /= told_of or 1.0  # a window without a single value says what is usual
@@ -113,9 +94,8 @@ def mean_maps(
     windows = network.windows(own)
     number, *_ = max(_windows_covering(network, windows, cell[0]), key=lambda found: found[2])
     window = windows.take(torch.tensor([number], device=network.device))
-    around = () if window.context is None else (window.context,)
     with torch.no_grad():
-        layers: list[AttentionMaps] = network.model.maps(window.values, window.observed, *around)  # type: ignore[operator]
+        layers = network.model.maps(window.values, window.observed, window.context)
     steps = window.steps[0].cpu().numpy()
     there = np.flatnonzero(steps >= 0)
     labels = {"time": own["time"].to_numpy()[steps[there]]}

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from torch import nn
 
 from cdsa.core.circular import base_names, to_components
 from cdsa.core.config import to_dict
@@ -25,7 +24,7 @@ from cdsa.methods.engine.validation import (
     spread_evenly,
 )
 from cdsa.methods.wrapper import drop_aux_coords
-from cdsa.nn.types import Sizes
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import train
@@ -122,7 +121,7 @@ def fit_network(
 
 def build_network(
     method: "Neural", sizes: Sizes, horizon: int, builder: ContextBuilder | None
-) -> nn.Module:
+) -> Network:
     """The network with initial weights that depend on the seed only."""
     with torch.random.fork_rng(devices=[]):  # torch's global generator keeps its state
         torch.default_generator.manual_seed(method.seed)

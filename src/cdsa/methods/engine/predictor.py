@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from cdsa.core.circular import base_names, to_components
 from cdsa.core.cube import DIMS
@@ -23,6 +23,7 @@ from cdsa.methods.calibration import Calibration
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.graph import Edge
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
+from cdsa.nn.types import Network
 from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainState
 from cdsa.training.windows import Window, Windows, cut, stitch
@@ -47,7 +48,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 class Predictor:
     """A trained network with its scaler and context; directions are two components."""
 
-    model: nn.Module
+    model: Network
     scaler: Scaler
     locations: NDArray[np.str_]
     measurements: NDArray[np.str_]

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
+from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import steps_since, without_itself
-from cdsa.nn.types import Sizes, refuse_below_one
+from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
 CONSISTENCY_WEIGHT = 0.1
@@ -32,7 +33,7 @@ class BritsConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model")
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network for windows of these sizes."""
         return BritsNetwork(self, sizes, horizon)
 
@@ -85,9 +86,11 @@ class Rits(nn.Module):
         return RitsOutput(stacked[-1], error)
 
 
-class BritsNetwork(nn.Module):
+class BritsNetwork(Network):
     """Both directions: `forward(values, observed) -> prediction`, (b, t, l, m). The last `horizon`
     steps are forecast."""
+
+    custom_loss = True
 
     def __init__(self, config: BritsConfig, sizes: Sizes, horizon: int) -> None:
         super().__init__()
@@ -96,14 +99,15 @@ class BritsNetwork(nn.Module):
         self.forwards = Rits(n_series, config.d_model)
         self.backwards = Rits(n_series, config.d_model)
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         forth, back = self._read(values, observed, observed)
         past = values.shape[1] - self.horizon
         mean = (forth.combined[:, :past] + back.combined[:, :past]) / 2
         return torch.cat([mean, forth.combined[:, past:]], dim=1).view_as(values)
 
     def loss(self, values: Tensor, observed: Tensor, visible: Tensor) -> Tensor:
-        """The training loss; see `CustomLoss`."""
         forth, back = self._read(values, observed, visible)
         past = values.shape[1] - self.horizon
         gaps = ~visible[:, :past].flatten(2)

@@ -22,7 +22,7 @@ from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, monotone_quantiles
 from cdsa.nn.rollout import LayerTrace, normalise_to, one_hot_cell, residual_share, rollout
-from cdsa.nn.types import AttentionConfig, AttentionMaps, Sizes, refuse_below_one
+from cdsa.nn.types import AttentionConfig, AttentionMaps, Network, Sizes, refuse_below_one
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
@@ -81,7 +81,7 @@ class CdsaNetworkConfig:
                 f"that does is d_model={nearest}"
             )
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that knows so many measurements; what is ahead is filled like any gap."""
         return CdsaNetwork(self, sizes, n_calendar_features)
 
@@ -171,14 +171,14 @@ class BaselineAnswers(NamedTuple):
         )
 
 
-class CdsaNetwork(nn.Module):
+class CdsaNetwork(Network):
     """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
     guess and its quantiles. Both are told as differences from the easy answers: a mix of the
     straight line and of what kriging says, of every cell its own. Where nothing was ever measured
     the difference counts for less, as much as it is learnt to be of use."""
 
     data_parallel = True
-    """Windows of a batch know nothing of each other: each core may take some of them."""
+    explainable = True
 
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, clock: int) -> None:
         super().__init__()

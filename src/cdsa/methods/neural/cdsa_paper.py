@@ -14,6 +14,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.attention import AttentionScope, make_attention
 from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import normalise_to, one_hot_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
@@ -25,6 +26,7 @@ from cdsa.nn.types import (
     AxisConfig,
     Manner,
     MaskMode,
+    Network,
     Sizes,
     refuse_below_one,
     refuse_no_horizon,
@@ -85,7 +87,7 @@ class PaperConfig(AttentionConfig):
     uses_context: ClassVar[bool] = False
     inductive: ClassVar[bool] = False
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int = 0) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int = 0) -> Network:
         """The network for windows of these sizes; with a horizon, one that foresees."""
         return PaperForecaster(self, sizes, horizon) if horizon else PaperImputer(self, sizes)
 
@@ -170,8 +172,10 @@ def make_reconstruction(config: PaperConfig) -> nn.Module:
     return feed_forward(config.d_model, config.d_ff, 1)
 
 
-class PaperImputer(nn.Module):
+class PaperImputer(Network):
     """The network that fills: `forward(values, observed) -> guess`, all (b, t, l, m)."""
+
+    explainable = True
 
     def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
@@ -184,14 +188,20 @@ class PaperImputer(nn.Module):
         )
         self.reconstruction = make_reconstruction(config)
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         x = self.encoder(self.embedding(values, observed))
         return cast(Tensor, self.reconstruction(x)[..., 0])
 
     @torch.no_grad()
-    def contributions(self, values: Tensor, observed: Tensor, cell: tuple[int, int, int]) -> Tensor:
-        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
-        l, m), which sum to one, or to none if nothing was observed."""
+    def contributions(
+        self,
+        values: Tensor,
+        observed: Tensor,
+        context: WindowContext | None,
+        cell: tuple[int, int, int],
+    ) -> Tensor:
         if isinstance(self.encoder, Streams):
             raise ConfigError(
                 "reasons are told by maps between cells, which the independent manner has not. "
@@ -201,18 +211,22 @@ class PaperImputer(nn.Module):
         share = rollout(looks, one_hot_cell(values, cell))
         return normalise_to(share * observed, torch.ones(()))
 
-    def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
+    def maps(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
         return self.encoder.maps(self.embedding(values, observed))
 
 
-class PaperForecaster(nn.Module):
+class PaperForecaster(Network):
     """The network that foresees the last `horizon` steps of a window from those before them.
 
     `forward(values, observed) -> guess`, all (b, t, l, m), goes step by step: each guess is what
     the next one builds on. What is observed within the horizon is used in its place. The guess of
     the steps before the horizon is what was seen there, zero elsewhere.
     """
+
+    teacher_forced = True
 
     def __init__(self, config: PaperConfig, sizes: Sizes, horizon: int) -> None:
         super().__init__()
@@ -235,7 +249,9 @@ class PaperForecaster(nn.Module):
             self.decoder = cell_stack(config, ahead, past, mask_mode="causal")
         self.reconstruction = make_reconstruction(config)
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         past, ahead = self._split(torch.where(observed, values, 0.0))
         seen, known = self._split(observed)
         memory = self._encode(past, seen)
@@ -247,7 +263,9 @@ class PaperForecaster(nn.Module):
             ahead = torch.where(chosen, guess, ahead)
         return torch.cat([past, ahead], dim=1)
 
-    def forward_teacher_forced(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward_teacher_forced(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         """The guess of every step from the true values before it, in one go: for training.
 
         By the causal mask the guess of a step cannot depend on values of that step or later ones.
@@ -257,7 +275,9 @@ class PaperForecaster(nn.Module):
         guess = self._decode(self._encode(past, seen), past, seen, ahead, known)
         return torch.cat([past, guess], dim=1)
 
-    def maps(self, values: Tensor, observed: Tensor) -> list[AttentionMaps]:
+    def maps(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> list[AttentionMaps]:
         """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
         ahead, and at the encoder's output. The independent manner: one axis after the other."""
         past, ahead = self._split(values)

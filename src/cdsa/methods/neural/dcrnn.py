@@ -15,7 +15,7 @@ from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, adjacency_of_context, diffusion_matrices
 from cdsa.nn.interpolation import last_seen
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
-from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
+from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -49,7 +49,7 @@ class DcrnnConfig(Sampled):
         d_model, n_layers = (64, 2) if horizon else (32, 1)
         return replace(self, d_model=self.d_model or d_model, n_layers=self.n_layers or n_layers)
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that forecasts this many steps or, for 0, fills."""
         config = self.settled(horizon)
         if not horizon:
@@ -81,7 +81,7 @@ class DcrnnConfig(Sampled):
         return diffusion_matrices(adjacency, self.diffusion_steps)
 
 
-class DiffusionFiller(nn.Module):
+class DiffusionFiller(Network):
     """Fills windows: `forward(values, observed, context) -> prediction`, (b, t, l, m)."""
 
     def __init__(self, config: DcrnnConfig, n_measurements: int, n_calendar_features: int) -> None:

@@ -15,7 +15,7 @@ from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_context
 from cdsa.nn.interpolation import interpolate
-from cdsa.nn.types import Sizes, refuse_below_one, refuse_no_horizon
+from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_no_horizon
 from cdsa.training.loop import TrainConfig
 
 CONTEXT_LENGTH = 12
@@ -48,7 +48,7 @@ class DstGcnnConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "n_layers", "diffusion_steps")
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that forecasts this many steps."""
         refuse_no_horizon(horizon)
         return DynamicGraphNetwork(self, sizes, n_calendar_features, horizon)
@@ -112,7 +112,7 @@ class SpaceTimeLayer(nn.Module):
         return out
 
 
-class DynamicGraphNetwork(nn.Module):
+class DynamicGraphNetwork(Network):
     """Forecasts the last `horizon` steps of a window: `forward(values, observed, context) ->
     prediction`, (b, t, l, m); the steps before are returned as they are. Values in the horizon are
     not read."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence, State
-from cdsa.nn.types import Sizes, refuse_below_one
+from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
 
@@ -30,7 +30,7 @@ class FcLstmConfig(Sampled):
         super().__post_init__()
         refuse_below_one(self, "d_model", "n_layers")
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that forecasts this many steps."""
         return SequenceToSequence(
             lambda inputs: FullyConnectedCell(self, sizes.locations * inputs),

@@ -16,7 +16,7 @@ from cdsa.core.prepare import Cube, prepare
 from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.graph import GraphCell, adjacency_of_context
 from cdsa.nn.seq2seq import Sampled, SequenceToSequence
-from cdsa.nn.types import Sizes, refuse_below_one
+from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -54,7 +54,7 @@ class GaanConfig(Sampled):
         super().__post_init__()
         refuse_below_one(self, "d_model", "n_layers", "n_heads", "d_qk", "d_gate")
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that forecasts this many steps."""
         return SequenceToSequence(
             lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),

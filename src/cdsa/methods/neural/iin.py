@@ -13,7 +13,7 @@ from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_distances
 from cdsa.nn.interpolation import interpolate, without_itself
-from cdsa.nn.types import Sizes, refuse_below_one
+from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
 
@@ -34,12 +34,12 @@ class IinConfig:
     def __post_init__(self) -> None:
         refuse_below_one(self, "d_model", "n_layers", "n_rounds")
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network for windows of these sizes."""
         return IterativeNetwork(self, sizes, n_calendar_features)
 
 
-class IterativeNetwork(nn.Module):
+class IterativeNetwork(Network):
     """Fills windows: `forward(values, observed, context) -> prediction`, (b, t, l, m)."""
 
     def __init__(self, config: IinConfig, sizes: Sizes, n_calendar_features: int) -> None:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
+from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import steps_since
-from cdsa.nn.types import Sizes, refuse_below_one, refuse_negative
+from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
 from cdsa.training.loop import TrainConfig
 
 
@@ -56,7 +57,7 @@ class MtsiConfig:
             self, "pretrain_steps", "weight_clip", "first_step", "search_lr", "critic_weight"
         )
 
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> nn.Module:
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network for windows of these sizes."""
         return AdversarialNetwork(self, sizes)
 
@@ -116,9 +117,12 @@ class Critic(nn.Module):
         return score
 
 
-class AdversarialNetwork(nn.Module):
+class AdversarialNetwork(Network):
     """Generator and critic: `forward(values, observed) -> prediction`, (b, t, l, m), by a search
     for the noise."""
+
+    custom_loss = True
+    adversarial = True
 
     def __init__(self, config: MtsiConfig, sizes: Sizes) -> None:
         super().__init__()
@@ -132,7 +136,9 @@ class AdversarialNetwork(nn.Module):
         self.n_updates: Tensor
         self.register_buffer("n_updates", torch.zeros((), dtype=torch.long))
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(
+        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+    ) -> Tensor:
         x, mask = values.flatten(2), observed.flatten(2).to(values.dtype)
         n_steps = x.shape[1]
         with torch.enable_grad():
@@ -157,8 +163,8 @@ class AdversarialNetwork(nn.Module):
         return noise - self.config.first_step * gradient
 
     def loss(self, values: Tensor, observed: Tensor, visible: Tensor) -> Tensor:
-        """The training loss, of one of the two networks at a time; see `CustomLoss`. The search and
-        the critic see only visible cells."""
+        """The loss of one of the two networks at a time. The search and the critic see only visible
+        cells."""
         x, n_steps = values.flatten(2), values.shape[1]
         target, mask = (tensor.flatten(2).to(values.dtype) for tensor in (observed, visible))
         rng = torch.Generator().manual_seed(self.noise_seed + int(self.n_updates))
@@ -182,12 +188,10 @@ class AdversarialNetwork(nn.Module):
 
     @property
     def critic_active(self) -> bool:
-        """Whether the critic has started; see `Adversarial`."""
         return int(self.n_updates) > self.config.pretrain_steps
 
     @torch.no_grad()
     def clip_critic(self) -> None:
-        """Clip the weights of the critic; see `Adversarial`."""
         for weight in self.critic.parameters():
             weight.clamp_(-self.config.weight_clip, self.config.weight_clip)
 

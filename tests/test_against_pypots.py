@@ -43,7 +43,7 @@ numpy.savez(sys.argv[1], values=values, seen=seen, deltas=inputs["forward"]["del
 
 
 def copy_weights(rits: Rits, theirs, side: str) -> None:
-    def part(name: str) -> torch.Tensor:
+    def weight(name: str) -> torch.Tensor:
         return torch.from_numpy(theirs[f"{side}.{name}"])
 
     with torch.no_grad():
@@ -52,14 +52,14 @@ def copy_weights(rits: Rits, theirs, side: str) -> None:
             (rits.history, "hist_reg"),
             (rits.balance, "combining_weight"),
         ):
-            for kind, weights in ours.named_parameters():
-                weights.copy_(part(f"{name}.{kind}"))
-        rits.features.weight.copy_(part("feat_reg.W"))
-        rits.features.bias.copy_(part("feat_reg.b"))
-        rits.state_decay.weight.copy_(part("temp_decay_h.W"))
-        rits.state_decay.bias.copy_(part("temp_decay_h.b"))
-        rits.value_decay.copy_(part("temp_decay_x.W").diagonal())
-        rits.value_decay_shift.copy_(part("temp_decay_x.b"))
+            for kind, ours_weight in ours.named_parameters():
+                ours_weight.copy_(weight(f"{name}.{kind}"))
+        rits.features.weight.copy_(weight("feat_reg.W"))
+        rits.features.bias.copy_(weight("feat_reg.b"))
+        rits.state_decay.weight.copy_(weight("temp_decay_h.W"))
+        rits.state_decay.bias.copy_(weight("temp_decay_h.b"))
+        rits.value_decay.copy_(weight("temp_decay_x.W").diagonal())
+        rits.value_decay_shift.copy_(weight("temp_decay_x.b"))
 
 
 def test_brits_predicts_what_that_of_pypots_predicts(tmp_path):

@@ -55,8 +55,8 @@ def test_generator_and_critic_are_trained_in_turns_and_the_critic_is_clipped():
         trained.append(
             "".join(
                 letter
-                for letter, part in (("g", model.generator), ("c", model.critic))
-                if any(weight.grad is not None for weight in part.parameters())
+                for letter, module in (("g", model.generator), ("c", model.critic))
+                if any(weight.grad is not None for weight in module.parameters())
             )
         )
     assert trained == ["g", "c", "c", "g"]

@@ -185,7 +185,7 @@ class Calibration:
                 circle = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
                 bounds[..., k] = np.where(known, np.where(factor < 180, arc, circle), np.nan)
                 continue
-            point, lower, upper = (part.sel(measurement=name).to_numpy() for part in prediction)
+            point, lower, upper = (x.sel(measurement=name).to_numpy() for x in prediction)
             below, above = (factor * np.maximum(w, 0.0) for w in (point - lower, upper - point))
             bounds[..., k] = np.clip([middle - below, middle + above], minimum[k], maximum[k])
         lower_bound, upper_bound = (round_significant(bound, DIGITS) for bound in bounds)
@@ -264,9 +264,9 @@ def cross_fitted_bounds(
     for number in np.unique(fold):
         inside, others = fold == number, fold[steps] != number
         if others.sum() >= MIN_CELLS:
-            calibration, part = _calibrate(cells.select(others), truth), filled.isel(time=inside)
+            calibration, within = _calibrate(cells.select(others), truth), filled.isel(time=inside)
             bounds[:, :, inside] = _scaled_bounds(
-                calibration, scale, part, gap_classes[inside], levels
+                calibration, scale, within, gap_classes[inside], levels
             )
     return {
         level: (filled.copy(data=lower), filled.copy(data=upper))

@@ -1,7 +1,7 @@
 """Ordinary kriging of the other stations, time step by time step."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 import xarray as xr
@@ -110,9 +110,7 @@ class Kriging(Baseline):
 
     def with_manner(self, shape: str) -> "Kriging":
         """The same with another variogram."""
-        if shape not in VARIOGRAM_MODELS:
-            raise ConfigError(unknown("variogram", shape, VARIOGRAM_MODELS))
-        return replace(self, variogram=shape)
+        return replace(self, variogram=cast(VariogramModel, shape))
 
     def _fit(self, plain: xr.DataArray) -> PredictFn:
         refuse_no_coordinates(plain, "kriging")

@@ -46,16 +46,16 @@ class StMvl(Baseline):
     Deviations from the paper and its authors' code:
 
     Where a block of gaps leaves a local view nothing to look at, a cell is filled by the global
-    spatial view or, where no station reports, by the temporal one. There the mean of the two comes
-    first, and the views look at those values; on KDD-2015's PM2.5, where two of five hidden cells
-    are of this kind, that was worse.
+    spatial view or, where no station reports, by the temporal one. The paper starts from the mean of
+    the two and lets the views look at those values; on KDD-2015's PM2.5, where two of five hidden
+    cells are of this kind, that was worse.
 
-    The least squares are fitted on every cell that all views see, there on those of steps and
+    The least squares are fitted on every cell that all views see; the paper's only on steps and
     windows of which half was measured. They work on standardised values, with a small ridge towards
     the plain mean of the views for stations with few such cells; a station without any gets the
     mean of all blends.
 
-    The smoothing looks at a whole series, not at a part of it. Similarity is one over the root mean
+    The smoothing covers the whole series. Similarity is one over the root mean
     squared difference of what both measured, and largest, not zero, where they do not differ. The
     step of a cell is left out when its stations are compared, and the station of a cell when its
     steps are, so that training sees what prediction sees. Measurements are filled one by one.

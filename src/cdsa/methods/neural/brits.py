@@ -147,7 +147,7 @@ class Brits(Neural):
     cosine, and gradients are clipped. A table is filled from windows that overlap by half. To
     forecast, the horizon is filled like any gap: in training it is hidden from the inputs and
     counted in the loss. It is predicted by the forward direction alone, since the backward one
-    reads nothing before it, and they need not agree there.
+    has read nothing before it, and the two need not agree there.
 
     References
     ----------

@@ -233,10 +233,10 @@ class Mtsi(Neural):
     The generator learns to reproduce real windows from the noise that the first, long step of the
     search finds for them, with gradients through that step [2] and a part of the observations
     hidden from it. It continues to do so once the critic has started, whose score of windows from
-    random noise has little weight (`critic_weight`; there 1 for the generator and 0.15 in the
-    search). There the generator is pretrained to predict the steps of a window one by one and then
-    learns from its critic alone; within minutes, no noise came to generate a window like those
-    observed.
+    random noise has little weight (`critic_weight`; in the paper 1 for the generator and 0.15 in
+    the search). In the paper the generator is pretrained to predict the steps of a window one by
+    one and then learns from its critic alone; within minutes, no noise came to generate a window
+    like those observed.
 
     The critic has one training step for each of the generator, not eight. It sees generated windows
     with the gaps of real ones, since the gaps alone would tell them apart.

@@ -137,8 +137,9 @@ def test_a_forecast_depends_on_the_stations_that_a_given_graph_joins(name):
     joined, other = cube.copy(), cube.copy()
     joined[:26, 1] += 3
     other[:26, 2] += 3
+    lengths = {"context": filler.context_length, "horizon": 6}
     forecast, by_joined, by_other = (
-        filler.foresee(c, origins)[2][0, 0].item() for c in (cube, joined, other)
+        filler.forecast_from(c, origins, **lengths)[2][0, 0].item() for c in (cube, joined, other)
     )
     assert by_joined != forecast == by_other
 

@@ -152,6 +152,6 @@ def test_steps_with_few_stations_are_interpolated_linearly():
 
 def test_impossible_settings_are_refused():
     with pytest.raises(ConfigError, match="did you mean 'linear'"):
-        make_method("kriging:linea")
+        build_method("kriging:linea")
     with pytest.raises(ConfigError, match="min_stations must be at least 2"):
         Kriging(min_stations=1)

@@ -12,8 +12,8 @@ from cdsa.methods.neural.dcrnn import Dcrnn, DcrnnConfig
 from cdsa.methods.neural.dstgcnn import DstGcnn, DstGcnnConfig
 from cdsa.methods.neural.fclstm import FcLstm, FcLstmConfig
 from cdsa.methods.neural.gaan import Gaan, GaanConfig
+from cdsa.methods.registry import build_method
 from cdsa.nn.types import Sizes
-from cdsa.workflows.forecast import forecasts_from
 from contexts import on_a_line, window_context
 
 SIZES, PAST = Sizes(7, 4, 2), 4
@@ -112,8 +112,8 @@ def test_the_forecast_depends_on_the_first_step_of_the_context(name, past):
 
 @pytest.mark.parametrize("name", [*CONFIGS, "brits", "mtsi"])
 def test_known_covariates_are_refused(name):
-    with pytest.raises(ConfigError, match=f"'{name}' makes no use of what is known in advance"):
-        make_method(name, ahead=3, known=["x"])
+    with pytest.raises(ConfigError, match=f"'{name}' does not use values known in advance"):
+        build_method(name, horizon=3, known_covariates=["x"])
 
 
 def diffusion(n_steps=400, side=4):
@@ -136,7 +136,7 @@ def diffusion(n_steps=400, side=4):
 def forecast_error(method, cube, origins):
     train = replace(method.train, minutes=None, epochs=8, batch_size=16, lr=5e-3)
     filler = replace(method, train=train).fit(cube[:300])
-    forecasts = forecasts_from(filler, cube, origins, past=4, ahead=3)
+    forecasts = filler.forecast_from(cube, origins, context=4, horizon=3)
     truth = cube.to_numpy()
     errors = [np.abs(step.to_numpy() - truth[origins + n]) for n, step in enumerate(forecasts)]
     return np.mean(errors)

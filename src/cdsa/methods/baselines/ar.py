@@ -61,11 +61,11 @@ class AutoRegressive(Baseline):
         if self.max_order < 1:
             raise ConfigError(f"max_order must be at least 1, but found {self.max_order}")
 
-    def _fit(self, plain: xr.DataArray) -> PredictFn:
+    def _fit(self, components: xr.DataArray) -> PredictFn:
         _sarimax()  # says what to install before any work
         processes = {
             name: fit_process(series.astype(np.float64), self.max_order)
-            for name, series in zip(_names(plain), _columns(plain).T, strict=True)
+            for name, series in zip(_names(components), _columns(components).T, strict=True)
         }
 
         def predict(cube: xr.DataArray) -> xr.DataArray:

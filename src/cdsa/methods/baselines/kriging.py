@@ -112,11 +112,11 @@ class Kriging(Baseline):
         """The same with another variogram."""
         return replace(self, variogram=cast(VariogramModel, shape))
 
-    def _fit(self, plain: xr.DataArray) -> PredictFn:
-        refuse_no_coordinates(plain, "kriging")
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        refuse_no_coordinates(components, "kriging")
         _ordinary_kriging()  # says what to install before any work
-        distance = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
-        values, names = plain.to_numpy(), plain["measurement"].to_numpy()
+        distance = great_circle(components["lat"].to_numpy(), components["lon"].to_numpy())
+        values, names = components.to_numpy(), components["measurement"].to_numpy()
         enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.min_stations
         values = np.where(enough, values, np.nan)
         variograms = {

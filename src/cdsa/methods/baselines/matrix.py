@@ -27,22 +27,22 @@ class Imputer(Protocol):
 
 
 def fit_matrix(
-    plain: xr.DataArray, make: Callable[[int], Imputer], *, temporal: bool = False
+    components: xr.DataArray, make: Callable[[int], Imputer], *, temporal: bool = False
 ) -> PredictFn:
     """Fit an imputer, made for a number of columns, on the matrix of a cube.
 
     An imputer that is not `temporal` ignores the order of rows and could only fill an empty row
     with means: such rows are interpolated linearly in time instead.
     """
-    scaler = Scaler.fit(plain, per_location=True)
-    locations = np.sort(plain["location"].to_numpy())
-    measurements = np.sort(plain["measurement"].to_numpy())
+    scaler = Scaler.fit(components, per_location=True)
+    locations = np.sort(components["location"].to_numpy())
+    measurements = np.sort(components["measurement"].to_numpy())
 
     def to_rows(cube: xr.DataArray) -> Matrix:
         known = cube.reindex(location=locations, measurement=measurements)
         return scaler.normalise(known).to_numpy().reshape(cube.sizes["time"], -1)
 
-    training_rows = to_rows(plain)
+    training_rows = to_rows(components)
     used = np.isfinite(training_rows).any(axis=0)
     if not used.any():
         return lambda cube: xr.full_like(cube, np.nan)

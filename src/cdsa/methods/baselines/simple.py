@@ -76,10 +76,10 @@ class Climatology(Baseline):
         return _fit_climatology(components)
 
 
-def _fit_climatology(plain: xr.DataArray) -> PredictFn:
+def _fit_climatology(components: xr.DataArray) -> PredictFn:
     """The means of every series by (hour, month), hour, and month."""
-    series = _to_frame(plain)
-    hour, month = _calendar(plain)
+    series = _to_frame(components)
+    hour, month = _calendar(components)
     tables = [series.groupby(key).mean() for key in ([hour, month], [hour], [month])]
 
     def predict(cube: xr.DataArray) -> xr.DataArray:

@@ -46,8 +46,8 @@ class StMvl(Baseline):
     Deviations from the paper and its authors' code:
 
     Where a block of gaps leaves a local view nothing to look at, a cell is filled by the global
-    spatial view or, where no station reports, by the temporal one. The paper starts from the mean of
-    the two and lets the views look at those values; on KDD-2015's PM2.5, where two of five hidden
+    spatial view or, where no station reports, by the temporal one. The paper starts from the mean
+    of the two and lets the views look at it; on KDD-2015's PM2.5, where two of five hidden
     cells are of this kind, that was worse.
 
     The least squares are fitted on every cell that all views see; the paper's only on steps and
@@ -84,12 +84,15 @@ class StMvl(Baseline):
                 f"0, but found {self.smoothing:g}, {self.window} and {self.power:g}"
             )
 
-    def _fit(self, plain: xr.DataArray) -> PredictFn:
+    def _fit(self, components: xr.DataArray) -> PredictFn:
         refuse_no_coordinates(plain, "st-mvl")
-        stations, values = plain["location"].to_numpy(), plain.to_numpy().astype(np.float64)
-        distance = great_circle(plain["lat"].to_numpy(), plain["lon"].to_numpy())
+        stations, values = (
+            components["location"].to_numpy(),
+            components.to_numpy().astype(np.float64),
+        )
+        distance = great_circle(components["lat"].to_numpy(), components["lon"].to_numpy())
         blends: dict[str, Blend] = {}
-        for m, name in enumerate(plain["measurement"].to_numpy()):
+        for m, name in enumerate(components["measurement"].to_numpy()):
             mean, std = _mean_and_std(values[:, :, m])
             scaled = (values[:, :, m] - mean) / std
             views = self.views(scaled, distance)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdsa.core.config import to_dict
-from cdsa.methods.registry import MethodInfo, class_of, list_methods
+from cdsa.methods.registry import MethodInfo, list_methods
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -103,7 +103,7 @@ def render_methods() -> str:
 
 def describe_method(info: MethodInfo) -> list[str]:
     """The lines of a method's section."""
-    method = class_of(info)
+    method = info.load()
     module = import_module(info.module.partition(":")[0])
     needs = ", ".join(filter(None, [info.needs, f"extra `{info.extra}`" if info.extra else ""]))
     facts = [

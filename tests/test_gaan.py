@@ -44,7 +44,7 @@ def test_the_maximum_over_neighbours_has_its_gradient_and_keeps_little_memory(mo
 
 
 def test_the_more_stations_the_smaller_the_batch():
-    cubes = [network(steps=2, stations=n_stations) for n_stations in (10, 36, 100, 207, 1000)]
+    cubes = [network(steps=2, stations=n, places=False) for n in (10, 36, 100, 207, 1000)]
     sizes = [Gaan().resolve(cube).train.batch_size for cube in cubes]
     assert sizes[:2] == [32, 32] and sizes == sorted(sizes, reverse=True) and sizes[-1] == 1
     assert Gaan(train=TrainConfig(batch_size=5)).resolve(cubes[3]).train.batch_size == 5

@@ -73,26 +73,21 @@ class Climatology(Baseline):
     name: ClassVar[str] = "climatology"
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return _fit_climatology(components)
+        series = _to_frame(components)
+        hour, month = _calendar(components)
+        tables = [series.groupby(key).mean() for key in ([hour, month], [hour], [month])]
 
+        def predict(cube: xr.DataArray) -> xr.DataArray:
+            hour, month = _calendar(cube)
+            keys = pd.MultiIndex.from_arrays([hour, month]), pd.Index(hour), pd.Index(month)
+            columns = _to_frame(cube).columns
+            prediction = np.full((len(hour), len(columns)), np.nan)
+            for table, key in zip(tables, keys, strict=True):
+                means = table.reindex(index=key, columns=columns).to_numpy()
+                prediction = np.where(np.isnan(prediction), means, prediction)
+            return cube.copy(data=prediction.reshape(cube.shape))
 
-def _fit_climatology(components: xr.DataArray) -> PredictFn:
-    """The means of every series by (hour, month), hour, and month."""
-    series = _to_frame(components)
-    hour, month = _calendar(components)
-    tables = [series.groupby(key).mean() for key in ([hour, month], [hour], [month])]
-
-    def predict(cube: xr.DataArray) -> xr.DataArray:
-        hour, month = _calendar(cube)
-        keys = pd.MultiIndex.from_arrays([hour, month]), pd.Index(hour), pd.Index(month)
-        columns = _to_frame(cube).columns
-        prediction = np.full((len(hour), len(columns)), np.nan)
-        for table, key in zip(tables, keys, strict=True):
-            means = table.reindex(index=key, columns=columns).to_numpy()
-            prediction = np.where(np.isnan(prediction), means, prediction)
-        return cube.copy(data=prediction.reshape(cube.shape))
-
-    return predict
+        return predict
 
 
 def _calendar(cube: xr.DataArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

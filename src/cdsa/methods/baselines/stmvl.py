@@ -85,11 +85,9 @@ class StMvl(Baseline):
             )
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        refuse_no_coordinates(plain, "st-mvl")
-        stations, values = (
-            components["location"].to_numpy(),
-            components.to_numpy().astype(np.float64),
-        )
+        refuse_no_coordinates(components, "st-mvl")
+        stations = components["location"].to_numpy()
+        values = components.to_numpy().astype(np.float64)
         distance = great_circle(components["lat"].to_numpy(), components["lon"].to_numpy())
         blends: dict[str, Blend] = {}
         for m, name in enumerate(components["measurement"].to_numpy()):

@@ -9,18 +9,36 @@ from cdsa.core.cube import assign_metadata, has_coordinates
 from cdsa.errors import ConfigError
 from cdsa.methods.base import COORDINATES, GRAPH, Filler, Method
 from cdsa.methods.registry import REGISTRY, build_method
+from cdsa.workflows.fill import fill_with
+from cdsa.workflows.score import try_method
 from conftest import network
 
-pytestmark = pytest.mark.parametrize("name", list(REGISTRY))
+every_method = pytest.mark.parametrize("name", list(REGISTRY))
+every_filling_method = pytest.mark.parametrize(
+    "name", [name for name, info in REGISTRY.items() if info.fills]
+)
 
 
-def made(name: str) -> Method:
-    """The method; of a network, a small one that learns for a moment."""
+def build(name: str) -> Method:
+    """The method; of a network, a small one that trains for a moment."""
     return build_method(f"{name}@small" if REGISTRY[name].trains else name)
 
 
+FITTED: dict[tuple[object, ...], Filler] = {}
+"""Fillers by method and cube: several promises look at the same fit."""
+
+
+def fitted(name: str, cube: xr.DataArray) -> Filler:
+    """The method fitted on a cube, once in a test session."""
+    coords = (np.asarray(coord).tobytes() for coord in cube.coords.values())
+    key = (name, str(cube.dtype), cube.to_numpy().tobytes(), *coords)
+    if key not in FITTED:
+        FITTED[key] = build(name).fit(cube)
+    return FITTED[key]
+
+
 def filled(name: str, cube: xr.DataArray) -> xr.DataArray:
-    return made(name).fit(cube).fill(cube)
+    return fitted(name, cube).fill(cube)
 
 
 def small(**sizes) -> xr.DataArray:
@@ -60,6 +78,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@every_filling_method
 def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
     cube = SHAPES[shape]()
     if REGISTRY[name].needs in (COORDINATES, GRAPH) and not has_coordinates(cube):
@@ -74,40 +93,51 @@ def test_leaves_no_gap_and_keeps_every_measured_value(name, shape):
 
 
 @pytest.mark.parametrize("shape", ["usual", "one station", "one series", "no coordinates"])
-def test_foresees_whatever_the_shape_or_says_why_it_cannot(name, shape):
+@every_method
+def test_forecasts_whatever_the_shape_or_says_why_it_cannot(name, shape):
     cube, info = SHAPES[shape](), REGISTRY[name]
     method = f"{name}@small" if info.trains else name
-    if "forecast" not in info.task:
+    if not info.forecasts:
         with pytest.raises(ConfigError, match="cannot forecast"):
             cdsa.forecast(cube, 3, method)
     elif info.needs == GRAPH and not has_coordinates(cube):
         with pytest.raises(ConfigError, match="no coordinates"):
             cdsa.forecast(cube, 3, method)
     else:
-        told = cdsa.forecast(cube, 3, method)["value"]
-        assert told.sizes["time"] == cube.sizes["time"] + 3 and told[-3:].notnull().all()
+        values = cdsa.forecast(cube, 3, method)["value"]
+        assert values.sizes["time"] == cube.sizes["time"] + 3 and values[-3:].notnull().all()
 
 
-def test_is_called_by_its_name_wherever_it_is_scored(name):
-    assert make_method(build_method(name))[0] == name
+@every_method
+def test_declares_what_it_can_do_as_the_registry_says(name):
+    method, info = build_method(name), REGISTRY[name]
+    assert (method.label, method.name, method.trains) == (name, name, info.trains)
+    assert info.fills or info.forecasts
+    assert type(method).__module__ == info.module.partition(":")[0]
 
 
-def test_is_a_filler(name):
-    assert isinstance(made(name).fit(small()), Filler)
+@every_filling_method
+def test_a_fit_returns_a_filler_that_keeps_its_promises_about_intervals(name):
+    cube = small()
+    filler = fitted(name, cube)
+    assert isinstance(filler, Filler) and filler.trained == REGISTRY[name].trains
+    values, [(lower, upper)] = filler.fill_intervals(cube, [0.9])
+    assert values.equals(filler.fill(cube))
+    known = lower.notnull().to_numpy()
+    assert known.any() == filler.gives_intervals
+    assert (lower <= upper).to_numpy()[known].all()
 
 
-def test_cannot_see_what_was_hidden(name):
+@every_filling_method
+def test_is_deterministic_and_cannot_see_what_was_hidden(name):
     cube = small(missing=0.1)
     hidden = cube.notnull() & (np.random.default_rng(1).random(cube.shape) < 0.2)
     changed = cube.where(~hidden, cube * 100 + 1000)
-    first, second = (filled(name, c.where(~hidden)) for c in (cube, changed))
+    first, second = (try_method(build(name), c, hidden).filled for c in (cube, changed))
     assert first.equals(second)
 
 
-def test_is_deterministic(name):
-    assert filled(name, small()).equals(filled(name, small()))
-
-
+@every_filling_method
 def test_does_not_change_its_input(name):
     cube = small()
     before = cube.copy(deep=True)
@@ -115,6 +145,7 @@ def test_does_not_change_its_input(name):
     assert cube.identical(before)
 
 
+@every_filling_method
 def test_does_not_care_about_the_order_of_stations(name):
     cube = small(stations=4)
     turned = cube.isel(location=[2, 0, 3, 1])
@@ -123,6 +154,7 @@ def test_does_not_care_about_the_order_of_stations(name):
     )
 
 
+@every_filling_method
 def test_does_not_care_about_the_order_of_measurements(name):
     cube = small(measurements=3)
     turned = cube.isel(measurement=[2, 0, 1])
@@ -131,10 +163,11 @@ def test_does_not_care_about_the_order_of_measurements(name):
     )
 
 
+@every_filling_method
 def test_a_measurement_without_a_value_stays_missing_and_the_rest_is_filled(name):
     cube = small()
     cube[:, :, 1] = np.nan
-    result = cdsa.fill(cube, made(name))
+    result = fill_with(fitted(name, cube), cube)
     assert (
         result["value"][:, :, 1].isnull().all()
         and (result["source"][:, :, 1] == "unfillable").all()
@@ -142,12 +175,14 @@ def test_a_measurement_without_a_value_stays_missing_and_the_rest_is_filled(name
     assert result["value"][:, :, 0].notnull().all()
 
 
+@every_filling_method
 def test_nothing_measured_at_all_is_no_crash(name):
     cube = small()
     cube[:] = np.nan
-    assert (cdsa.fill(cube, made(name))["source"] == "unfillable").all()
+    assert (fill_with(fitted(name, cube), cube)["source"] == "unfillable").all()
 
 
+@every_filling_method
 def test_directions_are_filled_on_the_circle(name, windy):
     # all winds blow from around north: a mean of degrees would say south
     result = filled(name, windy).sel(measurement="wind_dir")
@@ -155,6 +190,7 @@ def test_directions_are_filled_on_the_circle(name, windy):
     assert ((result >= 0) & (result < 360)).all() and away.max() < 90
 
 
+@every_filling_method
 def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
     cube = assign_metadata(small(), bounds={"pm25": (9.0, 11.0)})
     result = filled(name, cube)
@@ -164,14 +200,16 @@ def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
     assert (pm25.where(~gaps) > 11.0).any()
 
 
+@every_filling_method
 def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
     cube = small(steps=80, stations=4)
-    filler = made(name).fit(cube[:50, :3])
+    filler = fitted(name, cube[:50, :3])
     other = cube[50:, [3, 1]]
     result = filler.fill(other)
     assert result.notnull().all() and result.sizes == other.sizes
 
 
+@every_filling_method
 def test_float32_stays_float32(name):
     cube = small().astype(np.float32)
     assert filled(name, cube).dtype == np.float32

@@ -68,7 +68,7 @@ def test_few_cells_take_the_factor_of_their_measurement_or_of_all(rng):
     assert factors[1, 0] == pytest.approx(2, rel=0.15)
 
 
-def test_without_enough_cells_the_model_s_own_intervals_are_kept(rng):
+def test_without_enough_cells_the_intervals_of_the_model_are_not_scaled(rng):
     cells = CalibrationSet.concatenate([
         predictions(rng, n_cells=5), predictions(rng, n_cells=MIN_CELLS - 6, measurement=1),
     ])  # fmt: skip

@@ -115,7 +115,7 @@ def test_weights_from_before_the_critic_started_are_not_kept():
     assert short.fit(cube).network.train_state.best_step == 1  # nothing else could be kept
 
 
-def test_the_critic_s_score_depends_on_how_long_each_series_was_missing():
+def test_the_score_of_the_critic_depends_on_how_long_each_series_was_missing():
     model = small()
     window, complete = model.generator(torch.randn(1, 8), 6).detach(), torch.ones(1, 6, 6)
     gappy = complete.clone()

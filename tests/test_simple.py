@@ -16,7 +16,7 @@ def fill(method, *values: float) -> list[float]:
     return method.fit(cube).fill(cube).to_numpy().ravel().tolist()
 
 
-def test_mean_is_the_station_s_own():
+def test_the_mean_is_that_of_the_station():
     cube = network(stations=2, measurements=1, missing=0.0)
     cube[0, 0, 0] = NAN
     assert Mean().fit(cube).fill(cube)[0, 0, 0] == pytest.approx(float(cube[1:, 0, 0].mean()))

@@ -23,7 +23,6 @@ from cdsa.methods.wrapper import DIGITS
 
 Floats = NDArray[np.float64]
 
-
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Levels that are calibrated; factors of other levels are interpolated."""
 

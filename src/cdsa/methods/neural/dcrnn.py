@@ -44,14 +44,14 @@ class DcrnnConfig(Sampled):
         refuse_below_one(self, "diffusion_steps")
         refuse_negative(self, "d_model", "n_layers")
 
-    def settled(self, horizon: int) -> Self:
+    def resolve(self, horizon: int) -> Self:
         """The same with the defaults of the task."""
         d_model, n_layers = (64, 2) if horizon else (32, 1)
         return replace(self, d_model=self.d_model or d_model, n_layers=self.n_layers or n_layers)
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network that forecasts this many steps or, for 0, fills."""
-        config = self.settled(horizon)
+        config = self.resolve(horizon)
         if not horizon:
             return DiffusionFiller(config, sizes.measurements, n_calendar_features)
         return SequenceToSequence(
@@ -181,7 +181,7 @@ class Dcrnn(OnGraph):
             batch_size, window, stride = 32, max(CONTEXT_LENGTH, self.horizon), 1
         return replace(
             self,
-            model=self.model.settled(self.horizon),
+            model=self.model.resolve(self.horizon),
             train=replace(self.train, batch_size=self.train.batch_size or batch_size),
             window=self.window or window,
             stride=self.stride or stride,

@@ -245,7 +245,7 @@ def test_the_maps_are_those_it_mixes_with(model):
     first = model.blocks[0]
     x, *_ = model._embed(values, observed, told)
     v = first.attention.value(first.norm(x)).unflatten(-1, (CONFIG.n_heads, -1))
-    mixed = apply_weighted(maps[0], v, first.weight(observed))
+    mixed = apply_weighted(maps[0], v, first.key_weight(observed))
     torch.testing.assert_close(
         x + first.attention.out(mixed.flatten(-2)),
         first(x, observed, told) - first.feed_forward(first.feed_forward_norm(

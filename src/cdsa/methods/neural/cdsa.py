@@ -1,9 +1,12 @@
-"""The default network: its modules, its settings and how it is trained."""
+"""The default network, its settings and how it is trained.
+
+Letters: b window of the batch, t time, l location, m measurement, c channels, h heads, q quantiles.
+"""
 
 import contextlib
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -28,24 +31,16 @@ from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
 from cdsa.training.state import settings_of
 
-N_FEATURES = 9
-"""What a cell is told: its value, whether it was observed, the straight line, how near the last and
-the next observation are, the usual value, whether that is known, and what kriging says: of the
-lines, and of how unusual they are."""
-
-
 BASELINE_INIT = (3.0, 0.0, 0.0)
-"""The first shares, before a softmax, of the easy answers: the straight line and the two of
-kriging. A network that starts from kriging fits the time it learns from better, and others worse;
-one that starts from the line soon learns where not to trust it."""
-
+"""Initial logits of the baselines: interpolation, kriging, kriging of anomalies. A network that
+starts from kriging fits the training data better and other data worse; one that starts from
+interpolation soon learns where not to trust it."""
 
 RESIDUAL_INIT = -2.0
-"""How far at first, before a sigmoid, a network departs from kriging where there is no sensor."""
-
+"""Initial logit of the residual's scale in series without any observation."""
 
 UNOBSERVED_INIT = -3.0
-"""The first weight of cells that were not observed, before a sigmoid: a twentieth."""
+"""Initial logit of the weight of unobserved cells as keys: a twentieth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +48,16 @@ class CdsaNetworkConfig:
     """Widths of the default network."""
 
     uses_context: ClassVar[bool] = True
-    """It is told where and when its cells are."""
-
     inductive: ClassVar[bool] = True
 
     d_model: int = 48
-    """Size of the vector that stands for one cell between layers."""
+    """Channels of a cell between layers."""
 
     n_heads: int = 8
-    """Maps per axis and layer; `channels` must be a multiple of it."""
+    """Attention maps per axis and layer; `d_model` must be a multiple of it."""
 
     n_layers: int = 6
-    """Of attention and feed-forward, one on top of the other."""
+    """Blocks of attention and feed-forward."""
 
     d_qk: int = 2
     """Query and key channels of a head per cell; more only costs memory."""
@@ -82,12 +75,12 @@ class CdsaNetworkConfig:
             )
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network that knows so many measurements; what is ahead is filled like any gap."""
+        """The network for these measurements; a horizon is filled like any gap."""
         return CdsaNetwork(self, sizes, n_calendar_features)
 
     @property
     def attention(self) -> AttentionConfig:
-        """The attention of one layer."""
+        """Settings of the attention of one layer."""
         return AttentionConfig(
             manner="shared",
             d_model=self.d_model,
@@ -97,8 +90,45 @@ class CdsaNetworkConfig:
         )
 
 
+class CellFeatures(NamedTuple):
+    """Inputs of the network for each cell, all (b, t, l, m)."""
+
+    value: Tensor
+    observed: Tensor
+    interpolation: Tensor
+    before: Tensor
+    """1 / (1 + steps since the previous observation), zero without one."""
+
+    after: Tensor
+    climatology: Tensor
+    has_climatology: Tensor
+    kriging: Tensor
+    anomaly_kriging: Tensor
+
+
+N_FEATURES = len(CellFeatures._fields)
+
+
+class BaselineAnswers(NamedTuple):
+    """Predictions without a network; the network predicts the residual."""
+
+    values: Tensor
+    """(b, t, l, m, 3), in the order of `BASELINE_INIT`."""
+
+    available: Tensor
+    """Where each of them exists."""
+
+    unobserved: Tensor
+    """True in series with neither an observation nor a climatology, (b, t, l, m)."""
+
+    def combine(self, logits: Tensor) -> Tensor:
+        """The average of the available ones, weighted by a softmax: (b, t, l, m)."""
+        weight = logits.masked_fill(~self.available, -torch.inf).softmax(dim=-1)
+        return (weight * self.values).sum(-1)
+
+
 class Block(nn.Module):
-    """Attention and feed-forward, each on a normed copy and added to what was there."""
+    """Attention and feed-forward with residual connections, each after a norm."""
 
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes) -> None:
         super().__init__()
@@ -113,91 +143,64 @@ class Block(nn.Module):
         x = x + self.attention(
             self.norm(x),
             bias=self.attention_bias(x.shape[1], context),
-            key_weight=self.weight(observed),
+            key_weight=self.key_weight(observed),
             present=reporting(observed),
         )
         return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
 
-    def weight(self, observed: Tensor) -> Tensor:
-        """One for what was observed, a small learnt weight for the rest of what places that report
-        anything have, and none for other places: (b, t, l, m, h)."""
-        there = reporting(observed).unflatten(1, (1, -1, 1, 1))
-        return torch.where(observed.unsqueeze(-1), 1.0, self.unobserved_weight.sigmoid() * there)
-
     def trace(self, x: Tensor, observed: Tensor, context: WindowContext) -> LayerTrace:
-        """How its attention looks around."""
-        weight, bias = self.weight(observed), self.attention_bias(x.shape[1], context)
-        told: dict[str, Any] = {"bias": bias, "present": reporting(observed)}
-        added = self.attention(self.norm(x), key_weight=weight, **told)
-        return LayerTrace(
-            self.attention.maps(self.norm(x), **told), residual_share(x, added), weight
-        )
+        """What its attention attends to."""
+        x, before = self.norm(x), x
+        bias, present = self.attention_bias(x.shape[1], context), reporting(observed)
+        key_weight = self.key_weight(observed)
+        added = self.attention(x, bias=bias, key_weight=key_weight, present=present)
+        maps = self.attention.maps(x, bias=bias, present=present)
+        return LayerTrace(maps, residual_share(before, added), key_weight)
 
-    def maps(self, x: Tensor, observed: Tensor, context: WindowContext) -> AttentionMaps:
-        """The maps of its attention, before observed cells are given more weight."""
-        return self.attention.maps(
-            self.norm(x),
-            bias=self.attention_bias(x.shape[1], context),
-            present=reporting(observed),
-        )
+    def key_weight(self, observed: Tensor) -> Tensor:
+        """How much a cell counts that is attended to, (b, t, l, m, h): observed cells one, other
+        cells of reporting stations a learnt weight, the rest nothing."""
+        present = reporting(observed).unflatten(1, (1, -1, 1, 1))
+        return torch.where(observed.unsqueeze(-1), 1.0, self.unobserved_weight.sigmoid() * present)
 
 
 def reporting(observed: Tensor) -> Tensor:
-    """True for places that report anything in a window, (b, l), or for all if none does.
+    """True for stations with any observation in a window, (b, l), or for all if none has one.
 
-    The others are asked for and ask, but nobody listens to them: what is said of a place does not
-    depend on which other places without a sensor are asked for.
+    No cell attends to the others, so the prediction at an unmonitored site does not depend on which
+    other sites are predicted with it.
     """
-    there = observed.any(dim=3).any(dim=1)
-    return there | ~there.any(dim=1, keepdim=True)
-
-
-class BaselineAnswers(NamedTuple):
-    """What is easily said of each cell, of which a network tells the difference."""
-
-    values: Tensor
-    """(b, t, l, m, 3): in the order of `MIX`."""
-
-    available: Tensor
-    """Whether it can be said at all."""
-
-    unobserved: Tensor
-    """True in a series that nothing is known of, (b, t, l, m)."""
-
-    def combine(self, weight: Tensor) -> Tensor:
-        """One of all that are there, by weights before a softmax; (b, t, l, m)."""
-        return (weight.masked_fill(~self.available, -torch.inf).softmax(dim=-1) * self.values).sum(
-            -1
-        )
+    present = observed.any(dim=3).any(dim=1)
+    return present | ~present.any(dim=1, keepdim=True)
 
 
 class CdsaNetwork(Network):
-    """Fills windows of any size: `forward(values, observed, around) -> (b, t, l, m, 1 + q)`, the
-    guess and its quantiles. Both are told as differences from the easy answers: a mix of the
-    straight line and of what kriging says, of every cell its own. Where nothing was ever measured
-    the difference counts for less, as much as it is learnt to be of use."""
+    """Fills windows of any size: `forward(values, observed, context) -> (b, t, l, m, 1 + q)`, the
+    prediction and its quantiles.
+
+    The network predicts residuals from a baseline, a weighted average of interpolation and kriging
+    with weights for each cell. In series without any observation the residual is scaled down, as
+    much as is learnt.
+    """
 
     data_parallel = True
     explainable = True
 
-    def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, clock: int) -> None:
+    def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, n_calendar_features: int) -> None:
         super().__init__()
-        self.kriging = KrigingLayer(sizes.measurements, alike=False)
-        self.anomaly_kriging = KrigingLayer(sizes.measurements, alike=True)
-        self.baseline_logits = nn.Parameter(
-            torch.tensor(BASELINE_INIT).repeat(sizes.measurements, 1)
-        )
-        self.residual_scale = nn.Parameter(torch.full((sizes.measurements,), RESIDUAL_INIT))
-        self.embed = nn.Linear(N_FEATURES + clock, config.d_model)
-        self.variable_embedding = nn.Parameter(
-            torch.randn(sizes.measurements, config.d_model) * 0.3
-        )
+        n_variables = sizes.measurements
+        self.kriging = KrigingLayer(n_variables, alike=False)
+        self.anomaly_kriging = KrigingLayer(n_variables, alike=True)
+        self.baseline_logits = nn.Parameter(torch.tensor(BASELINE_INIT).repeat(n_variables, 1))
+        self.residual_scale = nn.Parameter(torch.full((n_variables,), RESIDUAL_INIT))
+        self.embed = nn.Linear(N_FEATURES + n_calendar_features, config.d_model)
+        self.variable_embedding = nn.Parameter(torch.randn(n_variables, config.d_model) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d_model)
         self.baseline_gate = nn.Linear(config.d_model, len(BASELINE_INIT))
         self.head = feed_forward(config.d_model, config.d_model, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.head[-1])
-        with torch.no_grad():  # at first the easy answers, and quantiles close around them
+        with torch.no_grad():  # starts near the baseline, with narrow quantiles
             last.weight.mul_(0.3)
             last.bias.fill_(FIRST_STEP)
             last.bias[[0, 1 + MIDDLE]] = 0.0
@@ -208,133 +211,132 @@ class CdsaNetwork(Network):
         x, answers = self._embed(values, observed, context)
         for block in self.blocks:
             x = block(x, observed, context)
-        x = self.norm(x)
-        guess, raw = self.head(x).split([1, len(QUANTILES)], dim=-1)
-        quantiles = monotone_quantiles(raw)
-        easy = answers.combine(self.baseline_logits[context.variable_ids] + self.baseline_gate(x))
-        middle = quantiles[..., MIDDLE : MIDDLE + 1]
-        bold = torch.where(
-            answers.unobserved, self.residual_scale[context.variable_ids].sigmoid(), 1.0
-        ).unsqueeze(-1)
-        told = torch.cat([bold * guess, quantiles - (1 - bold) * middle], dim=-1)
-        return told + easy.unsqueeze(-1)
+        baseline, residual = self._decode(x, answers, context)
+        return residual + baseline.unsqueeze(-1)
+
+    def maps(self, values: Tensor, observed: Tensor, context: WindowContext) -> list[AttentionMaps]:
+        """The maps of every layer, without the weights of keys."""
+        x, _ = self._embed(values, observed, context)
+        return [trace.maps for trace in self._trace(x, observed, context)[1]]
 
     def contributions(
         self, values: Tensor, observed: Tensor, context: WindowContext, cell: tuple[int, int, int]
     ) -> Tensor:
-        """The shares that observed cells have in the guess of one cell, of a single window: (1, t,
-        l, m), which sum to one, or to none if nothing was observed.
+        """Shares of the observed cells in the prediction of one cell of a single window, (1, t, l,
+        m); they sum to one, or to zero if nothing was observed.
 
-        The guess is an easy answer and a difference. An easy answer is linear in what was observed:
-        its weights say where it comes from. So do the maps of the difference, rolled back; cells
-        that were not observed knew their easy answers. The two parts count by their size.
+        The prediction is a baseline plus a residual. The baseline is linear in the observations, so
+        its gradient attributes it. Attention rollout attributes the residual; the share of
+        unobserved cells is passed on by the gradient of their baselines. Both count by their size.
         """
         values = torch.where(observed, values, 0.0).requires_grad_()
         with torch.enable_grad():
             x, answers = self._embed(values, observed, context)
-            start = x.detach()
             with torch.no_grad():
-                looks = []
-                for block in self.blocks:
-                    looks.append(cast(Block, block).trace(start, observed, context))
-                    start = block(start, observed, context)
-                told = self.norm(start)
-                mix = self.baseline_logits[context.variable_ids] + self.baseline_gate(told)
-                difference = self.head(told)[(0, *cell, 0)].abs()
-                if answers.unobserved[(0, *cell)]:
-                    difference = (
-                        difference * self.residual_scale[context.variable_ids[cell[2]]].sigmoid()
-                    )
-            easy = answers.combine(mix)
-            asked = one_hot_cell(easy, cell)
+                x, traces = self._trace(x, observed, context)
+            baseline, residual = self._decode(x, answers, context)
+            target = one_hot_cell(baseline, cell)
             with torch.no_grad():
-                share = rollout(looks, asked)
-                unseen = share * ~observed
-            direct = torch.autograd.grad((easy * asked).sum(), values, retain_graph=True)[0]
-            through = torch.autograd.grad((easy * unseen).sum(), values)[0].abs()
+                share = rollout(traces, target)
+                unobserved = share * ~observed
+            gradient = torch.autograd.grad((baseline * target).sum(), values, retain_graph=True)[0]
+            passed_on = torch.autograd.grad((baseline * unobserved).sum(), values)[0].abs()
         with torch.no_grad():
-            size = (direct * values).abs().sum()
-            easily = size / (size + difference).clamp(min=1e-12)
-            network = normalise_to(
-                share * observed + normalise_to(through, unseen.sum()), torch.ones(())
+            one = torch.ones(())
+            baseline_size = (gradient * values).abs().sum()
+            residual_size = residual[(0, *cell, 0)].abs()
+            weight = baseline_size / (baseline_size + residual_size).clamp(min=1e-12)
+            by_residual = share * observed + normalise_to(passed_on, unobserved.sum())
+            by_baseline = normalise_to(gradient.abs(), one)
+            return normalise_to(
+                weight * by_baseline + (1 - weight) * normalise_to(by_residual, one), one
             )
-            direct = normalise_to(direct.abs(), torch.ones(()))
-            return normalise_to(easily * direct + (1 - easily) * network, torch.ones(()))
-
-    def maps(self, values: Tensor, observed: Tensor, context: WindowContext) -> list[AttentionMaps]:
-        """The maps of every layer, before observed cells are given more weight."""
-        x, _ = self._embed(values, observed, context)
-        found = []
-        for block in self.blocks:
-            found.append(cast(Block, block).maps(x, observed, context))
-            x = block(x, observed, context)
-        return found
 
     def _embed(
         self, values: Tensor, observed: Tensor, context: WindowContext
-    ) -> tuple[Tensor, "BaselineAnswers"]:
-        """Cells as vectors (b, t, l, m, c), and the easy answers."""
-        values = torch.where(observed, values, 0.0)  # nothing behind a hidden cell can get in
-        easy = interpolate(values, observed)
-        known = ~context.climatology.isnan()
-        usual = torch.where(known, context.climatology, 0.0)
-        nearby = self.kriging(easy.line, easy.has_observation, easy, context)
-        unusual = (
-            self.anomaly_kriging(easy.line - usual, easy.has_observation & known, easy, context)
-            + usual
+    ) -> tuple[Tensor, BaselineAnswers]:
+        """Cells as vectors (b, t, l, m, c), and the baselines."""
+        values = torch.where(observed, values, 0.0)  # hidden values cannot leak
+        line = interpolate(values, observed)
+        has_climatology = ~context.climatology.isnan()
+        climatology = torch.where(has_climatology, context.climatology, 0.0)
+        kriging = self.kriging(line.line, line.has_observation, line, context)
+        in_both = line.has_observation & has_climatology
+        anomalies = self.anomaly_kriging(line.line - climatology, in_both, line, context)
+        features = CellFeatures(
+            value=values,
+            observed=observed,
+            interpolation=line.line,
+            before=line.before,
+            after=line.after,
+            climatology=climatology,
+            has_climatology=has_climatology,
+            kriging=kriging,
+            anomaly_kriging=anomalies + climatology,
         )
-        simple = [values, observed, easy.line, easy.before, easy.after, usual, known]
-        told = [*(part.to(values.dtype) for part in simple), nearby, unusual]
-        clock = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
-        x = self.embed(torch.cat([torch.stack(told, dim=-1), clock], dim=-1))
-        # the line where there is one, what is nearby, and what is unusual where it is known
-        answers = torch.stack([easy.line, nearby, unusual], dim=-1)
-        there = torch.stack([easy.has_observation, torch.ones_like(known), known], dim=-1)
+        calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
+        stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
+        x = self.embed(torch.cat([stacked, calendar], dim=-1))
+        answers = [features.interpolation, features.kriging, features.anomaly_kriging]
+        available = [line.has_observation, torch.ones_like(has_climatology), has_climatology]
         return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
-            answers, there, ~(easy.has_observation | known)
+            values=torch.stack(answers, dim=-1),
+            available=torch.stack(available, dim=-1),
+            unobserved=~(line.has_observation | has_climatology),
         )
 
+    def _decode(
+        self, x: Tensor, answers: BaselineAnswers, context: WindowContext
+    ) -> tuple[Tensor, Tensor]:
+        """The baseline (b, t, l, m) and the residuals of the prediction and its quantiles,
+        (b, t, l, m, 1 + q)."""
+        x, ids = self.norm(x), context.variable_ids
+        point, raw = self.head(x).split([1, len(QUANTILES)], dim=-1)
+        quantiles = monotone_quantiles(raw)
+        baseline = answers.combine(self.baseline_logits[ids] + self.baseline_gate(x))
+        median = quantiles[..., MIDDLE : MIDDLE + 1]
+        scale = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)
+        scale = scale.unsqueeze(-1)
+        return baseline, torch.cat([scale * point, quantiles - (1 - scale) * median], dim=-1)
 
-WINDOW = 48
-"""Steps of a window: two days of hours."""
+    def _trace(
+        self, x: Tensor, observed: Tensor, context: WindowContext
+    ) -> tuple[Tensor, list[LayerTrace]]:
+        """The output of the last block, and the trace of each."""
+        traces = []
+        for block in self.blocks:
+            traces.append(cast(Block, block).trace(x, observed, context))
+            x = block(x, observed, context)
+        return x, traces
 
 
-MIN_WINDOW = 8
-
+WINDOW, MIN_WINDOW = 48, 8
+"""Steps of a window: two days of hours, and its minimum."""
 
 MAX_CELLS_PER_WINDOW = 30_000
-"""Windows of more cells than that are shortened."""
+"""Windows of more cells are shortened."""
 
-
-CELLS_PER_BATCH = 10_000
-"""A step of training takes windows of so many cells or a few more."""
-
-
-MAX_BATCH_SIZE = 64
-"""Of a step of training."""
-
+CELLS_PER_BATCH, MAX_BATCH_SIZE = 10_000, 64
+"""A batch has about this many cells, and at most this many windows."""
 
 MAX_WINDOW_STARTS = 50_000
-"""Windows to learn from start at every step of the table, or at so many of them."""
-
+"""Training windows start at every step of the table, or at about this many of them."""
 
 MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
-"""Up to so many measured cells: minutes of training."""
+"""Minutes of training, up to so many measured cells."""
 
-
-SIZES = (
+MODEL_SIZES = (
     (1.5, CdsaNetworkConfig(d_model=32, n_layers=4, d_ff=64)),
     (30.0, CdsaNetworkConfig(n_layers=4)),
     (math.inf, CdsaNetworkConfig()),
 )
-"""Up to so many minutes: the network that learns best in them."""
-
+"""The most accurate network, up to so many minutes of training."""
 
 AUTO_MODEL = CdsaNetworkConfig()
+"""The default, by identity: any other configuration was set by the user."""
 
 
 def default_training() -> TrainConfig:
-    """How it learns."""
     return TrainConfig(
         batch_size=0,
         lr=2e-3,
@@ -350,7 +352,7 @@ def default_training() -> TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Cdsa(Neural):
-    """Cross-dimensional attention that knows places, times and gaps."""
+    """Cross-dimensional attention with coordinates, calendar and climatology as context."""
 
     name: ClassVar[str] = "cdsa"
     MIN_WINDOW: ClassVar[int] = 0
@@ -358,18 +360,18 @@ class Cdsa(Neural):
     model: CdsaNetworkConfig = AUTO_MODEL
     train: TrainConfig = field(default_factory=default_training)
     window: int = 0
-    """Time steps of a window, of a forecaster those looked back on; 0 chooses by the data."""
+    """Time steps of a window, for a forecaster those before the horizon; 0 chooses by the data."""
 
     stride: int | None = None
     """Steps from one training window to the next; chosen by the data if not given."""
 
     auto_size: bool = True
-    """Whether the size of the network is chosen by the time there is, unless it is set otherwise;
-    if not, `model` is taken as it is."""
+    """Whether the size of the network is chosen by the minutes of training, unless `model` is set;
+    if not, `model` is used as it is."""
 
     @property
     def size(self) -> str:
-        """What was chosen, in words."""
+        """The chosen sizes in words."""
         length = f"{self.window} + {self.horizon}" if self.horizon else f"{self.window}"
         model = self.model
         return f": windows of {length} steps, {model.n_layers} layers of {model.d_model} channels"
@@ -384,32 +386,40 @@ class Cdsa(Neural):
         return replace(self, horizon=steps)
 
     def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
+        """The same with every setting that was left open chosen by the data."""
         cube = prepare(cube).cube
-        there, series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
         refuse_too_many_stations(int(cube.notnull().any(("time", "measurement")).sum()))
-        steps = self.window
-        if not steps:
-            fitting = max(MIN_WINDOW, MAX_CELLS_PER_WINDOW // series - self.horizon)
-            steps = max(1, min(max(WINDOW, self.horizon), fitting, there - self.horizon))
-        length = steps + self.horizon
-        train, model = self.train, self.model
+        n_steps, n_series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
+        window, train = self.window, self.train
+        if not window:
+            affordable = max(MIN_WINDOW, MAX_CELLS_PER_WINDOW // n_series - self.horizon)
+            window = min(max(WINDOW, self.horizon), affordable, n_steps - self.horizon)
+            window = max(1, window)
+        length = window + self.horizon
         if train.minutes is None and train.epochs is None:
-            cells = int(cube.notnull().sum())
-            train = replace(train, minutes=next(m for most, m in MINUTES if cells <= most))
+            n_cells = int(cube.notnull().sum())
+            train = replace(train, minutes=next(m for limit, m in MINUTES if n_cells <= limit))
         if not train.batch_size:
-            batch = math.ceil(CELLS_PER_BATCH / (length * series))
-            train = replace(train, batch_size=min(batch, MAX_BATCH_SIZE))
-        if self.auto_size and model is AUTO_MODEL:  # what is set, be it to the same, is another one
-            minutes = train.minutes or math.inf
-            model = next(sizes for most, sizes in SIZES if minutes <= most)
-        before = settings_of(run.folder / TRAINING) if run and run.folder else None
-        if (
-            before and self.auto_size and model is not self.model
-        ):  # with more time than it had before
-            with contextlib.suppress(ConfigError):  # another method's: refused as another training
-                model = from_dict(CdsaNetworkConfig, before["model"])
-        stride = self.stride or min(length, max(1, there // MAX_WINDOW_STARTS))
-        return replace(self, window=steps, stride=stride, train=train, model=model, auto_size=False)
+            batch_size = math.ceil(CELLS_PER_BATCH / (length * n_series))
+            train = replace(train, batch_size=min(batch_size, MAX_BATCH_SIZE))
+        return replace(
+            self,
+            window=window,
+            stride=self.stride or min(length, max(1, n_steps // MAX_WINDOW_STARTS)),
+            train=train,
+            model=self._choose_model(train.minutes or math.inf, run),
+            auto_size=False,
+        )
+
+    def _choose_model(self, minutes: float, run: RunContext | None) -> CdsaNetworkConfig:
+        """The network for so many minutes; a training that is resumed keeps its own."""
+        if not self.auto_size or self.model is not AUTO_MODEL:
+            return self.model
+        saved = settings_of(run.folder / TRAINING) if run and run.folder else None
+        if saved:
+            with contextlib.suppress(ConfigError):  # of another method: refused when it is resumed
+                return from_dict(CdsaNetworkConfig, saved["model"])
+        return next(model for limit, model in MODEL_SIZES if minutes <= limit)
 
 
 Cdsa.PRESETS = {

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.neural.cdsa_paper import GENERAL_CONFIGS, Imputer, PaperConfig
+from cdsa.methods.neural.cdsa_paper import GENERAL_CONFIGS, PaperConfig, PaperImputer
 from cdsa.nn.types import MANNERS, Sizes
 from cdsa.paper.complexity import WIDTHS, compare_costs, count_operations
 
@@ -45,7 +45,7 @@ def measure_step(spec: dict[str, Value]) -> dict[str, Value]:
     if spec.get("n_layers"):
         config = replace(config, n_layers=int(spec["n_layers"]), last_layer_bare=False)
     torch.manual_seed(0)
-    model = Imputer(config, sizes)
+    model = PaperImputer(config, sizes)
     values = torch.randn(int(spec["batch_size"]), *sizes)
     observed = torch.rand(values.shape) < 0.8
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

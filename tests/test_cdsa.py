@@ -149,16 +149,16 @@ def test_one_channel_has_no_embedding_and_weights_for_two_maps():
 def test_what_a_norm_would_wipe_out_is_refused():
     with pytest.raises(ConfigError, match="norm_over=cell needs several channels"):
         PaperConfig(norm_over="cell")
-    with pytest.raises(ConfigError, match="set channels to 2 or more"):
+    with pytest.raises(ConfigError, match="Set d_model=2 or more"):
         PaperImputer(PaperConfig(manner="independent"), Sizes(36, 1, 1))
-    with pytest.raises(ConfigError, match="set channels to 2 or more"):
+    with pytest.raises(ConfigError, match="Set d_model=2 or more"):
         PaperForecaster(PaperConfig(), Sizes(24, 1, 1), 12)
-    with pytest.raises(ConfigError, match="set channels to 2 or more"):  # one step ahead
+    with pytest.raises(ConfigError, match="Set d_model=2 or more"):  # one step ahead
         PaperForecaster(PaperConfig(manner="independent"), Sizes(13, 3, 1), 1)
     with pytest.raises(ConfigError, match="position_embedding=true needs several channels"):
         PaperConfig(position_embedding=True)
 
 
 def test_a_horizon_leaves_something_to_look_back_on():
-    with pytest.raises(ConfigError, match="between 1 and 5 of them, but horizon=6"):
+    with pytest.raises(ConfigError, match="between 1 and 5, but horizon=6"):
         PaperForecaster(WIDE, SIZES, 6)

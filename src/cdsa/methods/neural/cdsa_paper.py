@@ -1,4 +1,7 @@
-"""The paper's networks (Ma et al., 2019): imputer and encoder-decoder, settings and presets."""
+"""The paper's networks (Ma et al., 2019): imputer and encoder-decoder, settings and presets.
+
+Letters: b window of the batch, t time, l location, m measurement, c channels.
+"""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -42,31 +45,35 @@ class PaperConfig(AttentionConfig):
 
     n_layers: int = 8
     """Layers of the encoder, and of the decoder if there is one. In the independent manner each
-    axis has its own number."""
+    axis sets its own number."""
 
     d_ff: int = 8
     """Width of the feed-forward part and of the reconstruction."""
 
     norm_over: Norm = "window"
-    """What a layer norm runs over: all cells of a window (the only choice that leaves something of
-    a single channel), those of a step, or the channels of a cell. A decoder, which must not see the
-    end of a window, takes the step for the window."""
+    """What a layer norm runs over: all cells of a window (the only choice for a single channel),
+    those of a step, or the channels of a cell. A decoder, which must not see the end of a window,
+    uses the step for the window."""
 
     elementwise_affine: bool = False
-    """Whether a layer norm has a scale and shift for each cell it runs over, not each channel."""
+    """Whether a layer norm has a weight and bias for each cell it runs over, not each channel."""
 
     mask_diagonal: bool = True
-    """A step cannot look at itself: the diagonal of the time map is masked. For filling only."""
+    """Whether the diagonal of the time map is masked, so that no step attends to itself. For
+    filling only."""
 
     last_layer_bare: bool = True
-    """The last layer has no residual and no norm. For filling only."""
+    """Whether the last layer has no residual and no norm. For filling only."""
 
     mask_channel: bool = False
-    """Whether each cell says if it was measured, beside its value."""
+    """Whether a second channel marks the observed cells."""
 
     position_embedding: bool = False
     """Whether each step of the window, location and measurement adds a learnt vector to its cells;
-    steps start from waves. Without, a cell of the joint manner knows nothing but values."""
+    those of steps start from sinusoids. Without it, the joint manner sees values only."""
+
+    uses_context: ClassVar[bool] = False
+    inductive: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +83,7 @@ class PaperConfig(AttentionConfig):
         if self.norm_over == "cell" and self.d_model == 1:
             raise ConfigError(
                 "norm_over=cell needs several channels, because the norm of one number is always "
-                "the same; set d_model=2 or more, or norm_over=window"
+                "the same. Set d_model=2 or more, or norm_over=window"
             )
         if self.position_embedding and self.d_model == 1:
             raise ConfigError(
@@ -84,16 +91,13 @@ class PaperConfig(AttentionConfig):
                 "distinguished from a value. Set d_model=2 or more"
             )
 
-    uses_context: ClassVar[bool] = False
-    inductive: ClassVar[bool] = False
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int = 0) -> Network:
-        """The network for windows of these sizes; with a horizon, one that foresees."""
+        """The network for windows of these sizes; with a horizon, a forecaster."""
         return PaperForecaster(self, sizes, horizon) if horizon else PaperImputer(self, sizes)
 
 
 class Norm3d(nn.Module):
-    """Layer norm with a scale and shift per channel, or per cell."""
+    """Layer norm with a weight and bias per channel, or per cell."""
 
     FIRST_DIM: dict[Norm, int] = {"window": 1, "step": 2, "cell": 4}  # noqa: RUF012
 
@@ -101,8 +105,8 @@ class Norm3d(nn.Module):
         super().__init__()
         over: Norm = "step" if causal and config.norm_over == "window" else config.norm_over
         self.first_dim = self.FIRST_DIM[over]
-        whole = (*sizes, config.d_model)
-        shape = whole[self.first_dim - 1 :] if config.elementwise_affine else whole[-1:]
+        first_dim = self.first_dim - 1 if config.elementwise_affine else -1
+        shape = (*sizes, config.d_model)[first_dim:]
         self.weight = nn.Parameter(torch.ones(shape))
         self.bias = nn.Parameter(torch.zeros(shape))
 
@@ -111,38 +115,36 @@ class Norm3d(nn.Module):
 
 
 def sinusoidal_positions(steps: int, channels: int) -> Tensor:
-    """Sines and cosines of rising wave lengths, from 4 steps to four windows: (t, c)."""
+    """Sines and cosines with wavelengths from 4 steps to four windows: (t, c)."""
     lengths = torch.logspace(math.log10(4.0), math.log10(4.0 * max(steps, 2)), (channels + 1) // 2)
     angles = 2 * math.pi * torch.arange(steps)[:, None] / lengths
     return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :channels]
 
 
 class Embedding(nn.Module):
-    """Cells as vectors: (b, t, l, m) -> (b, t, l, m, c). One channel is the value itself, zero
-    where it was not observed."""
+    """Cells as vectors: (b, t, l, m) -> (b, t, l, m, c). A single channel is the value itself, zero
+    where unobserved."""
 
     def __init__(self, config: PaperConfig, sizes: Sizes) -> None:
         super().__init__()
         self.mask_channel = config.mask_channel
-        known = 2 if config.mask_channel else 1
-        plain = config.d_model == known == 1
-        self.projection = nn.Identity() if plain else nn.Linear(known, config.d_model)
+        n_inputs = 2 if config.mask_channel else 1
+        is_value = config.d_model == n_inputs == 1
+        self.projection = nn.Identity() if is_value else nn.Linear(n_inputs, config.d_model)
         self.positions = nn.ParameterList()
-        if config.position_embedding:
-            for number, size in enumerate(sizes):
-                first = sinusoidal_positions if number == 0 else torch.randn
-                shape = [size if axis == number else 1 for axis in range(3)]
-                self.positions.append(
-                    nn.Parameter(first(size, config.d_model).reshape(*shape, config.d_model))
-                )
+        for number, size in enumerate(sizes if config.position_embedding else ()):
+            initial = sinusoidal_positions if number == 0 else torch.randn
+            shape = [size if axis == number else 1 for axis in range(3)]
+            vectors = initial(size, config.d_model).reshape(*shape, config.d_model)
+            self.positions.append(nn.Parameter(vectors))
 
     def forward(self, values: Tensor, observed: Tensor) -> Tensor:
-        parts = [torch.where(observed, values, 0.0)]  # nothing behind a hidden cell can get in
+        inputs = [torch.where(observed, values, 0.0)]  # hidden values cannot leak
         if self.mask_channel:
-            parts.append(observed.to(values.dtype))
-        x: Tensor = self.projection(torch.stack(parts, dim=-1))
-        for place in self.positions:
-            x = x + place
+            inputs.append(observed.to(values.dtype))
+        x: Tensor = self.projection(torch.stack(inputs, dim=-1))
+        for position in self.positions:
+            x = x + position
         return x
 
 
@@ -168,12 +170,12 @@ def cell_stack(
 
 
 def make_reconstruction(config: PaperConfig) -> nn.Module:
-    """The fully connected part that makes a value of a cell's vector."""
+    """Fully connected layers from a cell's vector to its value."""
     return feed_forward(config.d_model, config.d_ff, 1)
 
 
 class PaperImputer(Network):
-    """The network that fills: `forward(values, observed) -> guess`, all (b, t, l, m)."""
+    """The encoder: `forward(values, observed) -> prediction`, all (b, t, l, m)."""
 
     explainable = True
 
@@ -204,11 +206,11 @@ class PaperImputer(Network):
     ) -> Tensor:
         if isinstance(self.encoder, Streams):
             raise ConfigError(
-                "reasons are told by maps between cells, which the independent manner has not. "
-                "Train in another: decomposed, shared or joint"
+                "explanations need attention maps between cells, which the independent manner does "
+                "not have. Train with another one: decomposed, shared or joint"
             )
-        looks = self.encoder.traces(self.embedding(values, observed))
-        share = rollout(looks, one_hot_cell(values, cell))
+        traces = self.encoder.traces(self.embedding(values, observed))
+        share = rollout(traces, one_hot_cell(values, cell))
         return normalise_to(share * observed, torch.ones(()))
 
     def maps(
@@ -219,11 +221,11 @@ class PaperImputer(Network):
 
 
 class PaperForecaster(Network):
-    """The network that foresees the last `horizon` steps of a window from those before them.
+    """The encoder-decoder, which forecasts the last `horizon` steps of a window from the others.
 
-    `forward(values, observed) -> guess`, all (b, t, l, m), goes step by step: each guess is what
-    the next one builds on. What is observed within the horizon is used in its place. The guess of
-    the steps before the horizon is what was seen there, zero elsewhere.
+    `forward(values, observed) -> prediction`, all (b, t, l, m), is autoregressive: each step uses
+    the predictions of the steps before it, or what is observed within the horizon. The prediction
+    before the horizon is the observed values, zero elsewhere.
     """
 
     teacher_forced = True
@@ -232,105 +234,102 @@ class PaperForecaster(Network):
         super().__init__()
         if not 0 < horizon < sizes.steps:
             raise ConfigError(
-                f"a window of {sizes.steps} steps foresees between 1 and {sizes.steps - 1} of "
-                f"them, but horizon={horizon}"
+                f"the horizon of a window of {sizes.steps} steps lies between 1 and "
+                f"{sizes.steps - 1}, but horizon={horizon}"
             )
-        past, ahead = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
+        past, future = sizes._replace(steps=sizes.steps - horizon), sizes._replace(steps=horizon)
         refuse_scalar_norm(config, past, causal=True)
-        refuse_scalar_norm(config, ahead, causal=True)
+        refuse_scalar_norm(config, future, causal=True)
         self.horizon = horizon
         self.embedding = Embedding(config, past)
-        self.decoder_embedding = Embedding(config, ahead)
+        self.decoder_embedding = Embedding(config, future)
         if config.manner == "independent":
             self.encoder: Streams | Stack = Streams(config, past, fused=False)
-            self.decoder: Streams | Stack = Streams(config, ahead, past, mask_mode="causal")
+            self.decoder: Streams | Stack = Streams(config, future, past, mask_mode="causal")
         else:
             self.encoder = cell_stack(config, past)
-            self.decoder = cell_stack(config, ahead, past, mask_mode="causal")
+            self.decoder = cell_stack(config, future, past, mask_mode="causal")
         self.reconstruction = make_reconstruction(config)
 
     def forward(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        past, ahead = self._split(torch.where(observed, values, 0.0))
-        seen, known = self._split(observed)
-        memory = self._encode(past, seen)
+        past, future = self._split(torch.where(observed, values, 0.0))
+        past_observed, known = self._split(observed)
+        memory = self._encode(past, past_observed)
         for step in range(self.horizon):
-            so_far = torch.arange(self.horizon, device=values.device) < step
-            told = known | so_far[:, None, None]
-            guess = self._decode(memory, past, seen, ahead, told)
-            chosen = so_far.logical_not()[:, None, None] & ~known
-            ahead = torch.where(chosen, guess, ahead)
-        return torch.cat([past, ahead], dim=1)
+            predicted = (torch.arange(self.horizon, device=values.device) < step)[:, None, None]
+            prediction = self._decode(memory, past, past_observed, future, known | predicted)
+            future = torch.where(~predicted & ~known, prediction, future)
+        return torch.cat([past, future], dim=1)
 
     def forward_teacher_forced(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        """The guess of every step from the true values before it, in one go: for training.
-
-        By the causal mask the guess of a step cannot depend on values of that step or later ones.
-        """
-        past, ahead = self._split(values)
-        seen, known = self._split(observed)
-        guess = self._decode(self._encode(past, seen), past, seen, ahead, known)
-        return torch.cat([past, guess], dim=1)
+        """The prediction of all steps at once from the true values before each, for training. The
+        causal mask hides the values of a step and of later ones."""
+        past, future = self._split(values)
+        past_observed, known = self._split(observed)
+        memory = self._encode(past, past_observed)
+        prediction = self._decode(memory, past, past_observed, future, known)
+        return torch.cat([past, prediction], dim=1)
 
     def maps(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> list[AttentionMaps]:
-        """The maps of the encoder's layers, then two of each layer of the decoder: among the steps
-        ahead, and at the encoder's output. The independent manner: one axis after the other."""
-        past, ahead = self._split(values)
-        seen, known = self._split(observed)
-        shifted, *start = self._decoder_inputs(past, seen, ahead, known)
-        maps = self.encoder.maps(self.embedding(past, seen))
-        memory: Any = self._encode(past, seen)  # of the independent manner, one per stream
+        """The maps of the encoder's layers, then of each layer of the decoder the self-attention
+        and the cross-attention. In the independent manner those of one axis after the other."""
+        past, future = self._split(values)
+        past_observed, known = self._split(observed)
+        shifted, *start = self._decoder_inputs(past, past_observed, future, known)
+        maps = self.encoder.maps(self.embedding(past, past_observed))
+        memory: Any = self._encode(past, past_observed)  # in the independent manner one per stream
         return maps + self.decoder.maps(shifted, memory, *start)
 
     def _split(self, window: Tensor) -> tuple[Tensor, Tensor]:
         return window[:, : -self.horizon], window[:, -self.horizon :]
 
-    def _encode(self, past: Tensor, seen: Tensor) -> Tensor | dict[Axis, Tensor]:
-        x = self.embedding(past, seen)
+    def _encode(self, past: Tensor, past_observed: Tensor) -> Tensor | dict[Axis, Tensor]:
+        x = self.embedding(past, past_observed)
         if isinstance(self.encoder, Streams):
             return self.encoder.outputs(x)
         return cast(Tensor, self.encoder(x))
 
     def _decoder_inputs(
-        self, past: Tensor, seen: Tensor, ahead: Tensor, known: Tensor
+        self, past: Tensor, past_observed: Tensor, future: Tensor, known: Tensor
     ) -> tuple[Tensor, ...]:
-        """The decoder's input: each step stands for the one before it. The independent manner also
-        wants what was known at the start."""
-        values = torch.cat([past[:, -1:], ahead[:, :-1]], dim=1)
-        observed = torch.cat([seen[:, -1:], known[:, :-1]], dim=1)
+        """The horizon shifted by one step; in the independent manner also the last step before it,
+        repeated."""
+        values = torch.cat([past[:, -1:], future[:, :-1]], dim=1)
+        observed = torch.cat([past_observed[:, -1:], known[:, :-1]], dim=1)
         shifted = self.decoder_embedding(values, observed)
         if not isinstance(self.decoder, Streams):
             return (shifted,)
-        last = (part[:, -1:].expand_as(values) for part in (past, seen))
+        last = (part[:, -1:].expand_as(values) for part in (past, past_observed))
         return shifted, self.decoder_embedding(*last)
 
     def _decode(
         self,
         memory: Tensor | dict[Axis, Tensor],
         past: Tensor,
-        seen: Tensor,
-        ahead: Tensor,
+        past_observed: Tensor,
+        future: Tensor,
         known: Tensor,
     ) -> Tensor:
-        shifted, *start = self._decoder_inputs(past, seen, ahead, known)
+        shifted, *start = self._decoder_inputs(past, past_observed, future, known)
         return cast(Tensor, self.reconstruction(self.decoder(shifted, memory, *start))[..., 0])
 
 
 def refuse_scalar_norm(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
-    """Refuse what a layer norm would wipe out: vectors of a single number."""
-    over: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
-    smallest = min(math.prod(sizes.others(axis)) for axis in over) * config.d_model
+    """Refuse layer norms over a single number, which is zero after them."""
+    axes: tuple[Axis, ...] = AXES if config.manner == "independent" else ("time",)
+    smallest = min(math.prod(sizes.others(axis)) for axis in axes) * config.d_model
     by_step = config.norm_over == "step" or (causal and config.norm_over == "window")
     if smallest == 1 and (config.manner == "independent" or by_step):
         raise ConfigError(
-            "a layer norm over a single number leaves nothing of it, and with d_model=1 that is "
-            f"what a window of {sizes.steps} steps, {sizes.locations} locations and "
-            f"{sizes.measurements} measurements comes to; set channels to 2 or more"
+            "a layer norm over a single number is always zero, but with d_model=1 that is what a "
+            f"window of {sizes.steps} steps, {sizes.locations} locations and "
+            f"{sizes.measurements} measurements has. Set d_model=2 or more"
         )
 
 
@@ -344,7 +343,7 @@ AUTHORS_TRAINING = TrainConfig(
     loss_on="visible",
     patience=0,
 )
-"""As in the authors' code: all visible cells are asked for; what is hidden is never trained on."""
+"""As in the authors' code: the loss counts all visible cells; hidden ones are never trained on."""
 
 
 GENERAL_CONFIG = PaperConfig(
@@ -366,14 +365,13 @@ GENERAL_CONFIG = PaperConfig(
 
 GENERAL_CONFIGS: dict[Manner, PaperConfig] = {
     "shared": GENERAL_CONFIG,
-    # its time goes with the heads and hardly with their width
+    # its cost grows with the heads and hardly with their width
     "joint": replace(GENERAL_CONFIG, manner="joint", n_heads=2, d_qk=16, d_v=16),
     "decomposed": replace(GENERAL_CONFIG, manner="decomposed", last_layer_bare=False),
     "independent": replace(GENERAL_CONFIG, manner="independent", last_layer_bare=False),
 }
-"""For a user's own table: the paper's equations and depth with several channels per cell, which are
-told what was measured and where they stand. The authors' single channel learns slowly."""
-
+"""For any table: the paper's equations and depth with several channels per cell, a mask channel and
+position embeddings. The authors' single channel learns slowly."""
 
 LEARNING_RATES: dict[Manner, float] = {
     "shared": 1e-3,
@@ -381,12 +379,10 @@ LEARNING_RATES: dict[Manner, float] = {
     "decomposed": 3e-4,
     "independent": 3e-4,
 }
-"""Learning rates for these: what is projected from whole slices wants shorter steps. (Both chosen
-on the demo data.)"""
+"""Their learning rates, chosen on the demo data: projections of whole slices need smaller steps."""
 
 
 def general_training(manner: Manner) -> TrainConfig:
-    """How those are trained."""
     return TrainConfig(minutes=5, batch_size=8, lr=LEARNING_RATES[manner])
 
 
@@ -442,7 +438,7 @@ class CdsaPaper(Neural):
 
 @dataclass(frozen=True, kw_only=True)
 class CdsaPaperForecast(CdsaPaper):
-    """The paper's encoder-decoder, which foresees."""
+    """The paper's encoder-decoder, which forecasts."""
 
     name: ClassVar[str] = "cdsa-paper-forecast"
 
@@ -502,7 +498,7 @@ FORECASTERS: dict[str, CdsaPaperForecast] = {
 
 def get_preset(name: str, *, forecast: bool = False) -> CdsaPaper:
     """The settings of this name."""
-    known: dict[str, CdsaPaper] = {**FORECASTERS} if forecast else {**FILLERS}
-    if name not in known:
-        raise ConfigError(unknown("preset", name, known))
-    return known[name]
+    presets: dict[str, CdsaPaper] = {**FORECASTERS} if forecast else {**FILLERS}
+    if name not in presets:
+        raise ConfigError(unknown("preset", name, presets))
+    return presets[name]

@@ -74,11 +74,11 @@ def krige_best(test: xr.DataArray, truth: xr.DataArray, eval_mask: xr.DataArray)
         step_variance=values.new_zeros(1),
         variable_ids=torch.arange(1),
     )
-    model, candidates = KrigingLayer(1, alike=False).double(), []
+    model, candidates = KrigingLayer(1, use_similarity=False).double(), []
     for slope, nugget, own_share in product(SLOPES, NUGGETS, OWN_SHARES):
         model.slope.fill_(float(np.log(np.expm1(slope))))
         model.nugget.fill_(float(np.log(nugget)))
-        model.own.fill_(float(np.log(own_share / (1 - own_share))))
+        model.local_share.fill_(float(np.log(own_share / (1 - own_share))))
         prediction = model(values, observed, easy, around)[0].numpy()
         filled = test.isel(time=scored).copy(data=prediction)
         error = np.abs(filled - truth).where(eval_mask).mean().item()

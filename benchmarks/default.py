@@ -40,7 +40,7 @@ from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, default_training
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
 from cdsa.paper.protocols import kdd2015_pm25
-from cdsa.training.loss import loss_of
+from cdsa.training.loss import masked_loss
 from cdsa.training.parallel import data_parallel
 from cdsa.workflows.fill import fill_with
 
@@ -87,7 +87,7 @@ def build_step(
     def step() -> None:
         prediction = forward(values, observed, around)
         optimiser.zero_grad()
-        loss_of("mae", prediction, values, ~observed).backward()
+        masked_loss("mae", prediction, values, ~observed).backward()
         optimiser.step()
 
     return step

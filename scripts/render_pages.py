@@ -60,10 +60,10 @@ SECTIONS = (
             ("core/scaler.py", "Scaler"),
             ("training/windows.py", "cut"),
             ("training/loop.py", "train"),
-            ("training/loss.py", "loss_of"),
+            ("training/loss.py", "masked_loss"),
         ),
     ),
-    ("3.4 The authors' schedule", (("training/loss.py", "rate_at"),)),
+    ("3.4 The authors' schedule", (("training/loss.py", "learning_rate"),)),
     ("4.1 Data sets", (("datasets/registry.py", "open_dataset"),)),
     (
         "4.1 Burst Loss; missing at random",

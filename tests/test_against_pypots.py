@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cdsa.methods.neural.brits import BritsConfig, Rits
-from cdsa.nn.interpolation import steps_since
+from cdsa.nn.interpolation import steps_since_observed
 from cdsa.nn.types import Sizes
 
 PYTHON = os.environ.get("CDSA_PYPOTS")
@@ -70,7 +70,7 @@ def test_brits_predicts_what_that_of_pypots_predicts(tmp_path):
     copy_weights(model.forwards, theirs, "rits_f")
     copy_weights(model.backwards, theirs, "rits_b")
     values, seen = (torch.from_numpy(theirs[name]) for name in ("values", "seen"))
-    torch.testing.assert_close(steps_since(seen), torch.from_numpy(theirs["deltas"]))
+    torch.testing.assert_close(steps_since_observed(seen), torch.from_numpy(theirs["deltas"]))
     with torch.no_grad():
         ours = model(values.unsqueeze(-1), seen.unsqueeze(-1) > 0).squeeze(-1)
     torch.testing.assert_close(ours, torch.from_numpy(theirs["prediction"]), atol=1e-5, rtol=1e-4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cdsa.methods.neural.brits import BritsConfig, Rits
-from cdsa.nn.interpolation import last_seen, steps_since
+from cdsa.nn.interpolation import last_observed, steps_since_observed
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, training_loss
 from cdsa.training.masking import Task, random_source
@@ -20,13 +20,13 @@ def seeded():
 
 def test_steps_are_counted_since_the_last_observation():
     seen = torch.tensor([1.0, 0, 0, 1, 1, 0])[None, :, None]
-    assert steps_since(seen).flatten().tolist() == [0, 1, 2, 3, 1, 1]
+    assert steps_since_observed(seen).flatten().tolist() == [0, 1, 2, 3, 1, 1]
 
 
 def test_the_last_observation_is_carried_forward():
     seen = torch.tensor([False, True, False, True, False])[None, :, None, None]
     values = torch.tensor([9.0, 2, 9, 4, 9])[None, :, None, None]
-    assert last_seen(values, seen).flatten().tolist() == [0, 2, 2, 4, 4]
+    assert last_observed(values, seen).flatten().tolist() == [0, 2, 2, 4, 4]
 
 
 def test_a_series_is_never_estimated_from_itself():

@@ -16,8 +16,8 @@ SIZES = Sizes(6, 3, 2)
 
 def test_the_bias_of_the_gates_starts_at_one_as_published():
     cell = DcrnnConfig(d_model=4, n_layers=2).cell(3)
-    assert all((gate.mix.bias == 1).all() for gate in cell.gates)
-    assert not any((candidate.mix.bias == 1).any() for candidate in cell.candidate)
+    assert all((gate.linear.bias == 1).all() for gate in cell.gates)
+    assert not any((candidate.linear.bias == 1).any() for candidate in cell.candidate)
 
 
 def test_a_missing_cell_starts_from_the_last_observation_on_either_side():
@@ -25,10 +25,10 @@ def test_a_missing_cell_starts_from_the_last_observation_on_either_side():
     model = DcrnnConfig(d_model=4, diffusion_steps=1).build(SIZES, 0, 0)
     context = window_context(SIZES, distance=1e3 * (1 - torch.eye(3)))._replace(bandwidth=1.0)
     with torch.no_grad():  # the prediction is the mean of the two observations
-        model.head.mix.weight.zero_()
-        model.head.mix.bias.zero_()
+        model.head.linear.weight.zero_()
+        model.head.linear.bias.zero_()
         for m in range(2):
-            model.head.mix.weight[m, [8 + m, 10 + m]] = 0.5
+            model.head.linear.weight[m, [8 + m, 10 + m]] = 0.5
     values, observed = torch.randn(2, *SIZES), torch.ones(2, *SIZES, dtype=torch.bool)
     observed[:, 2:4] = False
     prediction = model(torch.where(observed, values, 0.0), observed, context)

@@ -22,7 +22,7 @@ from cdsa.nn.quantile_head import (
     QUANTILES,
     interpolate_quantiles,
     monotone_quantiles,
-    pinball,
+    pinball_loss,
     split_point_quantiles,
 )
 from cdsa.nn.types import AXES, Sizes
@@ -198,8 +198,8 @@ def test_maps_lean_to_what_is_near(model):
 
 def test_slopes_stay_positive_whatever_is_learnt(model):
     for block in model.blocks:
-        block.attention_bias.time.data.fill_(-50.0)
-        block.attention_bias.place.data.fill_(-50.0)
+        block.attention_bias.time_slope.data.fill_(-50.0)
+        block.attention_bias.distance_slope.data.fill_(-50.0)
         told = around()._replace(station_similarity=torch.zeros(5, 5).double())
         assert all((part <= 0).all() for name, part in block.attention_bias(7, told).items()
                    if name != "measurement")  # fmt: skip
@@ -222,7 +222,7 @@ def test_levels_between_quantiles_lie_between_them():
 def test_the_pinball_loss_of_a_point_is_its_absolute_error():
     point, truth = torch.tensor([1.0, -2.0]), torch.tensor([3.0, -2.5])
     same = point.unsqueeze(-1).expand(-1, len(QUANTILES))
-    torch.testing.assert_close(pinball(same, truth), (point - truth).abs())
+    torch.testing.assert_close(pinball_loss(same, truth), (point - truth).abs())
 
 
 def test_the_easy_answer_is_the_straight_line():
@@ -231,9 +231,9 @@ def test_the_easy_answer_is_the_straight_line():
     easy = interpolate(torch.nan_to_num(series), ~series.isnan())
     assert easy.line.flatten().tolist() == [2, 2, 4, 6, 8, 8]
     expected = [0, 1, 1 / 2, 1 / 3, 1, 1 / 2]
-    torch.testing.assert_close(easy.before.flatten(), torch.tensor(expected))
+    torch.testing.assert_close(easy.proximity_before.flatten(), torch.tensor(expected))
     expected = [1 / 2, 1, 1 / 3, 1 / 2, 1, 0]
-    torch.testing.assert_close(easy.after.flatten(), torch.tensor(expected))
+    torch.testing.assert_close(easy.proximity_after.flatten(), torch.tensor(expected))
     nothing = interpolate(torch.zeros(1, 3, 1, 1), torch.zeros(1, 3, 1, 1, dtype=torch.bool))
     assert all((part == 0).all() for part in nothing)
 

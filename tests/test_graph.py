@@ -80,12 +80,12 @@ def test_a_convolution_diffuses_along_and_against_the_edges():
         torch.randn(2, 5, 3),
         torch.rand(5, 5),
     )
-    stay, out_1, out_2, in_1, in_2 = convolution.mix.weight.split(3, dim=1)
+    stay, out_1, out_2, in_1, in_2 = convolution.linear.weight.split(3, dim=1)
     along = torch.diag(1 / adjacency.sum(dim=1)) @ adjacency
     against = torch.diag(1 / adjacency.sum(dim=0)) @ adjacency.T
     expected = x @ stay.T + along @ x @ out_1.T + along @ along @ x @ out_2.T
     expected = expected + against @ x @ in_1.T + against @ against @ x @ in_2.T
-    expected = expected + convolution.mix.bias
+    expected = expected + convolution.linear.bias
     torch.testing.assert_close(convolution(x, diffusion_matrices(adjacency, 2)), expected)
 
 
@@ -95,11 +95,11 @@ def test_on_a_graph_without_edges_a_cell_is_a_plain_gru():
     cell, gru = GraphCell(partial(DiffusionConvolution, 1), 3, 1, 1), torch.nn.GRUCell(3, 1)
     with torch.no_grad():  # without edges a walk stays, and its weights add up
         gates, candidate = (
-            sum(part.mix.weight.split(4, dim=1)) for part in (*cell.gates, *cell.candidate)
+            sum(part.linear.weight.split(4, dim=1)) for part in (*cell.gates, *cell.candidate)
         )
         gru.weight_ih.copy_(torch.cat([gates[:, :3], candidate[:, :3]]))
         gru.weight_hh.copy_(torch.cat([gates[:, 3:], candidate[:, 3:]]))
-        gru.bias_ih.copy_(torch.cat([cell.gates[0].mix.bias, cell.candidate[0].mix.bias]))
+        gru.bias_ih.copy_(torch.cat([cell.gates[0].linear.bias, cell.candidate[0].linear.bias]))
         gru.bias_hh.zero_()
     x, h = torch.randn(2, 5, 3), torch.randn(2, 5, 1)
     state, _ = cell(x, (h,), diffusion_matrices(torch.eye(5), 1))

@@ -10,7 +10,7 @@ from cdsa.methods.engine.context import MAX_STEP_VARIANCE, nearest_psd, step_var
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
-from cdsa.nn.kriging_layer import LEAST_NUGGET, MEAN_TRUST, NUGGET, KrigingLayer, KrigingSolve
+from cdsa.nn.kriging_layer import MEAN_PRECISION, MIN_NUGGET, NUGGET, KrigingLayer, KrigingSolve
 from cdsa.nn.types import Sizes
 
 STEPS, PLACES, KINDS = 6, 5, 2
@@ -41,7 +41,7 @@ def window():
 def kriged(values, observed, told, *, alike=False, kinds=KINDS):
     easy = interpolate(values, observed)
     return (
-        KrigingLayer(kinds, alike=alike)
+        KrigingLayer(kinds, use_similarity=alike)
         .to(values)(easy.line, easy.has_observation, easy, told)
         .detach()
     )
@@ -49,7 +49,7 @@ def kriged(values, observed, told, *, alike=False, kinds=KINDS):
 
 @pytest.mark.parametrize("alike", [False, True])
 def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_observations(alike):
-    told, module = around(), KrigingLayer(KINDS, alike=alike).double()
+    told, module = around(), KrigingLayer(KINDS, use_similarity=alike).double()
     values, observed = window()
     easy, answer = interpolate(values, observed), kriged(values, observed, told, alike=alike)
     kernel = module.kernel(told)[0].detach()
@@ -60,7 +60,7 @@ def test_it_is_ordinary_kriging_of_the_lines_with_the_noise_of_a_walk_between_ob
             noise = NUGGET + told.step_variance[m] * easy.bridge_variance[0, t, there, m]
             inverse = torch.linalg.inv(kernel[m][there][:, there] + noise.diag()).detach()
             y = easy.line[0, t, there, m]
-            mean = (inverse @ y).sum() / (inverse.sum() + MEAN_TRUST)
+            mean = (inverse @ y).sum() / (inverse.sum() + MEAN_PRECISION)
             expected = mean + kernel[m][:, there] @ inverse @ (y - mean)
             torch.testing.assert_close(answer[0, t, :, m], expected)
 
@@ -122,8 +122,8 @@ def test_many_stations_are_solved_in_single_precision(nugget):
             step_variance=torch.tensor([0.1], dtype=kind),
             variable_ids=torch.arange(1),
         )
-        module = KrigingLayer(1, alike=False).to(kind)
-        module.nugget.data.fill_(math.log(nugget - LEAST_NUGGET))
+        module = KrigingLayer(1, use_similarity=False).to(kind)
+        module.nugget.data.fill_(math.log(nugget - MIN_NUGGET))
         easy = interpolate(torch.where(observed, values, 0.0).to(kind), observed)
         answer = module(easy.line, easy.has_observation, easy, told)
         answer.square().sum().backward()

@@ -55,16 +55,16 @@ def test_true_values_are_fed_less_and_less_often_in_training(name):
     model, context = build(name)
     shares = []
     for n_updates in (0, 10, 40):
-        model.lessons.fill_(n_updates)
-        shares.append(model.truth_share())
+        model.n_updates.fill_(n_updates)
+        shares.append(model.truth_probability())
     assert shares[0] > 0.8 > shares[1] > shares[2] and shares[2] < 0.01
     values, observed = window()
     past = observed.clone()
     past[:, PAST:] = False
     late = model.forward_teacher_forced(values, observed, *context)  # its own predictions alone
     torch.testing.assert_close(late, model(values, past, *context))
-    assert model.lessons == 41
-    model.lessons.fill_(0)
+    assert model.n_updates == 41
+    model.n_updates.fill_(0)
     early = model.forward_teacher_forced(values, observed, *context)
     assert torch.equal(early[:, PAST], late[:, PAST])
     assert not torch.allclose(early[:, 6], late[:, 6])
@@ -77,9 +77,9 @@ def test_where_the_truth_is_missing_the_prediction_is_fed(name):
     observed[:, PAST:, 1] = False
     changed = values.clone()
     changed[:, PAST:, 1] = 99.0
-    assert model.truth_share() > 0.8
+    assert model.truth_probability() > 0.8
     forecast = model.forward_teacher_forced(values, observed, *context)
-    model.lessons.fill_(0)
+    model.n_updates.fill_(0)
     assert torch.equal(forecast, model.forward_teacher_forced(changed, observed, *context))
 
 
@@ -87,13 +87,13 @@ def test_the_seed_decides_at_which_steps_the_truth_is_fed():
     (model, _), (values, observed) = build("fc-lstm"), window()
     forecasts = []
     for dice in range(20):
-        model.dice = dice
-        model.lessons.fill_(5)
+        model.sampling_seed = dice
+        model.n_updates.fill_(5)
         forecasts.append(model.forward_teacher_forced(values, observed))
     assert len({tuple(forecast.flatten().tolist()) for forecast in forecasts}) > 2
-    assert build("fc-lstm")[0].dice == build("fc-lstm")[0].dice
+    assert build("fc-lstm")[0].sampling_seed == build("fc-lstm")[0].sampling_seed
     torch.manual_seed(1)
-    assert CONFIGS["fc-lstm"].build(SIZES, 3, 0).dice != build("fc-lstm")[0].dice
+    assert CONFIGS["fc-lstm"].build(SIZES, 3, 0).sampling_seed != build("fc-lstm")[0].sampling_seed
 
 
 @pytest.mark.parametrize("past", [1, 4, 12, 24, 40])

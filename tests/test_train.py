@@ -12,7 +12,7 @@ from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
 from cdsa.methods.registry import build_method
 from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import TrainConfig, masks_for, train, training_loss, validation_error
-from cdsa.training.loss import LOSSES, loss_of, rate_at
+from cdsa.training.loss import LOSSES, learning_rate, masked_loss
 from cdsa.training.masking import Task, mask_cells, random_source
 from cdsa.training.state import StateError, TrainingStore
 from cdsa.training.windows import cut
@@ -80,7 +80,7 @@ def test_losses_count_the_asked_cells_only():
     guess = torch.tensor([1.0, 2.0, 9.0, -3.0])
     truth = torch.tensor([0.0, 0.0, 0.0, 0.0])
     asked = torch.tensor([True, True, False, True])
-    told = {kind: loss_of(kind, guess, truth, asked).item() for kind in LOSSES}
+    told = {kind: masked_loss(kind, guess, truth, asked).item() for kind in LOSSES}
     assert told["mae"] == pytest.approx(2)
     assert told["mse"] == pytest.approx(14 / 3)
     assert told["rmse"] == pytest.approx((14 / 3) ** 0.5)
@@ -91,19 +91,19 @@ def test_losses_count_the_asked_cells_only():
 def test_a_loss_without_asked_cells_or_error_has_a_slope(kind):
     for asked in (torch.zeros(3).bool(), torch.ones(3).bool()):
         guess = torch.zeros(3, requires_grad=True)
-        loss_of(kind, guess, torch.zeros(3), asked).backward()
+        masked_loss(kind, guess, torch.zeros(3), asked).backward()
         assert guess.grad.isfinite().all()
 
 
 def test_the_authors_schedule():
-    rates = {epoch: rate_at("steps", 1e-3, epoch, 0.5) for epoch in (0, 19, 20, 34, 35, 99)}
+    rates = {epoch: learning_rate("steps", 1e-3, epoch, 0.5) for epoch in (0, 19, 20, 34, 35, 99)}
     assert rates[0] == rates[19] == 1e-3
     assert rates[20] == rates[34] == pytest.approx(3e-4)
     assert rates[35] == pytest.approx(9e-5) and rates[99] == 1e-6
 
 
 def test_the_cosine_schedule_rises_then_falls():
-    rates = [rate_at("cosine", 1.0, 0, done) for done in (0, 0.02, 0.05, 0.5, 1.0)]
+    rates = [learning_rate("cosine", 1.0, 0, done) for done in (0, 0.02, 0.05, 0.5, 1.0)]
     assert rates[0] < rates[1] < rates[2] == pytest.approx(1.0)
     assert rates[2] > rates[3] > rates[4] == pytest.approx(0.01)
 
@@ -238,7 +238,7 @@ def test_a_damaged_run_is_refused(windows, exam, tmp_path, damage):
     path = tmp_path / "run"
     train(Mean(), windows, exam, CONFIG, seed=0, store=TrainingStore(path, "this", every=0))
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(StateError, match="Remove it to start anew"):
+    with pytest.raises(StateError, match="Remove it to start over"):
         train(Mean(), windows, exam, CONFIG, seed=0, store=TrainingStore(path, "this"))
 
 

@@ -40,7 +40,7 @@ def test_no_window_straddles_a_split():
     split = split_by_months(cube, test=[2, 4])
     for part in (split.train, split.test):
         inside = [range(s.start, s.stop) for s in segments(part)]
-        for steps in cut(cube, 36, 7, part=part).steps:
+        for steps in cut(cube, 36, 7, steps=part).steps:
             real = steps[steps >= 0].tolist()
             assert sum(real[0] in piece and real[-1] in piece for piece in inside) == 1
 
@@ -62,7 +62,7 @@ def test_overlaps_are_averaged(cube):
 
 def test_steps_without_a_window_stay_open(cube):
     part = np.arange(60) < 30
-    windows = cut(cube, 10, 10, part=part)
+    windows = cut(cube, 10, 10, steps=part)
     stitched = stitch(((w.values, w.steps) for w in windows.batches(2)), cube)
     assert stitched[30:].isnull().all() and stitched[:30].notnull().all()
 

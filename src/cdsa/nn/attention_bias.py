@@ -1,7 +1,9 @@
-"""What a map leans to before anything is learnt: near times, places that are near or alike, the
-same measurement.
+"""Attention biases of the default network: maps favour near times, near or similar stations, and
+the same measurement.
 
-At first each head is a smoother of its own reach; training only improves on that.
+Each head starts as a smoother with a scale of its own, and training improves on that.
+
+Letters: `attention.py`.
 """
 
 import math
@@ -14,56 +16,62 @@ from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Axis
 
 TIME_SLOPES = (0.02, 1.0)
-"""Of the first scores per step of lag, from the head with the widest reach to the narrowest."""
+"""Initial penalty per step of lag, from the widest head to the narrowest."""
 
+DISTANCE_SLOPES = (0.1, 10.0)
+"""Initial penalty per unit of distance."""
 
-PLACE_SLOPES = (0.1, 10.0)
-"""The same per unit of distance."""
+SIMILARITY_SCALES = (0.1, 8.0)
+"""Initial bonus of a station with a correlation of one."""
 
-
-LIKENESS = (0.1, 8.0)
-"""What a full resemblance adds to the first score of a place, from the least to the most."""
-
-
-OWN_MEASUREMENT = (0.5, 5.0)
-"""What a measurement's first score for itself is, from the most open head to the closest."""
+SAME_MEASUREMENT = (0.5, 5.0)
+"""Initial bonus of the same measurement."""
 
 
 class AttentionBias(nn.Module):
-    """The priors of one layer: surroundings of T steps, L places, M measurements -> (h, N, N)
-    by axis; of location (b, h, N, N) where windows differ. Slopes are positive and learnt."""
+    """The bias of one layer by axis, (h, N, N); of location (b, h, N, N) where the windows differ.
+    Slopes and scales are positive and trained."""
 
-    def __init__(self, heads: int, measurements: int) -> None:
+    def __init__(self, n_heads: int, n_measurements: int) -> None:
         super().__init__()
-        self.time = nn.Parameter(_unsoftened(_spread(*TIME_SLOPES, heads)))
-        # so that reach in time and reach in space come in all combinations
-        stride = next(s for s in (3, 5, 7, 11) if math.gcd(s, heads) == 1)
-        crossed = torch.arange(heads) * stride % heads
-        self.place = nn.Parameter(_unsoftened(_spread(*PLACE_SLOPES, heads)[crossed]))
-        self.likeness = nn.Parameter(_unsoftened(_spread(*LIKENESS, heads)[crossed]))
-        own = _spread(*OWN_MEASUREMENT, heads).flip(0)
-        self.kind = nn.Parameter(own.unflatten(0, (-1, 1, 1)) * torch.eye(measurements))
+        self.time_slope = nn.Parameter(_inverse_softplus(_log_range(*TIME_SLOPES, n_heads)))
+        # a stride through the heads combines scales in time with scales in space
+        stride = next(s for s in (3, 5, 7, 11) if math.gcd(s, n_heads) == 1)
+        order = torch.arange(n_heads) * stride % n_heads
+        slopes, scales = (
+            _inverse_softplus(_log_range(*limits, n_heads)[order])
+            for limits in (DISTANCE_SLOPES, SIMILARITY_SCALES)
+        )
+        self.distance_slope = nn.Parameter(slopes)
+        self.similarity_scale = nn.Parameter(scales)
+        bonus = _log_range(*SAME_MEASUREMENT, n_heads).flip(0)
+        self.measurement_bias = nn.Parameter(_per_head(bonus) * torch.eye(n_measurements))
 
     def forward(self, steps: int, context: WindowContext) -> dict[Axis, Tensor]:
-        number = torch.arange(steps, device=self.time.device, dtype=self.time.dtype)
+        number = torch.arange(steps, device=self.time_slope.device, dtype=self.time_slope.dtype)
         lags = (number.unsqueeze(1) - number).abs()
-        kinds = context.variable_ids
-        found: dict[Axis, Tensor] = {
-            "time": -F.softplus(self.time).unflatten(0, (-1, 1, 1)) * lags,
-            "measurement": self.kind[:, kinds.unsqueeze(1), kinds],
+        ids = context.variable_ids
+        bias: dict[Axis, Tensor] = {
+            "time": -_per_head(F.softplus(self.time_slope)) * lags,
+            "measurement": self.measurement_bias[:, ids.unsqueeze(1), ids],
         }
-        alike = context.station_similarity.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
-        near = F.softplus(self.likeness).unflatten(0, (-1, 1, 1)) * alike
+        similarity = context.station_similarity.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
+        location = _per_head(F.softplus(self.similarity_scale)) * similarity
         if context.distance is not None:
-            slopes = F.softplus(self.place).unflatten(0, (-1, 1, 1))
-            near = near - slopes * context.distance
-        return found | {"location": near}
+            slopes = _per_head(F.softplus(self.distance_slope))
+            location = location - slopes * context.distance
+        return bias | {"location": location}
 
 
-def _spread(low: float, high: float, count: int) -> Tensor:
+def _per_head(x: Tensor) -> Tensor:
+    """(h,) -> (h, 1, 1)."""
+    per_head: Tensor = x.unflatten(0, (-1, 1, 1))
+    return per_head
+
+
+def _log_range(low: float, high: float, count: int) -> Tensor:
     return torch.logspace(math.log10(low), math.log10(high), count)
 
 
-def _unsoftened(positive: Tensor) -> Tensor:
-    """The inverse of softplus."""
+def _inverse_softplus(positive: Tensor) -> Tensor:
     return positive.expm1().log()

@@ -1,10 +1,10 @@
 """What is known about the cells of a window beside their values.
 
-Letters: b window of the batch, t time, l and k locations, m measurement.
+Letters: b window of the batch, t time, l and k locations, m measurement, f calendar features.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, einsum
@@ -13,115 +13,103 @@ from cdsa.nn.interpolation import shrunken_mean, subtract_sums
 
 
 class WindowContext(NamedTuple):
-    """Where and when the cells of a batch of windows are. Nothing here depends on cells that were
-    hidden before learning began."""
+    """The context of a batch of windows. Nothing here depends on held-out cells."""
 
     calendar: Tensor
-    """Sines and cosines of the time of day, week and year, where the steps make them meaningful;
-    (b, t, f)."""
+    """Sine and cosine of the time of day, week and year, where the data cover them; (b, t, f)."""
 
     climatology: Tensor
-    """The usual scaled value of a series at this time of day, NaN if nothing is known of it;
-    (b, t, l, m)."""
+    """Mean scaled value of a series at this time of day, NaN if unknown; (b, t, l, m)."""
 
     distance: Tensor | None
-    """Between locations, in units of the network the weights were trained on; (l, k)."""
+    """Between locations, relative to the network the weights were trained on; (l, k)."""
 
     station_similarity: Tensor
-    """How much locations resemble each other, from -1 to 1, zero where nothing is known; (l, k) or
-    (b, l, k)."""
+    """Correlation of locations, zero where unknown; (l, k) or (b, l, k)."""
 
     step_variance: Tensor
-    """How far a series strays from one step to the next: its mean squared difference, (m,)."""
+    """Mean squared difference from one step to the next, (m,)."""
 
     variable_ids: Tensor
-    """The number each measurement has among those that the weights know; (m,)."""
+    """The number of each measurement among those that the weights know; (m,)."""
 
     adjacency: Tensor | None = None
-    """How much each location (l) hears of another (k), where a graph was given; (l, k)."""
+    """Weight of the edge from location k to location l, if a graph was given; (l, k)."""
 
     bandwidth: float | None = None
-    """Distance at which stations of the graph that distances make are but loosely joined, learnt
-    with the weights."""
+    """Bandwidth of the kernel that makes a graph of distances, from training."""
 
     def select(self, at: slice) -> "WindowContext":
-        """Those of some windows of the batch."""
-        similarity = (
-            self.station_similarity[at]
-            if self.station_similarity.ndim == 3
-            else self.station_similarity
-        )
+        """The context of some windows of the batch."""
+        similarity = self.station_similarity
         return self._replace(
             calendar=self.calendar[at],
             climatology=self.climatology[at],
-            station_similarity=similarity,
+            station_similarity=similarity[at] if similarity.ndim == 3 else similarity,
         )
 
     def without_stations(self, dropped: Tensor) -> "WindowContext":
-        """The same with nothing known of some locations, (b, l), but where they are."""
-        both = dropped.unsqueeze(2) | dropped.unsqueeze(1)
+        """The context in which nothing but the coordinates of the dropped locations (b, l) is
+        known."""
+        either = dropped.unsqueeze(2) | dropped.unsqueeze(1)
         return self._replace(
             climatology=self.climatology.masked_fill(dropped.unflatten(1, (1, -1, 1)), torch.nan),
-            station_similarity=torch.where(both, 0.0, self.station_similarity),
+            station_similarity=torch.where(either, 0.0, self.station_similarity),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class CubeContext:
-    """Where and when the cells of a whole cube are, with one empty step at its end."""
+    """The context of a whole cube, with one empty step at its end."""
 
     calendar: Tensor
     """(t + 1, f)."""
 
     time_bin: Tensor
-    """The time of day that each step belongs to; (t + 1,)."""
+    """Number of the time of day of each step; (t + 1,)."""
 
-    total: Tensor
-    """Sums of scaled values by time of day, (slots, l, m)."""
+    bin_total: Tensor
+    """Sums of scaled values by time bin, (bins, l, m)."""
 
-    count: Tensor
+    bin_count: Tensor
     distance: Tensor | None
     fold: Tensor
-    """The stretch of time that each step belongs to; (t + 1,)."""
+    """Number of the time fold of each step; (t + 1,)."""
 
     station_similarity: Tensor
-    """For windows that begin in each stretch, (n, l, k)."""
+    """For windows that start in each fold, (folds, l, k)."""
 
     step_variance: Tensor
     variable_ids: Tensor
     adjacency: Tensor | None
-    summed: Tensor
-    """True for steps whose values the sums contain, (t + 1,): there what is usual is told from
-    outside each window, and never from what may be hidden in it."""
+    in_climatology: Tensor
+    """True for steps whose values the sums contain, (t + 1,). The climatology of a window leaves
+    these out, so that it never contains what is masked in the window."""
 
     bandwidth: float | None = None
 
     def window_context(self, steps: Tensor, values: Tensor, observed: Tensor) -> WindowContext:
-        """The surroundings of windows at these steps (b, t), with all that was measured in them."""
-        slot = self.time_bin[steps]  # (b, t)
-        total, count = self.total[slot], self.count[slot]  # (b, t, l, m)
-        whole, number = self.total.sum(dim=0), self.count.sum(dim=0)  # (l, m)
-        summed = self.summed[steps]
-        if summed.any():
-            seen = observed & summed.unflatten(1, (-1, 1, 1))
-            inside, seen = torch.where(seen, values, 0.0), seen.to(values.dtype)
-            same = (slot.unsqueeze(2) == slot.unsqueeze(1)).to(values.dtype)
+        """The context of windows at these steps (b, t), given all values observed in them."""
+        bins = self.time_bin[steps]  # (b, t)
+        total, count = self.bin_total[bins], self.bin_count[bins]  # (b, t, l, m)
+        series_total, series_count = self.bin_total.sum(dim=0), self.bin_count.sum(dim=0)  # (l, m)
+        in_climatology = self.in_climatology[steps]
+        if in_climatology.any():
+            inside = observed & in_climatology.unflatten(1, (-1, 1, 1))
+            sums = (torch.where(inside, values, 0.0), inside.to(values.dtype))
+            same_bin = (bins.unsqueeze(2) == bins.unsqueeze(1)).to(values.dtype)
             total, count = subtract_sums(
-                (total, count), *(einsum("bts, bslm -> btlm", same, x) for x in (inside, seen))
+                (total, count), *(einsum("bts, bslm -> btlm", same_bin, x) for x in sums)
             )
-            whole, number = subtract_sums(
-                (whole, number), *(x.sum(dim=1, keepdim=True) for x in (inside, seen))
+            series_total, series_count = subtract_sums(
+                (series_total, series_count), *(x.sum(dim=1, keepdim=True) for x in sums)
             )
-        alike = (
-            self.station_similarity[0]
-            if len(self.station_similarity) == 1
-            else self.station_similarity[self.fold[steps[:, 0]]]
-        )
+        similarity = self.station_similarity
         return WindowContext(
             self.calendar[steps],
-            shrunken_mean(total, count, whole, number),
+            shrunken_mean(total, count, series_total, series_count),
             self.distance,
-            alike,
+            similarity[0] if len(similarity) == 1 else similarity[self.fold[steps[:, 0]]],
             self.step_variance,
             self.variable_ids,
             self.adjacency,
@@ -129,18 +117,7 @@ class CubeContext:
         )
 
     def to(self, device: torch.device) -> "CubeContext":
-        """The same on another device."""
-        return CubeContext(
-            calendar=self.calendar.to(device),
-            time_bin=self.time_bin.to(device),
-            total=self.total.to(device),
-            count=self.count.to(device),
-            distance=None if self.distance is None else self.distance.to(device),
-            fold=self.fold.to(device),
-            station_similarity=self.station_similarity.to(device),
-            step_variance=self.step_variance.to(device),
-            variable_ids=self.variable_ids.to(device),
-            adjacency=None if self.adjacency is None else self.adjacency.to(device),
-            summed=self.summed.to(device),
-            bandwidth=self.bandwidth,
-        )
+        moved: dict[str, Any] = {
+            name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)
+        }
+        return replace(self, **moved)

@@ -1,13 +1,13 @@
-"""What the places around say: the straight lines of all series, kriged moment by moment.
+"""Kriging as a layer: at every step, the interpolated lines of all series are kriged across
+stations.
 
-A line is trusted the less the further away the observations are that it runs between: a walk that
-strays by `roughness` a step is off it by that times a b / (a + b), a steps behind one observation
-and b before the next. With this as its noise, ordinary kriging of the lines of all places weighs
-a station's own line against what its neighbours say, and where there is no sensor it is what is
-left. The kernel is learnt for every measurement: how fast it falls with distance, how much stations
-that were alike count as near, and the noise.
+A line is the less reliable the further away its observations are: a random walk with this step
+variance is off the line by the step variance times a b / (a + b), a steps after one observation and
+b before the next. With that as noise, ordinary kriging weighs the line of a station against its
+neighbours, and interpolates where there is no sensor. The kernel is trained for each measurement:
+its decay with distance, the share of station similarity, and the noise.
 
-Letters: b window of the batch, t time, l and k locations, m measurement.
+Letters: b window of the batch, t time, l and k locations, m measurement, r right-hand side.
 """
 
 import math
@@ -22,124 +22,120 @@ from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import Interpolation
 
 SLOPE = 0.12
-"""First slope of the kernel's logarithm, per unit of distance."""
+"""Initial decay of the kernel's logarithm, per unit of distance."""
 
+SIMILARITY_SHARE = 0.3
+"""Initial share of station similarity in the kernel."""
 
-ALIKE = 0.3
-"""First share of resemblance in the kernel."""
-
-
-OWN = 0.05
-"""First share of what a station has of its own and no neighbour knows of; its line does."""
-
+LOCAL_SHARE = 0.05
+"""Initial share of the variance that a station shares with no neighbour."""
 
 NUGGET = 0.005
-"""First noise of an observation, in variances of the measurement."""
+"""Initial noise of an observation, in variances of the measurement."""
 
+MIN_NUGGET = 2e-3
+"""So that the equations of a step can be solved in single precision."""
 
-LEAST_NUGGET = 2e-3
-"""So that a moment's equations can be solved in single precision."""
-
-
-MEAN_TRUST = 1e-3
-"""What is known of a moment's mean before: that it is zero, as if so much of a station said so."""
+MEAN_PRECISION = 1e-3
+"""Precision of the prior that the mean of a step is zero, as a fraction of a station."""
 
 
 class KrigingLayer(nn.Module):
-    """Lines (b, t, l, m) and where they are to be believed -> what is said of every cell.
+    """Lines (b, t, l, m) and whether they are valid -> kriged values (b, t, l, m).
 
-    Its kernel falls with distance or, with `alike`, is in part the resemblance of places. Of a
-    place that nothing is known of but where it is, the latter is only a part of what others have in
-    common, so it takes distance alone to tell of such places.
+    The kernel decays with distance or, with `use_similarity`, is in part the similarity of
+    stations. An unmonitored site has no similarity to others, so distance alone predicts it.
     """
 
-    def __init__(self, measurements: int, *, alike: bool) -> None:
+    def __init__(self, n_measurements: int, *, use_similarity: bool) -> None:
         super().__init__()
-        self.slope = nn.Parameter(torch.full((measurements,), math.log(math.expm1(SLOPE))))
-        self.nugget = nn.Parameter(torch.full((measurements,), math.log(NUGGET - LEAST_NUGGET)))
-        self.drift = nn.Parameter(torch.zeros(measurements))
-        self.own = nn.Parameter(torch.full((measurements,), math.log(OWN / (1 - OWN))))
-        self.alike = None
-        if alike:
-            self.alike = nn.Parameter(torch.full((measurements,), math.log(ALIKE / (1 - ALIKE))))
+        size = (n_measurements,)
+        self.slope = nn.Parameter(torch.full(size, math.log(math.expm1(SLOPE))))
+        self.nugget = nn.Parameter(torch.full(size, math.log(NUGGET - MIN_NUGGET)))
+        self.bridge_scale = nn.Parameter(torch.zeros(size))
+        self.local_share = nn.Parameter(torch.full(size, _logit(LOCAL_SHARE)))
+        self.similarity_share = None
+        if use_similarity:
+            self.similarity_share = nn.Parameter(torch.full(size, _logit(SIMILARITY_SHARE)))
 
     def forward(
-        self, lines: Tensor, believed: Tensor, easy: Interpolation, context: WindowContext
+        self, lines: Tensor, valid: Tensor, interpolation: Interpolation, context: WindowContext
     ) -> Tensor:
-        trust = torch.where(believed, self.noise(easy, context).reciprocal(), 0.0)
-        trust, lines = einsum("btlm -> bmtl", trust), einsum("btlm -> bmtl", lines)
+        noise = self.noise(interpolation, context)
+        precision = torch.where(valid, noise.reciprocal(), 0.0)
+        precision, lines = einsum("btlm -> bmtl", precision), einsum("btlm -> bmtl", lines)
         kernel = self.kernel(context)
         rhs = torch.stack([lines, torch.ones_like(lines)], dim=-1)
-        pull: Tensor = KrigingSolve.apply(kernel, trust, rhs)  # type: ignore[no-untyped-call]
-        told, ones = pull.unbind(-1)
-        mean = told.sum(-1, keepdim=True) / (ones.sum(-1, keepdim=True) + MEAN_TRUST)
-        kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, told - mean * ones)
+        weights: Tensor = KrigingSolve.apply(kernel, precision, rhs)  # type: ignore[no-untyped-call]
+        of_lines, of_ones = weights.unbind(-1)
+        mean = of_lines.sum(-1, keepdim=True) / (of_ones.sum(-1, keepdim=True) + MEAN_PRECISION)
+        kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, of_lines - mean * of_ones)
         return einsum("bmtl -> btlm", kriged)
 
-    def noise(self, easy: Interpolation, context: WindowContext) -> Tensor:
-        """The variance of what a line is off by, (b, t, l, m)."""
-        nugget, drift = (
-            self.nugget[context.variable_ids].exp(),
-            self.drift[context.variable_ids].exp(),
-        )
-        return LEAST_NUGGET + nugget + drift * context.step_variance * easy.bridge_variance
+    def noise(self, interpolation: Interpolation, context: WindowContext) -> Tensor:
+        """Variance of the error of a line, (b, t, l, m)."""
+        nugget = self.nugget[context.variable_ids].exp()
+        scale = self.bridge_scale[context.variable_ids].exp()
+        return MIN_NUGGET + nugget + scale * context.step_variance * interpolation.bridge_variance
 
     def kernel(self, context: WindowContext) -> Tensor:
-        """How much places have in common, (b, m, l, k), where b may be one: most with themselves.
-        Without coordinates all places are equally near."""
-        slope = F.softplus(self.slope[context.variable_ids]).unflatten(0, (-1, 1, 1))
-        likeness = (
-            context.station_similarity
-            if context.station_similarity.ndim == 3
-            else context.station_similarity.unsqueeze(0)
-        )
-        apart = torch.zeros_like(likeness[0]) if context.distance is None else context.distance
-        kernel: Tensor = (-slope * apart).exp().unsqueeze(0)
-        if self.alike is not None:
-            share = self.alike[context.variable_ids].sigmoid().unflatten(0, (-1, 1, 1))
-            kernel = share * likeness.unsqueeze(1) + (1 - share) * kernel
-        own = self.own[context.variable_ids].sigmoid().unflatten(0, (-1, 1, 1))
-        alone = torch.eye(len(apart), dtype=own.dtype, device=own.device)
-        told: Tensor = (1 - own) * kernel + own * alone
-        return told
+        """Covariance of stations, (b, m, l, k), where b may be one. Without coordinates all
+        stations are equally near."""
+        ids, similarity = context.variable_ids, context.station_similarity
+        slope = F.softplus(self.slope[ids]).unflatten(0, (-1, 1, 1))
+        similarity = similarity if similarity.ndim == 3 else similarity.unsqueeze(0)
+        distance = context.distance
+        distance = torch.zeros_like(similarity[0]) if distance is None else distance
+        kernel: Tensor = (-slope * distance).exp().unsqueeze(0)
+        if self.similarity_share is not None:
+            share = self.similarity_share[ids].sigmoid().unflatten(0, (-1, 1, 1))
+            kernel = share * similarity.unsqueeze(1) + (1 - share) * kernel
+        local = self.local_share[ids].sigmoid().unflatten(0, (-1, 1, 1))
+        identity = torch.eye(len(distance), dtype=local.dtype, device=local.device)
+        covariance: Tensor = (1 - local) * kernel + local * identity
+        return covariance
 
 
 class KrigingSolve(torch.autograd.Function):
-    """Kernel (b or 1, m, l, k), trust (b, m, t, l), sides (b, m, t, l, r) -> pull, of the shape of
-    the sides: `pull = trust (sides - kernel pull)`, solved moment by moment.
+    """Kernel (b or 1, m, l, k), precision (b, m, t, l), rhs (b, m, t, l, r) -> weights w, shaped
+    like rhs, that solve `w = precision (rhs - kernel w)` at every step.
 
-    Trust is one over the variance of the noise, and may be zero. Written by hand since a moment's
-    matrix then takes part in nothing but its own factorisation: the gradient is another pull.
+    Precision is one over the variance of the noise, and may be zero. Written by hand so that the
+    matrix of a step is used in its factorisation alone: the gradient is another solve.
     """
 
     @staticmethod
-    def forward(ctx: Any, kernel: Tensor, trust: Tensor, rhs: Tensor) -> Tensor:
-        root = trust.sqrt()
-        pairs = root.unsqueeze(-1) * kernel.unsqueeze(2)
-        pairs *= root.unsqueeze(-2)
-        pairs.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        factor, failed = torch.linalg.cholesky_ex(pairs)
-        if failed.any():  # by rounding: likeness is mended beforehand
-            factor = torch.linalg.cholesky(pairs.double()).to(pairs.dtype)
-        pull = _solved(factor, root, rhs)
-        ctx.save_for_backward(kernel, trust, rhs, factor, pull)
-        return pull
+    def forward(ctx: Any, kernel: Tensor, precision: Tensor, rhs: Tensor) -> Tensor:
+        root = precision.sqrt()
+        matrix = root.unsqueeze(-1) * kernel.unsqueeze(2)
+        matrix *= root.unsqueeze(-2)
+        matrix.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        if failed.any():  # by rounding: the similarities are positive semi-definite
+            factor = torch.linalg.cholesky(matrix.double()).to(matrix.dtype)
+        weights = _solve(factor, root, rhs)
+        ctx.save_for_backward(kernel, precision, rhs, factor, weights)
+        return weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        kernel, trust, rhs, factor, pull = ctx.saved_tensors
-        side = _solved(factor, trust.sqrt(), grad_output)
-        left, asked = (_heard(kernel, part) for part in (pull, side))
-        by_trust = ((grad_output - asked) * (rhs - left)).sum(-1)
-        by_kernel = -einsum("bmtlr, bmtkr -> bmlk", side, pull)
-        return by_kernel.sum_to_size(kernel.shape), by_trust, side
+        kernel, precision, rhs, factor, weights = ctx.saved_tensors
+        grad_rhs = _solve(factor, precision.sqrt(), grad_output)
+        covered, grad_covered = (_multiply(kernel, x) for x in (weights, grad_rhs))
+        grad_precision = ((grad_output - grad_covered) * (rhs - covered)).sum(-1)
+        grad_kernel = -einsum("bmtlr, bmtkr -> bmlk", grad_rhs, weights)
+        return grad_kernel.sum_to_size(kernel.shape), grad_precision, grad_rhs
 
 
-def _solved(factor: Tensor, root: Tensor, rhs: Tensor) -> Tensor:
+def _solve(factor: Tensor, root: Tensor, rhs: Tensor) -> Tensor:
     root = root.unsqueeze(-1)
     return root * torch.cholesky_solve(root * rhs, factor)
 
 
-def _heard(kernel: Tensor, pull: Tensor) -> Tensor:
-    return einsum("bmlk, bmtkr -> bmtlr", kernel.expand(len(pull), -1, -1, -1), pull)
+def _multiply(kernel: Tensor, weights: Tensor) -> Tensor:
+    return einsum("bmlk, bmtkr -> bmtlr", kernel.expand(len(weights), -1, -1, -1), weights)
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))

@@ -1,8 +1,8 @@
-"""Encoder and decoder, step by step: what recurrent forecasters share.
+"""Recurrent encoder-decoder for forecasts.
 
-The encoder reads the past; the decoder starts from its state and tells one step after the other,
-each from the one before: from its own guess when it is used, and now and then from the truth while
-it learns, less and less often (scheduled sampling, Bengio et al., NIPS 2015).
+The encoder reads the past. The decoder starts from its state and predicts one step after the other,
+each from the one before: from its own prediction in use, and in training at times from the truth,
+less and less often (scheduled sampling, Bengio et al., NIPS 2015).
 
 Letters: b window of the batch, t time, l location, m measurement, f inputs of a location.
 """
@@ -22,12 +22,12 @@ State = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampled:
+class ScheduledSampling:
     """Settings of scheduled sampling."""
 
     fading: float = 100.0
-    """How slowly the share of true values falls that the decoder starts from, as an inverse
-    sigmoid: to one half after k ln(k) lessons, 460 of 100; 0 for none."""
+    """Decay k of the probability that the decoder starts a step from the truth, an inverse sigmoid:
+    one half after k ln(k) updates, 460 for 100; 0 for never."""
 
     def __post_init__(self) -> None:
         refuse_negative(self, "fading")
@@ -37,88 +37,94 @@ class Cell(Protocol):
     """One step of a recurrent network over all locations."""
 
     def start(self, like: Tensor) -> State:
-        """The state before the first step, for inputs like these (b, l, f)."""
+        """The initial state, for inputs like these (b, l, f)."""
         ...
 
     def __call__(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
-        """What its last layer tells and the next state; `graph` is whatever the network made of the
-        surroundings."""
+        """The output of the last layer and the next state."""
         ...
 
 
 class SequenceToSequence(Network):
-    """Foresees the last `horizon` steps of a window: `forward(values, observed, around) -> guess`,
-    (b, t, l, m); the steps before are as they were seen. What is observed within the horizon is
-    used in the place of a guess. `make` makes cells for so many inputs of a location, and `tell`
-    makes values (b, l, m) of what a cell tells."""
+    """Forecasts the last `horizon` steps of a window, (b, t, l, m); the steps before are returned
+    as they are. Values observed within the horizon replace predictions.
+
+    `make_cell(f)` makes a cell, `head` makes values (b, l, m) of its output, and `make_graph` makes
+    what cells get as graph.
+    """
 
     teacher_forced = True
 
     def __init__(
         self,
-        make: Callable[[int], Cell],
-        tell: nn.Module,
-        graph_of: Callable[[WindowContext | None, Tensor], Tensor],
-        measurements: int,
+        make_cell: Callable[[int], Cell],
+        head: nn.Module,
+        make_graph: Callable[[WindowContext | None, Tensor], Tensor],
+        n_measurements: int,
         n_calendar_features: int,
         horizon: int,
         fading: float,
     ) -> None:
         super().__init__()
         refuse_no_horizon(horizon)
-        self.horizon, self.graph_of, self.fading = horizon, graph_of, fading
-        inputs = 2 * measurements + n_calendar_features
-        self.encode, self.decode = make(inputs), make(inputs)
-        self.tell = tell
-        self.dice = int(torch.randint(2**31, ()))
-        """By the seed that the first weights are from; so a run that goes on casts the same."""
-        self.lessons: Tensor
-        self.register_buffer("lessons", torch.zeros((), dtype=torch.long))
+        self.horizon, self.make_graph, self.fading = horizon, make_graph, fading
+        inputs = 2 * n_measurements + n_calendar_features
+        self.encoder, self.decoder = make_cell(inputs), make_cell(inputs)
+        self.head = head
+        self.sampling_seed = int(torch.randint(2**31, ()))
+        """From the seed of the initial weights, so that a resumed run draws the same."""
+        self.n_updates: Tensor
+        self.register_buffer("n_updates", torch.zeros((), dtype=torch.long))
 
     def forward(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        return self._run(torch.where(observed, values, 0.0), observed, context, truth=1.0)
+        values = torch.where(observed, values, 0.0)
+        return self._run(values, observed, context, truth_probability=1.0)
 
     def forward_teacher_forced(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        """The same with the truth as what a step starts from, now and then."""
-        told = self._run(values, observed, context, truth=self.truth_share())
-        self.lessons += 1
-        return told
+        probability = self.truth_probability()
+        prediction = self._run(values, observed, context, truth_probability=probability)
+        self.n_updates += 1
+        return prediction
 
-    def truth_share(self) -> float:
-        """How often the decoder starts from the truth: nearly always at first, then ever less."""
+    def truth_probability(self) -> float:
+        """How often the decoder starts from the truth: nearly always at first, then less often."""
         if not self.fading:
             return 0.0
-        return self.fading / (self.fading + math.exp(min(self.lessons.item() / self.fading, 700)))
+        return self.fading / (self.fading + math.exp(min(self.n_updates.item() / self.fading, 700)))
 
     def _run(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None, *, truth: float
+        self,
+        values: Tensor,
+        observed: Tensor,
+        context: WindowContext | None,
+        *,
+        truth_probability: float,
     ) -> Tensor:
-        clock = values.new_zeros(*values.shape[:2], 0) if context is None else context.calendar
+        calendar = values.new_zeros(*values.shape[:2], 0) if context is None else context.calendar
         past = values.shape[1] - self.horizon
-        graph = self.graph_of(context, values)
-        dice = torch.Generator().manual_seed(self.dice + int(self.lessons))
-        state, told = self.encode.start(values[:, 0]), [values[:, :past]]
+        graph = self.make_graph(context, values)
+        rng = torch.Generator().manual_seed(self.sampling_seed + int(self.n_updates))
+        state, outputs = self.encoder.start(values[:, 0]), [values[:, :past]]
         for t in range(past):
-            x = inputs_of(values[:, t], observed[:, t], clock[:, t])
-            _, state = self.encode(x, state, graph)
-        guess, known = torch.zeros_like(values[:, 0]), torch.zeros_like(observed[:, 0])
+            x = cell_inputs(values[:, t], observed[:, t], calendar[:, t])
+            _, state = self.encoder(x, state, graph)
+        before, known = torch.zeros_like(values[:, 0]), torch.zeros_like(observed[:, 0])
         for t in range(past, values.shape[1]):
-            x = inputs_of(guess, known, clock[:, t])
-            out, state = self.decode(x, state, graph)
-            answer = cast(Tensor, self.tell(out))  # (b, l, m)
-            told.append(answer.unsqueeze(1))
-            guess, known = answer, torch.ones_like(known)
-            if torch.rand((), generator=dice) < truth:
-                guess = torch.where(observed[:, t], values[:, t], answer)
-        return torch.cat(told, dim=1)
+            x = cell_inputs(before, known, calendar[:, t])
+            hidden, state = self.decoder(x, state, graph)
+            prediction = cast(Tensor, self.head(hidden))  # (b, l, m)
+            outputs.append(prediction.unsqueeze(1))
+            before, known = prediction, torch.ones_like(known)
+            if torch.rand((), generator=rng) < truth_probability:
+                before = torch.where(observed[:, t], values[:, t], prediction)
+        return torch.cat(outputs, dim=1)
 
 
-def inputs_of(values: Tensor, known: Tensor, clock: Tensor) -> Tensor:
-    """What a step is told of each location, (b, l, f): its values, which of them are known, and the
-    time."""
-    everywhere = clock.unsqueeze(1).expand(-1, values.shape[1], -1)
+def cell_inputs(values: Tensor, known: Tensor, calendar: Tensor) -> Tensor:
+    """Inputs of one step, (b, l, f): values, which of them are known, and the calendar."""
+    everywhere = calendar.unsqueeze(1).expand(-1, values.shape[1], -1)
     return torch.cat([values, known.to(values.dtype), everywhere], dim=-1)

@@ -1,7 +1,7 @@
 """A trained network on disk: a folder with `weights.safetensors` and `model.json`.
 
-`model.json` says all that is needed to use the weights, has the checksum of the weights and of
-itself, and is written last: without it a folder holds no network. Nothing in it is ever executed.
+`model.json` has all that is needed to use the weights, with checksums of the weights and of itself.
+It is written last: a folder without it holds no network. Nothing in it is ever executed.
 """
 
 import hashlib
@@ -18,8 +18,6 @@ from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
 FORMAT = 7
-
-
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 
@@ -30,64 +28,66 @@ class CheckpointError(CdsaError):
 def save_checkpoint(
     folder: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
 ) -> None:
-    """Write a network; a reader finds the old one, none, or the new one, nothing between."""
+    """Write a network; a reader finds the old one, none, or the new one, nothing in between."""
     (folder / DOCUMENT).unlink(missing_ok=True)
-    content = save({name: part.detach().cpu().contiguous() for name, part in tensors.items()})
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     write_atomic(folder / WEIGHTS, content)
-    told = {"format": FORMAT, **document, "weights_sha256": hashlib.sha256(content).hexdigest()}
-    told["sha256"] = _digest(told)
-    write_atomic(folder / DOCUMENT, json.dumps(told, indent=1).encode() + b"\n")
+    checksum = hashlib.sha256(content).hexdigest()
+    signed = {"format": FORMAT, **document, "weights_sha256": checksum}
+    signed["sha256"] = _digest(signed)
+    write_atomic(folder / DOCUMENT, json.dumps(signed, indent=1).encode() + b"\n")
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights and the document of a network; whatever was cut or changed is refused."""
+    """The weights and the document of a network; truncated or changed files are refused."""
     document = read_document(folder)
     try:
         content = (folder / WEIGHTS).read_bytes()
-    except OSError as bad:
+    except OSError as error:
         raise CheckpointError(
-            f"{folder / WEIGHTS} could not be read: {bad.strerror or bad}. Train anew"
-        ) from bad
+            f"{folder / WEIGHTS} could not be read: {error.strerror or error}. Train again"
+        ) from error
     if hashlib.sha256(content).hexdigest() != document.get("weights_sha256"):
         raise CheckpointError(
-            f"{folder / WEIGHTS} is not what was saved: it was cut short or changed. Copy the "
-            "folder again, or train anew"
+            f"{folder / WEIGHTS} was truncated or changed since it was saved. Copy the folder "
+            "again, or train again"
         )
     try:
         return load(content), document
-    except (SafetensorError, ValueError) as bad:
-        raise CheckpointError(f"{folder / WEIGHTS} cannot be read as safetensors: {bad}") from bad
+    except (SafetensorError, ValueError) as error:
+        message = f"{folder / WEIGHTS} cannot be read as safetensors: {error}"
+        raise CheckpointError(message) from error
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """What `model.json` says, if it is whole and as it was saved."""
+    """The content of `model.json`, if it is complete and unchanged."""
     path = folder / DOCUMENT
     if not folder.is_dir():
         raise CheckpointError(f"there is no folder {folder} with a trained network")
     if not path.exists():
         if (folder / TRAINING).exists():
             raise CheckpointError(
-                f"the training in {folder} is not finished. Give the same 'cdsa train' command "
-                "again to go on with it"
+                f"the training in {folder} is not finished. Run the same 'cdsa train' command "
+                "again to resume it"
             )
         raise CheckpointError(f"{folder} holds no trained network: it has no {DOCUMENT}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         digest = document.pop("sha256")
         intact = digest == _digest(document)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as bad:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(
-            f"{path} cannot be read: it was cut short or changed. Copy the folder again, or train "
-            "anew"
-        ) from bad
+            f"{path} cannot be read: it was truncated or changed. Copy the folder again, or train "
+            "again"
+        ) from error
     if not intact:
         raise CheckpointError(
-            f"{path} is not what was saved: it was changed. Copy the folder again, or train anew"
+            f"{path} was changed since it was saved. Copy the folder again, or train again"
         )
     if document.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} has format {document.get('format')}, but this version of cdsa reads format "
-            f"{FORMAT}. Train anew, or use the version that it says"
+            f"{FORMAT}. Train again, or use the version of cdsa named in it"
         )
     return dict(document)
 

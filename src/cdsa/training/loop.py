@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from cdsa.errors import ConfigError, unknown
 from cdsa.nn.types import Network
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
-from cdsa.training.loss import Loss, Schedule, loss_of, rate_at
+from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
 from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
 from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainingStore, TrainState, Weights
@@ -228,7 +228,7 @@ class Trainer:
     def step(self, windows: Windows, batch: Tensor, epoch: int) -> None:
         """One step of gradient descent."""
         state, config, model = self.state, self.config, self.model
-        self.lr = rate_at(config.schedule, config.lr, epoch, self.progress)
+        self.lr = learning_rate(config.schedule, config.lr, epoch, self.progress)
         for group in self.optimiser.param_groups:
             group["lr"] = self.lr
         model.train()
@@ -317,7 +317,7 @@ def training_loss(
     """The loss of one batch: the network sees some of the observed cells and predicts others."""
     if model.teacher_forced:
         prediction = model.forward_teacher_forced(window.values, window.observed, window.context)
-        return loss_of(config.loss, prediction, window.truth, masks_for(window, task)[1])
+        return masked_loss(config.loss, prediction, window.truth, masks_for(window, task)[1])
 
     visible = target = window.observed
     if task.horizon:
@@ -346,9 +346,9 @@ def training_loss(
         else:
             visible, target = window.observed & ~masked, masked
     prediction = predict(model, window, visible)
-    loss = loss_of(config.loss, prediction, window.truth, target)
+    loss = masked_loss(config.loss, prediction, window.truth, target)
     if config.loss_on == "both":
-        loss = loss + loss_of(config.loss, prediction, window.truth, visible) * VISIBLE_WEIGHT
+        loss = loss + masked_loss(config.loss, prediction, window.truth, visible) * VISIBLE_WEIGHT
     return loss
 
 
@@ -377,4 +377,6 @@ def validation_error(
         visible, target = masks_for(window, task)
         cells.append((predict(model, window, visible)[target], window.truth[target]))
     prediction, truth = (torch.cat(batches).cpu().double() for batches in zip(*cells, strict=True))
-    return loss_of(config.loss, prediction, truth, torch.ones_like(truth, dtype=torch.bool)).item()
+    return masked_loss(
+        config.loss, prediction, truth, torch.ones_like(truth, dtype=torch.bool)
+    ).item()

@@ -1,4 +1,4 @@
-"""What is hidden from a network while it learns, batch by batch, as tensors (b, t, l, m)."""
+"""Cells that are masked from a network in training, batch by batch, as tensors (b, t, l, m)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,36 +9,32 @@ from torch import Tensor
 
 Masking = Literal["random", "bursts", "mixed", "like_data"]
 
+MEAN_GAP = 8.0
+"""Mean length in steps of masked gaps; about that of the paper."""
 
-USUAL_GAP = 8.0
-"""Mean length in steps of the gaps that training makes; about that of the paper's."""
+MIN_MISSING = 0.02
+"""Share of a window that must be missing for its gaps to be copied."""
 
-
-ENOUGH = 0.02
-"""Share of a window that must be missing for its gaps to be worth copying."""
-
-
-LOST_STATIONS = 0.25
-"""Share of the windows in which whole stations are hidden from a network that is told where its
-cells are."""
+DROP_STATIONS = 0.25
+"""Share of the windows in which whole stations are dropped."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a network is to learn: to fill, or to foresee."""
+    """What a network is trained for: imputation, or a forecast."""
 
     horizon: int = 0
-    """Steps at a window's end that are to be foreseen; 0 if it fills."""
+    """Steps at the end of a window to forecast; 0 for imputation."""
 
     known: Tensor | None = None
-    """True for measurements that are known in advance, (m,)."""
+    """True for known covariates, (m,)."""
 
     tied_variables: Tensor | None = None
-    """A number for each measurement, (m,); those with the same number, such as the components of a
-    direction, are hidden together."""
+    """A number for each measurement, (m,). Those with the same number, such as the components of a
+    direction, are masked together."""
 
     def future(self, like: Tensor) -> Tensor:
-        """True for the cells that are to be foreseen, shaped like (b, t, l, m)."""
+        """True for the cells to forecast, shaped like (b, t, l, m)."""
         future = torch.zeros_like(like, dtype=torch.bool)
         if self.horizon:
             future[:, -self.horizon :] = True
@@ -48,10 +44,8 @@ class Task:
 
 
 def random_source(*numbers: int) -> torch.Generator:
-    """A generator that depends on these numbers only: the same step draws the same, always.
-
-    A run that goes on after a stop so needs no state of a generator, only its place.
-    """
+    """A generator that depends on these numbers alone. A step always draws the same, so a resumed
+    run needs no state of a generator."""
     seed = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(seed >> np.uint64(1)))
 
@@ -60,57 +54,56 @@ def mask_cells(
     observed: Tensor,
     kind: Masking,
     max_ratio: float,
-    source: torch.Generator,
+    rng: torch.Generator,
     tied_variables: Tensor | None = None,
-    others: Tensor | None = None,
+    other_observed: Tensor | None = None,
 ) -> Tensor:
-    """True where an observed cell is hidden, (b, t, l, m); each window at its own rate, `most` at
-    the most.
+    """True where an observed cell is masked, (b, t, l, m), each window at a rate of its own up to
+    `max_ratio`.
 
-    'random' hides single cells, 'bursts' gaps in time, series by series, 'mixed' half of the
-    windows in one way and half in the other. 'like_data' hides half as 'mixed' and half with the
-    gaps of `others`, however many: those are the observed cells of other windows, their stations
-    shuffled. `together`: see `Task`.
+    'random' masks single cells, 'bursts' gaps in time, series by series, 'mixed' half of the
+    windows in one way and half in the other. 'like_data' masks half as 'mixed' and half with the
+    gaps of other windows, at any rate: `other_observed`, with their stations shuffled.
     """
-    place, measurements = observed.device, observed.shape[-1]
-    same = torch.arange(measurements) if tied_variables is None else tied_variables.cpu()
-    shape = (*observed.shape[:-1], int(same.max()) + 1)
-    rate = torch.rand((len(observed), 1, 1, 1), generator=source) * max_ratio
-    luck = torch.rand(shape, generator=source)
-    single = luck < rate
+    device, measurements = observed.device, observed.shape[-1]
+    groups = torch.arange(measurements) if tied_variables is None else tied_variables.cpu()
+    shape = (*observed.shape[:-1], int(groups.max()) + 1)
+    rate = torch.rand((len(observed), 1, 1, 1), generator=rng) * max_ratio
+    uniform = torch.rand(shape, generator=rng)
+    single = uniform < rate
     if kind == "random":
-        return single[..., same].to(place) & observed
-    starts = luck < -torch.log1p(-rate) / USUAL_GAP  # so that about `rate` is covered
-    lengths = (-USUAL_GAP * torch.rand(shape, generator=source).clamp(min=1e-9).log()).ceil()
+        return single[..., groups].to(device) & observed
+    starts = uniform < -torch.log1p(-rate) / MEAN_GAP  # so that about `rate` is covered
+    lengths = (-MEAN_GAP * torch.rand(shape, generator=rng).clamp(min=1e-9).log()).ceil()
     number = torch.arange(shape[1]).unflatten(0, (-1, 1, 1))
     ends = torch.where(starts, number + lengths, 0.0)
     gaps: Tensor = ends.cummax(dim=1).values > number
     if kind != "bursts":
-        gaps = torch.where(_some_windows(observed, 0.5, source), gaps, single)
-    hidden = gaps[..., same]
+        gaps = torch.where(_half_of_windows(observed, rng), gaps, single)
+    masked = gaps[..., groups]
     if kind == "like_data":
-        hidden = _as_others(hidden, others, source)
-    return hidden.to(place) & observed
+        masked = _copy_gaps(masked, other_observed, rng)
+    return masked.to(device) & observed
 
 
-def _some_windows(like: Tensor, share: float, source: torch.Generator) -> Tensor:
-    return torch.rand((len(like), 1, 1, 1), generator=source) < share
+def _half_of_windows(like: Tensor, rng: torch.Generator) -> Tensor:
+    return torch.rand((len(like), 1, 1, 1), generator=rng) < 0.5
 
 
-def _as_others(hidden: Tensor, others: Tensor | None, source: torch.Generator) -> Tensor:
+def _copy_gaps(masked: Tensor, other_observed: Tensor | None, rng: torch.Generator) -> Tensor:
     """Half of the windows with the gaps of others instead, where those have some."""
-    chosen = _some_windows(hidden, 0.5, source)
-    shuffled = torch.randperm(hidden.shape[2], generator=source)
-    if others is None:
-        return hidden
-    missing = ~others.cpu()[:, :, shuffled]
-    enough = missing.flatten(1).to(torch.float32).mean(dim=1) >= ENOUGH
-    return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, hidden)
+    chosen = _half_of_windows(masked, rng)
+    shuffled = torch.randperm(masked.shape[2], generator=rng)
+    if other_observed is None:
+        return masked
+    missing = ~other_observed.cpu()[:, :, shuffled]
+    enough = missing.flatten(1).to(torch.float32).mean(dim=1) >= MIN_MISSING
+    return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, masked)
 
 
-def drop_stations(observed: Tensor, source: torch.Generator) -> Tensor:
-    """True for whole stations in some windows, each window at its own rate up to a half: (b, l)."""
-    chosen = torch.rand((len(observed), 1), generator=source) < LOST_STATIONS
-    rate = torch.rand((len(observed), 1), generator=source) / 2
-    luck = torch.rand((len(observed), observed.shape[2]), generator=source)
-    return (chosen & (luck < rate)).to(observed.device)
+def drop_stations(observed: Tensor, rng: torch.Generator) -> Tensor:
+    """True for whole stations in some windows, each at a rate of its own up to a half: (b, l)."""
+    chosen = torch.rand((len(observed), 1), generator=rng) < DROP_STATIONS
+    rate = torch.rand((len(observed), 1), generator=rng) / 2
+    uniform = torch.rand((len(observed), observed.shape[2]), generator=rng)
+    return (chosen & (uniform < rate)).to(observed.device)

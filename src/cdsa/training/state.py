@@ -1,4 +1,4 @@
-"""A run written down: one file that is replaced whole, so that a killed run can go on from it."""
+"""The state of a training run: one file, replaced atomically, from which a killed run resumes."""
 
 import hashlib
 import json
@@ -21,51 +21,51 @@ Weights = dict[str, Tensor]
 
 @dataclass
 class TrainState:
-    """Where a run is."""
+    """Progress of a run, and what it takes to resume it beside the weights."""
 
     step: int = 0
     seconds: float = 0.0
     loss_sum: float = 0.0
     loss_count: int = 0
-    """Of the losses since the last look at the validation cells."""
+    """Losses since the last validation."""
 
     last_loss: float | None = None
-    """Mean loss up to that look."""
+    """Mean loss up to the last validation."""
 
     validation: float | None = None
     best: float | None = None
     best_step: int = 0
     checks_without_gain: int = 0
-    """Looks at the validation cells since the best one."""
+    """Validations since the best one."""
 
     finished: bool = True
-    """Whether the run came to its end; not if it was asked to stop."""
+    """Whether the run reached its end; False if it was stopped."""
 
     @property
     def loss(self) -> float:
-        """Mean loss since the last look, or up to it."""
+        """Mean loss since the last validation, or up to it."""
         if self.loss_count:
             return self.loss_sum / self.loss_count
         return math.nan if self.last_loss is None else self.last_loss
 
 
 class StateError(CdsaError):
-    """A written-down run that cannot be gone on with."""
+    """A saved run that cannot be resumed."""
 
 
 @dataclass(frozen=True)
 class TrainingStore:
-    """The file a run is written to, and what the run is about."""
+    """The file that a run is saved to."""
 
     path: Path
     fingerprint: str
-    """Of settings and data: another run is not gone on with."""
+    """Hash of settings and data: a run with another one is not resumed."""
 
     settings: str = "{}"
-    """Of the method that learns, as JSON."""
+    """Settings of the method, as JSON."""
 
     every: float = 20.0
-    """Seconds between two times that the run is written down."""
+    """Seconds between two saves."""
 
     def save(
         self,
@@ -74,62 +74,62 @@ class TrainingStore:
         optimiser: torch.optim.Optimizer,
         snapshots: Mapping[str, Weights],
     ) -> None:
-        """Write the run down; a reader sees the old file or the new one, nothing between."""
-        tensors = {f"weights.{name}": part for name, part in model.state_dict().items()}
-        for what, weights in snapshots.items():
-            tensors |= {f"{what}.{name}": part for name, part in weights.items()}
+        """Save the run; a reader sees the old file or the new one, nothing in between."""
+        tensors = {f"weights.{name}": tensor for name, tensor in model.state_dict().items()}
+        for kind, weights in snapshots.items():
+            tensors |= {f"{kind}.{name}": tensor for name, tensor in weights.items()}
         for name, parameter in model.named_parameters():
-            for kind, part in optimiser.state.get(parameter, {}).items():
-                tensors[f"adam.{kind}.{name}"] = part
-        plain = {name: part.detach().cpu().contiguous() for name, part in tensors.items()}
-        told = {
-            "place": json.dumps(asdict(state)),
+            for moment, tensor in optimiser.state.get(parameter, {}).items():
+                tensors[f"adam.{moment}.{name}"] = tensor
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        metadata = {
+            "state": json.dumps(asdict(state)),
             "fingerprint": self.fingerprint,
             "settings": self.settings,
-            "sha256": _digest(plain),
+            "sha256": _digest(tensors),
         }
-        write_atomic(self.path, save(plain, metadata=told))
+        write_atomic(self.path, save(tensors, metadata=metadata))
 
     def load(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, snapshots: Mapping[str, Weights]
     ) -> TrainState | None:
-        """Put a run back to where it was; None if nothing was written down."""
+        """Restore a run; None if none is saved."""
         if not self.path.exists():
             return None
         try:
             with safe_open(self.path, framework="pt") as file:
-                told = file.metadata() or {}
+                metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            state = TrainState(**json.loads(told["place"]))
-            known = told["fingerprint"]
-            if told["sha256"] != _digest(tensors):
+            state = TrainState(**json.loads(metadata["state"]))
+            fingerprint = metadata["fingerprint"]
+            if metadata["sha256"] != _digest(tensors):
                 raise ValueError("it was changed")
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as bad:
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise StateError(
-                f"{self.path} is not a training that can be gone on with ({bad}). Remove it to "
-                "start anew"
-            ) from bad
-        if known != self.fingerprint:
+                f"{self.path} is not a training run that can be resumed ({error}). Remove it to "
+                "start over"
+            ) from error
+        if fingerprint != self.fingerprint:
             raise StateError(
-                f"{self.path} is of a training with other settings or other data. Use the same as "
-                "then, or start anew with --overwrite"
+                f"{self.path} is a training run with other settings or other data. Use the same "
+                "ones to resume it, or start over with --overwrite"
             )
         try:
-            model.load_state_dict(_part(tensors, "weights."))
-        except RuntimeError as bad:
+            model.load_state_dict(_select(tensors, "weights."))
+        except RuntimeError as error:
             raise StateError(
                 f"{self.path} is of a network of other sizes, made by another version of cdsa. "
-                "Start anew with --overwrite"
-            ) from bad
-        for what, weights in snapshots.items():
-            for name, part in _part(tensors, f"{what}.").items():
-                weights[name].copy_(part)
+                "Start over with --overwrite"
+            ) from error
+        for kind, weights in snapshots.items():
+            for name, tensor in _select(tensors, f"{kind}.").items():
+                weights[name].copy_(tensor)
         parameters = list(model.named_parameters())
-        kinds = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
+        moments = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
         optimiser.load_state_dict(
             {
                 "state": {
-                    number: {kind: tensors[f"adam.{kind}.{name}"] for kind in kinds}
+                    number: {moment: tensors[f"adam.{moment}.{name}"] for moment in moments}
                     for number, (name, _) in enumerate(parameters)
                     if f"adam.step.{name}" in tensors
                 },
@@ -139,8 +139,8 @@ class TrainingStore:
         return state
 
 
-def settings_of(path: Path) -> dict[str, Any] | None:
-    """The settings of the run that was written down there; None if there is none to be read."""
+def saved_settings(path: Path) -> dict[str, Any] | None:
+    """The settings of a saved run; None if none can be read."""
     try:
         with safe_open(path, framework="pt") as file:
             settings: dict[str, Any] = json.loads((file.metadata() or {})["settings"])
@@ -157,7 +157,9 @@ def _digest(tensors: Weights) -> str:
     return digest.hexdigest()
 
 
-def _part(tensors: Weights, prefix: str) -> Weights:
+def _select(tensors: Weights, prefix: str) -> Weights:
     return {
-        name.removeprefix(prefix): part for name, part in tensors.items() if name.startswith(prefix)
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
     }

@@ -1,10 +1,11 @@
-"""Windows: the one place where labelled cubes become tensors and become cubes again.
+"""Windows: the only crossing between labelled cubes and tensors.
 
 Letters: b window of the batch, t time, l location, m measurement.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from cdsa.nn.context import CubeContext, WindowContext
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What a model sees and is asked, all (b, t, l, m). `observed` and `asked` never overlap."""
+    """A batch of windows, all (b, t, l, m). `observed` and `target` never overlap."""
 
     values: Tensor
     """Scaled values, zero where not observed."""
@@ -34,10 +35,10 @@ class Window:
     """True where the loss or score is counted."""
 
     steps: Tensor
-    """The cube's time step behind each of the window's, -1 beyond a short stretch; (b, t)."""
+    """The time step of the cube behind each step, -1 beyond a short segment; (b, t)."""
 
     context: WindowContext | None = None
-    """Where and when its cells are, for a model that wants to know."""
+    """For a model that uses it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +55,12 @@ class Windows:
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
     context: CubeContext | None = None
-    """Where and when the cells of the whole cube are."""
-
-    until: Tensor | None = None
-    """Steps of the cube from which on a window sees nothing, (b,), but what is known in advance."""
+    origins: Tensor | None = None
+    """The first step to forecast in each window, (b,). From there on, only known covariates are
+    observed."""
 
     known: Tensor | None = None
-    """True for measurements that are known in advance, (m,)."""
+    """True for known covariates, (m,)."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -68,33 +68,26 @@ class Windows:
     def take(self, numbers: Tensor) -> Window:
         """The windows with these numbers."""
         steps = self.steps[numbers]
-        values, observed, asked = self.values[steps], self.observed[steps], self.target[steps]
-        context = (
-            None if self.context is None else self.context.window_context(steps, values, observed)
-        )
-        if self.until is not None:  # the clock goes on, but nothing more is seen
-            before = steps < self.until[numbers].unsqueeze(1)
-            seen = before.unflatten(1, (-1, 1, 1)) | (False if self.known is None else self.known)
-            values, observed = torch.where(seen, values, 0.0), observed & seen
-        return Window(values, observed, self.truth[steps], asked, steps, context)
+        values, observed, target = self.values[steps], self.observed[steps], self.target[steps]
+        context = None
+        if self.context is not None:
+            context = self.context.window_context(steps, values, observed)
+        if self.origins is not None:
+            past = (steps < self.origins[numbers].unsqueeze(1)).unflatten(1, (-1, 1, 1))
+            visible = past if self.known is None else past | self.known
+            values, observed = torch.where(visible, values, 0.0), observed & visible
+        return Window(values, observed, self.truth[steps], target, steps, context)
 
     def keep(self, numbers: Tensor) -> "Windows":
         """Only the windows with these numbers."""
-        until = None if self.until is None else self.until[numbers]
-        return replace(self, steps=self.steps[numbers], until=until)
+        origins = None if self.origins is None else self.origins[numbers]
+        return replace(self, steps=self.steps[numbers], origins=origins)
 
     def to(self, device: torch.device) -> "Windows":
-        """The windows on another device."""
-        return Windows(
-            self.values.to(device),
-            self.observed.to(device),
-            self.truth.to(device),
-            self.target.to(device),
-            self.steps.to(device),
-            context=None if self.context is None else self.context.to(device),
-            until=None if self.until is None else self.until.to(device),
-            known=None if self.known is None else self.known.to(device),
-        )
+        moved: dict[str, Any] = {
+            name: part.to(device) for name, part in vars(self).items() if part is not None
+        }
+        return replace(self, **moved)
 
     def batches(self, size: int) -> Iterator[Window]:
         """All windows in order, at most `size` at a time."""
@@ -109,74 +102,76 @@ def cut(
     stride: int,
     *,
     target: xr.DataArray | None = None,
-    part: NDArray[np.bool_] | None = None,
+    steps: NDArray[np.bool_] | None = None,
     context: CubeContext | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Windows:
     """Cut a scaled cube into windows of `length` steps that start every `stride` steps.
 
-    Together they cover every step: the last window of a stretch ends with it. `asked` cells are
-    taken out of what the model may look at. With `part` (True for the steps to use) no window
-    straddles its edges; a stretch shorter than a window makes one that goes on with empty steps.
+    Together they cover every step: the last window of a segment ends with it. Target cells are not
+    observed. With `steps` (True for those to use) no window crosses an edge of a segment; a segment
+    shorter than a window makes one that is padded with empty steps.
     """
     if not 1 <= stride <= length:
         raise ConfigError(
-            f"windows overlap or touch: stride lies between 1 and length={length}, but is {stride}"
+            f"windows must overlap or touch: stride lies between 1 and length={length}, but is "
+            f"{stride}"
         )
-    used = np.ones(cube.sizes["time"], dtype=bool) if part is None else part
+    used = np.ones(cube.sizes["time"], dtype=bool) if steps is None else steps
     measured = cube.notnull().to_numpy() & used[:, None, None]
-    wanted = np.zeros_like(measured)
+    hidden = np.zeros_like(measured)
     if target is not None:
         aligned = target.reindex_like(cube, fill_value=False).transpose(*cube.dims)
-        wanted = aligned.to_numpy() & measured
-    whole = np.where(measured, cube.to_numpy(), 0.0)
-    truth, observed, hidden = (
-        torch.as_tensor(np.concatenate([layer, np.zeros_like(layer[:1])]))
-        for layer in (whole, measured & ~wanted, wanted)
+        hidden = aligned.to_numpy() & measured
+    truth, observed, hidden_cells = (
+        torch.as_tensor(np.concatenate([array, np.zeros_like(array[:1])]))
+        for array in (np.where(measured, cube.to_numpy(), 0.0), measured & ~hidden, hidden)
     )
     return Windows(
         values=torch.where(observed, truth, 0.0).to(dtype),
         observed=observed,
         truth=truth.to(dtype),
-        target=hidden,
-        steps=torch.as_tensor(_steps(segments(used), length, stride)),
+        target=hidden_cells,
+        steps=torch.as_tensor(_window_steps(segments(used), length, stride)),
         context=context,
     )
 
 
-def _steps(parts: list[slice], length: int, stride: int) -> NDArray[np.int64]:
+def _window_steps(used: list[slice], length: int, stride: int) -> NDArray[np.int64]:
     """The time steps of every window, (b, t)."""
     windows = [np.empty((0, length), dtype=np.int64)]
-    for part in parts:
-        last = max(part.start, part.stop - length)
-        starts = np.append(np.arange(part.start, last, stride), last)
+    for segment in used:
+        last = max(segment.start, segment.stop - length)
+        starts = np.append(np.arange(segment.start, last, stride), last)
         steps = starts[:, None] + np.arange(length)
-        windows.append(np.where(steps < part.stop, steps, -1))
+        windows.append(np.where(steps < segment.stop, steps, -1))
     return np.concatenate(windows)
 
 
 def stitch(
-    pieces: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray, *, tapered: bool = False
+    predictions: Iterable[tuple[Tensor, Tensor]], like: xr.DataArray, *, tapered: bool = False
 ) -> xr.DataArray:
-    """The cube of guesses (b, t, l, m) and their steps (b, t); overlaps averaged, NaN where none.
+    """The cube of predictions (b, t, l, m) with their steps (b, t): the mean where windows overlap,
+    NaN where there is none.
 
-    Guesses (b, t, l, m, q) make a cube with one more axis, `quantile`. Tapered windows count the
-    less towards their ends, where they see less around a cell. Pieces are added up as they come, so
-    only one need exist at a time.
+    Predictions (b, t, l, m, q) make a cube with one more axis, `quantile`. Tapered windows count
+    less towards their ends, where they see less around a cell. Batches are added up one at a time,
+    so only one needs to be in memory.
     """
-    steps = like.sizes["time"]
-    total = torch.zeros(steps + 1, *like.shape[1:], dtype=torch.float64)
-    count = torch.zeros(steps + 1, dtype=torch.float64)
-    for guess, at in pieces:
-        if guess.ndim > total.ndim + 1:
-            total = torch.zeros(steps + 1, *guess.shape[2:], dtype=torch.float64)
-        flat = torch.where(at < 0, steps, at).flatten().cpu()  # empty steps go behind the end
-        weight = taper(at.shape[1]) if tapered else torch.ones(at.shape[1], dtype=torch.float64)
-        told = guess.detach().cpu().to(torch.float64)
-        told = told * weight.unflatten(0, (-1, *[1] * (told.ndim - 2)))
-        total.index_add_(0, flat, told.flatten(0, 1))
-        count.index_add_(0, flat, weight.expand(at.shape).flatten())
-    # 0 / 0: NaN where no window looked
+    n_steps = like.sizes["time"]
+    total = torch.zeros(n_steps + 1, *like.shape[1:], dtype=torch.float64)
+    count = torch.zeros(n_steps + 1, dtype=torch.float64)
+    for prediction, steps in predictions:
+        if prediction.ndim > total.ndim + 1:
+            total = torch.zeros(n_steps + 1, *prediction.shape[2:], dtype=torch.float64)
+        index = torch.where(steps < 0, n_steps, steps).flatten().cpu()  # empty steps: past the end
+        length = steps.shape[1]
+        weight = taper(length) if tapered else torch.ones(length, dtype=torch.float64)
+        values = prediction.detach().cpu().to(torch.float64)
+        values = values * weight.unflatten(0, (-1, *[1] * (values.ndim - 2)))
+        total.index_add_(0, index, values.flatten(0, 1))
+        count.index_add_(0, index, weight.expand(steps.shape).flatten())
+    # 0 / 0: NaN where there was no window
     mean = total[:-1] / count[:-1].unflatten(0, (-1, *[1] * (total.ndim - 1)))
     data = mean.numpy().astype(like.dtype)
     if data.ndim == like.ndim:
@@ -185,6 +180,6 @@ def stitch(
 
 
 def taper(steps: int) -> Tensor:
-    """How much each step of a window counts where windows overlap."""
+    """Weight of each step of a window where windows overlap."""
     number = torch.arange(steps, dtype=torch.float64)
     return torch.minimum(number + 1, steps - number)

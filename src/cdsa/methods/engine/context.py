@@ -394,15 +394,15 @@ class ContextBuilder:
         return CubeContext(
             calendar=_floats(np.concatenate([calendar, np.zeros_like(calendar[:1])])),
             time_bin=torch.as_tensor(np.append(climatology.time_bins.index_of(times), 0)),
-            total=_floats(climatology.total[:, :, variable_ids]),
-            count=_floats(climatology.count[:, :, variable_ids]),
+            bin_total=_floats(climatology.total[:, :, variable_ids]),
+            bin_count=_floats(climatology.count[:, :, variable_ids]),
             distance=distance,
             fold=torch.as_tensor(np.append(fold, 0)),
             station_similarity=_floats(similarity),
             step_variance=_floats(self.step_variance[variable_ids]),
             variable_ids=torch.as_tensor(variable_ids),
             adjacency=adjacency,
-            summed=torch.as_tensor(np.append(~self.out_of_sample(times), False)),
+            in_climatology=torch.as_tensor(np.append(~self.out_of_sample(times), False)),
             bandwidth=self.bandwidth,
         )
 

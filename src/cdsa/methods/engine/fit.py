@@ -68,7 +68,7 @@ def fit_network(
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
     windows = cut(
-        drop_aux_coords(scaled.where(~target)), window, stride, part=train_steps, context=context
+        drop_aux_coords(scaled.where(~target)), window, stride, steps=train_steps, context=context
     )
     windows = _with_observations(windows, horizon or window)
     validation = cut(
@@ -76,7 +76,7 @@ def fit_network(
         window,
         horizon or window,
         target=target,
-        part=holdout_steps,
+        steps=holdout_steps,
         context=validation_context,
     )
     validation = _with_observations(validation, horizon) if horizon else _with_targets(validation)

@@ -170,7 +170,7 @@ class Predictor:
         known = np.isin(base_names(aligned["measurement"].to_numpy()), self.known_covariates)
         windows = replace(
             windows,
-            until=torch.as_tensor(origins, device=self.device),
+            origins=torch.as_tensor(origins, device=self.device),
             known=torch.as_tensor(known, device=self.device),
         )
         batches = windows.batches(self._batch_size(windows))

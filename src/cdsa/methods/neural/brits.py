@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.context import WindowContext
-from cdsa.nn.interpolation import steps_since, without_itself
+from cdsa.nn.interpolation import steps_since_observed, zero_diagonal
 from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
@@ -65,12 +65,12 @@ class Rits(nn.Module):
 
     def forward(self, values: Tensor, observed: Tensor, visible: Tensor) -> RitsOutput:
         seen, target = visible.to(values.dtype), observed.to(values.dtype)
-        since = steps_since(seen)
+        since = steps_since_observed(seen)
         # what does not depend on the state is computed for all steps at once
         state_decay = torch.exp(-torch.relu(self.state_decay(since)))  # (b, t, h)
         value_decay = torch.exp(-torch.relu(self.value_decay * since + self.value_decay_shift))
         balance = self.balance(torch.cat([value_decay, seen], dim=-1)).sigmoid()  # (b, t, s)
-        weight, bias = without_itself(self.features.weight), self.features.bias
+        weight, bias = zero_diagonal(self.features.weight), self.features.bias
         h = values.new_zeros(len(values), self.cell.hidden_size)
         c, estimates = torch.zeros_like(h), []
         steps = (tensor.unbind(1) for tensor in (values, visible, seen, state_decay, balance))

@@ -23,13 +23,13 @@ from cdsa.nn.blocks import feed_forward
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
-from cdsa.nn.quantile_head import FIRST_STEP, MIDDLE, QUANTILES, monotone_quantiles
+from cdsa.nn.quantile_head import INITIAL_STEP, MEDIAN, QUANTILES, monotone_quantiles
 from cdsa.nn.rollout import LayerTrace, normalise_to, one_hot_cell, residual_share, rollout
 from cdsa.nn.types import AttentionConfig, AttentionMaps, Network, Sizes, refuse_below_one
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
-from cdsa.training.state import settings_of
+from cdsa.training.state import saved_settings
 
 BASELINE_INIT = (3.0, 0.0, 0.0)
 """Initial logits of the baselines: interpolation, kriging, kriging of anomalies. A network that
@@ -189,8 +189,8 @@ class CdsaNetwork(Network):
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, n_calendar_features: int) -> None:
         super().__init__()
         n_variables = sizes.measurements
-        self.kriging = KrigingLayer(n_variables, alike=False)
-        self.anomaly_kriging = KrigingLayer(n_variables, alike=True)
+        self.kriging = KrigingLayer(n_variables, use_similarity=False)
+        self.anomaly_kriging = KrigingLayer(n_variables, use_similarity=True)
         self.baseline_logits = nn.Parameter(torch.tensor(BASELINE_INIT).repeat(n_variables, 1))
         self.residual_scale = nn.Parameter(torch.full((n_variables,), RESIDUAL_INIT))
         self.embed = nn.Linear(N_FEATURES + n_calendar_features, config.d_model)
@@ -202,8 +202,8 @@ class CdsaNetwork(Network):
         last = cast(nn.Linear, self.head[-1])
         with torch.no_grad():  # starts near the baseline, with narrow quantiles
             last.weight.mul_(0.3)
-            last.bias.fill_(FIRST_STEP)
-            last.bias[[0, 1 + MIDDLE]] = 0.0
+            last.bias.fill_(INITIAL_STEP)
+            last.bias[[0, 1 + MEDIAN]] = 0.0
             self.baseline_gate.weight.mul_(0.1)
             self.baseline_gate.bias.zero_()
 
@@ -267,8 +267,8 @@ class CdsaNetwork(Network):
             value=values,
             observed=observed,
             interpolation=line.line,
-            before=line.before,
-            after=line.after,
+            before=line.proximity_before,
+            after=line.proximity_after,
             climatology=climatology,
             has_climatology=has_climatology,
             kriging=kriging,
@@ -294,7 +294,7 @@ class CdsaNetwork(Network):
         point, raw = self.head(x).split([1, len(QUANTILES)], dim=-1)
         quantiles = monotone_quantiles(raw)
         baseline = answers.combine(self.baseline_logits[ids] + self.baseline_gate(x))
-        median = quantiles[..., MIDDLE : MIDDLE + 1]
+        median = quantiles[..., MEDIAN : MEDIAN + 1]
         scale = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)
         scale = scale.unsqueeze(-1)
         return baseline, torch.cat([scale * point, quantiles - (1 - scale) * median], dim=-1)
@@ -415,7 +415,7 @@ class Cdsa(Neural):
         """The network for so many minutes; a training that is resumed keeps its own."""
         if not self.auto_size or self.model is not AUTO_MODEL:
             return self.model
-        saved = settings_of(run.folder / TRAINING) if run and run.folder else None
+        saved = saved_settings(run.folder / TRAINING) if run and run.folder else None
         if saved:
             with contextlib.suppress(ConfigError):  # of another method: refused when it is resumed
                 return from_dict(CdsaNetworkConfig, saved["model"])

@@ -13,8 +13,8 @@ from cdsa.core.prepare import Cube
 from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, adjacency_of_context, diffusion_matrices
-from cdsa.nn.interpolation import last_seen
-from cdsa.nn.seq2seq import Sampled, SequenceToSequence, inputs_of
+from cdsa.nn.interpolation import last_observed
+from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence, cell_inputs
 from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
@@ -24,7 +24,7 @@ FILL_WINDOW, CONTEXT_LENGTH = 36, 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class DcrnnConfig(Sampled):
+class DcrnnConfig(ScheduledSampling):
     """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True
@@ -68,7 +68,7 @@ class DcrnnConfig(Sampled):
         """Recurrent layers on the graph; as published, the bias of their gates starts at one."""
         cell = GraphCell(self.convolution, inputs, self.d_model, self.n_layers)
         for gate in cell.gates:
-            nn.init.ones_(cast(DiffusionConvolution, gate).mix.bias)
+            nn.init.ones_(cast(DiffusionConvolution, gate).linear.bias)
         return cell
 
     def convolution(self, inputs: int, out: int) -> DiffusionConvolution:
@@ -93,7 +93,10 @@ class DiffusionFiller(Network):
 
     def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         matrices, reversed_mask = self.diffusion(context, values), observed.flip(1)
-        last, following = last_seen(values, observed), last_seen(values.flip(1), reversed_mask)
+        last, following = (
+            last_observed(values, observed),
+            last_observed(values.flip(1), reversed_mask),
+        )
         before = self._read(self.forwards, last, observed, context.calendar, matrices)
         after = self._read(
             self.backwards, following, reversed_mask, context.calendar.flip(1), matrices
@@ -109,7 +112,7 @@ class DiffusionFiller(Network):
         state, outputs = cell.start(values[:, 0]), []
         steps = (tensor.unbind(1) for tensor in (values, observed, calendar))
         for inputs in zip(*steps, strict=True):
-            output, state = cell(inputs_of(*inputs), state, matrices)
+            output, state = cell(cell_inputs(*inputs), state, matrices)
             outputs.append(output)
         return torch.stack(outputs, dim=1)
 

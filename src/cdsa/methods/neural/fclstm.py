@@ -9,13 +9,13 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.seq2seq import Sampled, SequenceToSequence, State
+from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence, State
 from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class FcLstmConfig(Sampled):
+class FcLstmConfig(ScheduledSampling):
     """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True

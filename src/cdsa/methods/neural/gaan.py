@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from cdsa.core.prepare import Cube, prepare
 from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.graph import GraphCell, adjacency_of_context
-from cdsa.nn.seq2seq import Sampled, SequenceToSequence
+from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence
 from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
@@ -33,7 +33,7 @@ MAX_COMPARED = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaanConfig(Sampled):
+class GaanConfig(ScheduledSampling):
     """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True

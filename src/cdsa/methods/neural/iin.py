@@ -12,7 +12,7 @@ from torch import Tensor, einsum, nn
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_distances
-from cdsa.nn.interpolation import interpolate, without_itself
+from cdsa.nn.interpolation import interpolate, zero_diagonal
 from cdsa.nn.types import Network, Sizes, refuse_below_one
 from cdsa.training.loop import TrainConfig
 
@@ -66,7 +66,7 @@ class IterativeNetwork(Network):
             x = torch.where(observed, values, prediction)
             spatial = einsum("lk, btkm -> btlm", weights, x).flatten(2)
             spatial = spatial + nn.functional.linear(
-                x.flatten(2), without_itself(self.series_weights)
+                x.flatten(2), zero_diagonal(self.series_weights)
             )
             terms = torch.stack([neighbour_mean(x).flatten(2), spatial])  # (2, b, t, s)
             inputs = [x.flatten(2), mask.flatten(2), *terms, context.calendar]
@@ -83,7 +83,7 @@ def neighbour_weights(values: Tensor, context: WindowContext) -> Tensor:
     adjacency = values.new_ones(n_stations, n_stations)
     if context.distance is not None:
         adjacency = adjacency_of_distances(context.distance.to(values), context.bandwidth)
-    others = without_itself(adjacency)
+    others = zero_diagonal(adjacency)
     return others / others.sum(dim=1, keepdim=True).clamp(min=1e-6)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.context import WindowContext
-from cdsa.nn.interpolation import steps_since
+from cdsa.nn.interpolation import steps_since_observed
 from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
 from cdsa.training.loop import TrainConfig
 
@@ -93,7 +93,7 @@ class Generator(nn.Module):
     def forward(self, noise: Tensor, n_steps: int) -> Tensor:
         x, h, window = self.initial_value(noise), self.initial_state(noise).tanh(), []
         complete = x.new_ones(1, n_steps, x.shape[1])
-        for decay in self.cell.decay_factor(steps_since(complete)).unbind(1):
+        for decay in self.cell.decay_factor(steps_since_observed(complete)).unbind(1):
             h = self.cell(torch.cat([x, noise], dim=-1), decay, h)
             x = self.head(h)
             window.append(x)
@@ -109,7 +109,7 @@ class Critic(nn.Module):
         self.head = nn.Linear(hidden, 1, bias=False)  # a constant cancels in differences of scores
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        decays = self.cell.decay_factor(steps_since(mask))
+        decays = self.cell.decay_factor(steps_since_observed(mask))
         h = values.new_zeros(len(values), self.cell.gru.hidden_size)
         for x, decay in zip((values * mask).unbind(1), decays.unbind(1), strict=True):
             h = self.cell(x, decay, h)

@@ -131,10 +131,7 @@ def setting_rows(method: type[Any]) -> list[str]:
     default = to_dict(method())
     rows = []
     for field in dataclasses.fields(method):
-        if (
-            field.name in ("run", "train", "model", "known_covariates", "graph")
-            or field.name not in default
-        ):
+        if field.name in ("train", "model", "known_covariates") or field.name not in default:
             continue
         rows.append(
             f"| `{field.name}` | {default[field.name]} | {unwrap(docs.get(field.name, ''))} |"

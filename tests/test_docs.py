@@ -15,7 +15,7 @@ from cdsa.core.masks import STRATEGIES
 from cdsa.core.records import read_results
 from cdsa.datasets.registry import DATASETS
 from cdsa.io.options import OPTIONS
-from cdsa.methods.neural.cdsa import PRESETS, Cdsa
+from cdsa.methods.neural.cdsa import Cdsa
 from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, get_preset
 from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES as PAPER_TABLES
@@ -87,7 +87,7 @@ def test_every_setting_of_the_default_network_is_explained():
     text = "".join((ROOT / "docs" / name).read_text() for name in ("network.md", "cdsa.md"))
     for name in names_of(Cdsa()):
         assert f"`{name}`" in text or f"`--set {name}=" in text, name
-    assert all(f"--preset {name}" in text for name in PRESETS)
+    assert all(f"--preset {name}" in text for name in Cdsa.PRESETS)
 
 
 def test_the_page_of_the_papers_tables_is_what_the_results_say():

@@ -193,7 +193,7 @@ def test_graph_networks_get_the_roads_and_their_records_say_so(data):
     edges = runner.road_edges(opened)
     assert [(source, target) for source, target, _ in edges] == [(a, b), (b, a)]
     (experiment, *_) = plan_experiments(TABLES["metr-la"], methods=["gaan"])
-    method = runner.build_method(experiment, 12, edges)
+    method = runner.build_network(experiment, 12, edges)
     assert method.edges == edges and 0 < edges[1][2] < edges[0][2] < 1  # the way back is longer
 
 

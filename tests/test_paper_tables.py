@@ -67,7 +67,7 @@ def test_baselines_train_with_their_own_settings_on_every_window_for_all_their_m
     rates = [0.5] if len(table.rates) > 1 else None
     for experiment in plan_experiments(table, rates=rates, seeds=[0]):
         if experiment.method in expected:
-            method = runner.build_method(experiment, horizon)
+            method = runner.build_network(experiment, horizon)
             checked.add(experiment.method)
             method = method.resolve() if experiment.method == "dcrnn" else method
             train, label = method.train, experiment.label

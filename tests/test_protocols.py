@@ -7,12 +7,13 @@ import xarray as xr
 
 from cdsa.core.config import override
 from cdsa.core.cube import DIRECTION, assign_metadata
+from cdsa.core.prepare import prepare
 from cdsa.errors import ConfigError
+from cdsa.methods.base import Filler
 from cdsa.methods.registry import build_method
 from cdsa.paper import protocols
 from cdsa.paper.protocols import ForecastTrial, ImputationTrial
 from cdsa.paper.runner import evaluate
-from cdsa.workflows.forecast import forecasts_from
 from conftest import network
 
 
@@ -121,8 +122,8 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
     for method in ("last", "climatology", network_):
         estimator = build_method(method)
         one, two = estimator.fit(trial.train), estimator.fit(other.train)
-        a = forecasts_from(one, trial.test, trial.origins[before], past=12, ahead=12)
-        b = forecasts_from(two, other.test, other.origins[before], past=12, ahead=12)
+        a = one.forecast_from(trial.test, trial.origins[before], context=12, horizon=12)
+        b = two.forecast_from(other.test, other.origins[before], context=12, horizon=12)
         assert all(x.equals(y) for x, y in zip(a, b, strict=True))
         if not isinstance(method, str):
             assert fitted_scale(one) == fitted_scale(two)
@@ -189,10 +190,11 @@ def test_kdd2018_scores_the_wind_as_published_even_with_directions():
     assert turned.truth.identical(plain.truth)
     assert DIRECTION not in plain.truth["units"].to_numpy()
 
-    class Opposite:
+    class Opposite(Filler):
         """Fills with the truth, and directions with a full turn less a degree."""
 
         def fill(self, cube):
+            cube = prepare(cube).cube
             truth = plain.truth.sel(time=cube["time"])
             wrong = xr.where(plain.truth["measurement"] == "wind_direction", 359.0, 0.0)
             return cube.copy(data=(truth + wrong).transpose(*cube.dims).to_numpy())
@@ -206,8 +208,9 @@ def test_kdd2018_is_filled_in_pieces_of_48_hours():
     trial = protocols.kdd2018(windy(steps=100), 0.5, 0)
     seen = []
 
-    class Recorder:
+    class Recorder(Filler):
         def fill(self, cube):
+            cube = prepare(cube).cube
             seen.append(cube.sizes["time"])
             return cube.fillna(0.0)
 
@@ -218,11 +221,11 @@ def test_kdd2018_is_filled_in_pieces_of_48_hours():
 def test_mse_over_several_measurements_is_of_z_scores():
     trial = protocols.kdd2018(windy(), 0.5, 0)
 
-    class Mean:
+    class Mean(Filler):
         """Fills with the mean of the visible values."""
 
         def fill(self, cube):
-            return cube.fillna(trial.test.mean(("time", "location")))
+            return prepare(cube).cube.fillna(trial.test.mean(("time", "location")))
 
     mse = evaluate(trial, Mean())["all", None].overall()["mse"]
     hidden, spread = trial.eval_masks["all"], trial.test.std(("time", "location"))
@@ -266,13 +269,13 @@ def test_a_network_forecasts_from_many_origins_as_it_does_from_each():
     cube = network(120, 3, 2)
     filler = small("cdsa-paper-forecast@small", window=6, horizon=6).fit(cube)
     origins = np.array([6, 30, 114])
-    together = forecasts_from(filler, cube, origins, past=6, ahead=6)
+    together = filler.forecast_from(cube, origins, context=6, horizon=6)
 
-    class OneByOne:
+    class OneByOne(Filler):
         def fill(self, piece):
             return filler.fill(piece)
 
-    alone = forecasts_from(OneByOne(), cube, origins, past=6, ahead=6)
+    alone = OneByOne().forecast_from(cube, origins, context=6, horizon=6)
     assert len(together) == len(alone) == 6
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-5, atol=1e-5)
@@ -283,7 +286,7 @@ def test_forecast_errors_are_ratios_of_sums_over_all_windows():
     cube = network(400, 2, 1)
     trial = protocols.metr_la(cube, "80/20")
 
-    class Zero:
+    class Zero(Filler):
         def fill(self, piece):
             return piece.fillna(0.0)
 

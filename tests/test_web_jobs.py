@@ -17,10 +17,10 @@ from cdsa.cli.app import app
 from cdsa.web.jobs import CancelledError, Jobs
 from cdsa.web.limits import Limits
 from cdsa.web.store import StoredTable, TableStore
-from cdsa.web.tasks import Fill
+from cdsa.workflows.pipeline import FillRequest
 from server import connect, finish, run, running, table, upload, wait_until
 
-LINEAR, SLOW = Fill(method="linear"), Fill(method="mice")
+LINEAR, SLOW = FillRequest(method="linear"), FillRequest(method="mice")
 
 
 def status(client: httpx.Client, job: dict) -> dict:
@@ -146,10 +146,10 @@ def test_a_request_that_cannot_succeed_is_refused_before_it_waits(client):
     for task, request, words in (
         ("fill", {"method": "liner"}, "did you mean 'linear'"),
         ("fill", {"method": "cdsa", "minutes": 1000}, "at most 30"),
-        ("fill", {"method": "linear", "minutes": 1}, "minutes are for methods"),
+        ("fill", {"method": "linear", "minutes": 1}, "for methods that train a network"),
         ("fill", {"method": "cdsa@tiny"}, "tiny"),
         ("fill", {"methd": "linear"}, "methd"),
-        ("forecast", {"horizon": 3, "method": "mice"}, "does not forecast"),
+        ("forecast", {"horizon": 3, "method": "mice"}, "cannot forecast"),
         ("forecast", {"horizon": 3, "method": "auto"}, "only fills"),
         ("forecast", {"horizon": 0}, "horizon"),
         ("score", {"methods": ["linear"], "hide": "burst:0.1"}, "burst"),

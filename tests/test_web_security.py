@@ -13,7 +13,7 @@ import pytest
 from cdsa.web.jobs import Jobs
 from cdsa.web.limits import Limits
 from cdsa.web.store import CapacityError, NotFoundError, TableStore
-from cdsa.web.tasks import Fill
+from cdsa.workflows.pipeline import FillRequest
 from server import connect, run, running, table, upload, wait_until
 
 
@@ -162,7 +162,7 @@ def test_the_store_holds_a_limited_number_of_tables(tmp_path):
     stored = store.add_copy("a.csv", tmp_path / "a.csv")
     with pytest.raises(CapacityError, match="at most 1 tables"):
         store.add_copy("a.csv", tmp_path / "a.csv")
-    job = jobs.submit(stored, Fill())
+    job = jobs.submit(stored, FillRequest())
     jobs.remove_all(stored)
     with pytest.raises(NotFoundError):
         jobs.get(job.id)

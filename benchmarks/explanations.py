@@ -21,18 +21,20 @@ from cdsa import open_demo
 from cdsa.core.masks import Bursts
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
-from cdsa.methods.engine.explain import OWN_SERIES, Cell, Explanation
+from cdsa.methods.explanation import SAME_SERIES, Explanation
 from cdsa.methods.registry import build_method
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")
 
 
-def change_without(filler: NeuralFiller, reasons: Explanation, cells: np.ndarray) -> float:
+def change_without(filler: NeuralFiller, explanation: Explanation, cells: np.ndarray) -> float:
     """Change of the value, in its own unit, if these cells (n, 3) had not been measured."""
-    deleted = reasons.values.copy()
+    deleted = explanation.values.copy()
     deleted.to_numpy()[tuple(cells.T)] = np.nan
-    values = [filler.fill(cube).sel(reasons.cell._asdict()) for cube in (deleted, reasons.values)]
+    values = [
+        filler.fill(cube).sel(explanation.cell._asdict()) for cube in (deleted, explanation.values)
+    ]
     change = float(values[0]) - float(values[1])
     if "is_direction" in values[0].coords and bool(values[0]["is_direction"]):
         change = (change + 180) % 360 - 180
@@ -53,15 +55,15 @@ def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[st
     axes = [cube[axis].to_numpy() for axis in cube.dims]
     moved_more, top_shares, same_series = 0, [], []
     for t, l, m in gaps[rng.choice(len(gaps), cases, replace=False)]:  # noqa: E741
-        reasons = filler.explain(visible, Cell(axes[0][t], str(axes[1][l]), str(axes[2][m])))
-        shares = reasons.shares.to_numpy()
-        seen = np.argwhere((shares > 0) & reasons.values.notnull().to_numpy())
+        explanation = filler.explain(visible, axes[0][t], str(axes[1][l]), str(axes[2][m]))
+        shares = explanation.shares.to_numpy()
+        seen = np.argwhere((shares > 0) & explanation.values.notnull().to_numpy())
         first = seen[np.argsort(-shares[tuple(seen.T)], kind="stable")[:DELETED]]
         others = seen[rng.choice(len(seen), min(DELETED, len(seen)), replace=False)]
-        moves = [change_without(filler, reasons, cells) for cells in (first, others)]
+        moves = [change_without(filler, explanation, cells) for cells in (first, others)]
         moved_more += moves[0] > moves[1]
         top_shares.append(float(shares[tuple(first.T)].sum()))
-        same_series.append(reasons.by_group()[OWN_SERIES])
+        same_series.append(explanation.by_group()[SAME_SERIES])
     return {
         "method": name,
         "minutes": minutes,

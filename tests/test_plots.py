@@ -176,7 +176,7 @@ def test_accuracy_is_averaged_over_seeds():
 def test_the_rows_of_attention_maps_sum_to_one_and_that_of_the_cell_is_framed(explanation):
     assert list(explanation.maps) == ["time", "location", "measurement"]
     for ax, (axis, table) in zip(axes(3), explanation.maps.items(), strict=True):
-        np.testing.assert_allclose(table.sum("looked_at"), 1, atol=1e-5)
+        np.testing.assert_allclose(table.sum("attended"), 1, atol=1e-5)
         plot_attention_map(table, ax, row=getattr(explanation.cell, axis))
         (frame,) = ax.patches
         assert frame.get_y() + 0.5 == list(table[axis].values).index(
@@ -186,7 +186,7 @@ def test_the_rows_of_attention_maps_sum_to_one_and_that_of_the_cell_is_framed(ex
 
 def test_both_components_of_a_direction_are_framed():
     kinds = ["pm25", "wind\0east", "wind\0north"]
-    names = {"measurement": kinds, "looked_at": kinds}
+    names = {"measurement": kinds, "attended": kinds}
     table = xr.DataArray(np.eye(3), dims=list(names), coords=names)
     ax = plot_attention_map(table, axes(), row="wind")
     assert sorted(frame.get_y() + 0.5 for frame in ax.patches) == [1, 2]

@@ -310,7 +310,7 @@ class NeuralFiller(Guarantees, Filler):
         position = find_cell(data.cube, time, location, measurement)
         if self.network is None:
             raise ConfigError("there was too little data to train on: every value is a mean")
-        return explain(self, self.network.adapt_to(data.cube), data.cube, position)
+        return explain(self, self.network.adapt_to(data.cube), data, position)
 
     @property
     def explainable(self) -> bool:

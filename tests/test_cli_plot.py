@@ -8,7 +8,7 @@ from cdsa.cli.app import app
 from cdsa.workflows.score import hidden_cells
 from conftest import network
 from frames import panel
-from test_reasons import a_gap
+from test_explain import nth_gap
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def files(tmp_path_factory, cube):
 @pytest.mark.parametrize("kind", ["gaps", "series", "map", "errors", "reasons", "attention"])
 def test_the_command_draws_each_kind(kind, files, cube, tmp_path):
     file, model = files
-    time, location, measurement = (str(part) for part in a_gap(cube, 60))
+    time, location, measurement = (str(part) for part in nth_gap(cube, 60))
     words = ["plot", kind, str(file), "-o", str(tmp_path / "p.png")]
     if kind in ("series", "reasons", "attention"):
         words += ["--location", location, "--measurement", measurement, "--model", str(model)]

@@ -37,7 +37,7 @@ from cdsa.plots.figures import (
 )
 from cdsa.report.page import image
 from conftest import network
-from test_reasons import a_gap
+from test_explain import nth_gap
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def explanation(cube):
-    return build_method("cdsa@small").fit(cube).explain(cube, *a_gap(cube, 60))
+    return build_method("cdsa@small").fit(cube).explain(cube, *nth_gap(cube, 60))
 
 
 def axes(columns=1):

@@ -117,8 +117,7 @@ def describe_method(info: MethodInfo) -> list[str]:
         f"Code: `{method.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
     ]
     lines = [f"## {info.name}", "", " ".join(filter(None, facts)), ""]
-    about = module.__doc__ if info.name == "cdsa" else inspect.getdoc(method)
-    lines += [unwrap(about or ""), ""]
+    lines += [unwrap(inspect.getdoc(method) or ""), ""]
     rows = setting_rows(method)
     if rows:
         lines += ["| setting | default | |", "| --- | --- | --- |", *rows, ""]
@@ -166,8 +165,9 @@ def field_docs(method: type[Any]) -> dict[str, str]:
 
 
 def unwrap(text: str) -> str:
-    """A docstring with one line per paragraph and without the legend of its letters; headings of
-    numpydoc become bold."""
+    """A docstring with one line per paragraph and without its parameters, its examples and the
+    legend of its letters; headings of numpydoc become bold."""
+    text = re.sub(r"^(Parameters|Examples)\n-+\n.*?(?=^\w+\n---|\Z)", "", text, flags=re.M | re.S)
     text = re.sub(r"^(\w+)\n-+\n", r"**\1**\n\n", text.strip(), flags=re.MULTILINE)
     paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
     return "\n\n".join(text for text in paragraphs if text and not text.startswith("Letters:"))

@@ -6,7 +6,20 @@ from collections.abc import Iterable
 
 
 class CdsaError(Exception):
-    """A problem that the user can fix; the command line prints its message and exits with 2."""
+    """A problem that the user can fix: the base class of all errors that cdsa raises on purpose.
+
+    The message says what must hold, what was found, where, and what to do. The command line prints
+    it and exits with 2.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> try:
+    ...     cdsa.fill(cdsa.open_demo(), "liner")
+    ... except cdsa.CdsaError as error:
+    ...     print(str(error).partition("?")[0])
+    there is no method 'liner'; did you mean 'linear'
+    """
 
 
 class CubeError(CdsaError):

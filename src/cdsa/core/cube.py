@@ -52,7 +52,45 @@ def make_cube(
     lon: Sequence[float] | None = None,
     units: Sequence[str] | None = None,
 ) -> xr.DataArray:
-    """Build a checked cube from plain arrays."""
+    """Build a checked cube from plain arrays.
+
+    Parameters
+    ----------
+    values
+        Array of the shape (time, location, measurement), with NaN for missing values.
+    time
+        Times, rising in equal steps.
+    location
+        Names of the stations.
+    measurement
+        Names of the measurements.
+    lat
+        Latitudes of the stations in degrees; with `lon`, or not at all.
+    lon
+        Longitudes of the stations in degrees.
+    units
+        Units of the measurements.
+
+    Returns
+    -------
+    xarray.DataArray
+        The cube.
+
+    Raises
+    ------
+    CdsaError
+        If the arrays do not make a valid cube.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cdsa
+    >>> hours = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
+    >>> values = np.array([1.0, np.nan, 3.0]).reshape(3, 1, 1)
+    >>> cube = cdsa.make_cube(values, hours, ["A"], ["pm25"], units=["ug/m3"])
+    >>> cdsa.fill(cube, "linear")["value"].to_numpy().ravel().tolist()
+    [1.0, 2.0, 3.0]
+    """
     coords: dict[str, object] = {
         "time": ("time", np.asarray(time, dtype="datetime64[ns]")),
         "location": ("location", np.asarray(location, dtype=object).astype(str)),

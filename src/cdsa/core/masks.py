@@ -3,6 +3,17 @@
 A strategy is a frozen dataclass. Called with a cube and a random generator, it returns a boolean
 cube that is True where a cell is hidden. Only observed cells are hidden, and at least one stays
 visible per measurement. Missing rates ignore measurements that were never observed.
+
+Examples
+--------
+>>> import numpy as np
+>>> import cdsa
+>>> hide = cdsa.masks.Bursts(share=0.1)  # or cdsa.masks.parse_hide("bursts:+0.1")
+>>> demo = cdsa.open_demo()[:100]
+>>> hidden = hide(demo, np.random.default_rng(0))
+>>> round(int(hidden.sum()) / int(demo.notnull().sum()), 2)
+0.1
+>>> score = cdsa.score(demo, "linear", hide)
 """
 
 from collections.abc import Callable

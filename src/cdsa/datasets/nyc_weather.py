@@ -27,10 +27,18 @@ def open_demo_source() -> Source:
 
 
 def open_demo() -> xr.DataArray:
-    """The cube of the demo: 8,730 hours x 3 airports x 8 measurements.
+    """Open the demo data: a year of hourly weather at the three airports of New York.
 
-    >>> open_demo().sizes
-    Frozen({'time': 8730, 'location': 3, 'measurement': 8})
+    Returns
+    -------
+    xarray.DataArray
+        The cube: 8,730 hours, 3 airports with coordinates, 8 measurements.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> dict(cdsa.open_demo().sizes)
+    {'time': 8730, 'location': 3, 'measurement': 8}
     """
     return open_demo_source().cube
 

@@ -65,9 +65,33 @@ def list_datasets() -> list[DatasetSpec]:
 def open_dataset(
     name: str, folder: str | Path | None = None, *, file_set: str | None = None
 ) -> OpenedDataset:
-    """Read a dataset from `folder`, or from $CDSA_DATA, or from the user's cache.
+    """Open a public dataset by its name.
 
-    The first of its file sets that is complete is read, or the one named `file_set`.
+    Parameters
+    ----------
+    name
+        A name of `cdsa data list`, such as 'kdd2015-pm25'.
+    folder
+        Folder with its files; $CDSA_DATA or the user's cache if not given.
+    file_set
+        Which of its sets of files to read; the first complete one if not given.
+
+    Returns
+    -------
+    OpenedDataset
+        With the `cube`, `extras` such as a mask of removed cells or a road graph, and `remarks` on
+        how it differs from the published dataset.
+
+    Raises
+    ------
+    CdsaError
+        If its files are not there; the message says how to get them.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> cdsa.open_dataset("nyc-weather")
+    <nyc-weather: 8,730 x 3 x 8, file set 'package'>
     """
     spec = get_dataset(name)
     file_sets = spec.file_sets

@@ -170,7 +170,41 @@ def save_all(
     detail: str | Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the filled source and, if given, its detail file: both, or neither."""
+    """Write a filled source and, if given, its detail file: both, or neither.
+
+    Parameters
+    ----------
+    source
+        The opened source, of `cdsa.open_source`.
+    result
+        What `cdsa.fill(source.cube)` returned.
+    output
+        The file to write; its suffix chooses the format.
+    detail
+        A second file with one row per filled cell: value, source and bounds.
+    overwrite
+        Replace existing files.
+
+    Raises
+    ------
+    CdsaError
+        If a file exists or cannot be written; nothing is left half-written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import cdsa
+    >>> hours = pd.date_range("2020-01-01", periods=3, freq="h")
+    >>> frame = pd.DataFrame({"time": hours, "station": "A", "pm25": [1.0, None, 3.0]})
+    >>> source = cdsa.open_source(frame)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "filled.csv"
+    ...     cdsa.save_all(source, cdsa.fill(source.cube, "linear"), path)
+    ...     print(path.read_text().splitlines()[2])
+    2020-01-01 01:00:00,A,2.0
+    """
     targets = [Path(output)] + ([Path(detail)] if detail else [])
     with staged_tables(targets, overwrite=overwrite) as temp_files:
         source.write(result, temp_files[0], detect_format(output))
@@ -191,7 +225,40 @@ def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) 
 
 
 def open_source(data: object, **options: object) -> Source:
-    """Open a file, a pandas frame or an xarray object; see `ReadOptions` for the options."""
+    """Open a file, a pandas frame or an xarray object, to write it back in its own form later.
+
+    Parameters
+    ----------
+    data
+        A path to a CSV, Parquet, NetCDF or Zarr file, a `pandas.DataFrame`, or an xarray object.
+    **options
+        How to read it; what is not given is detected. `layout`, `time`, `location`, `measurement`,
+        `value`, `measurements`, `lat`, `lon`, `locations` and `coordinates` say which column is
+        what; `missing`, `step`, `duplicates`, `tz` and `time_format` how to read its entries;
+        `directions`, `bounds` and `units` what its measurements are; `refill`, `separator`,
+        `decimal` and `encoding` are for single formats. They are those of the command line.
+
+    Returns
+    -------
+    Source
+        With the `cube`, what was detected (`layout`, `notes`, `warnings`), and methods to write a
+        result: `filled(result)`, `detail(result)`, `save(result, path)`.
+
+    Raises
+    ------
+    CdsaError
+        If the data cannot be read; the message names the line and the option that helps.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import cdsa
+    >>> hours = pd.date_range("2020-01-01", periods=3, freq="h")
+    >>> frame = pd.DataFrame({"time": hours, "station": "A", "pm25": [1.0, -999, 3.0]})
+    >>> source = cdsa.open_source(frame, missing=[-999], units={"pm25": "ug/m3"})
+    >>> source.filled(cdsa.fill(source.cube, "linear"))["pm25"].tolist()
+    [1.0, 2.0, 3.0]
+    """
     read_options = parse_options(options)
     if read_options.locations is not None:
         read_options = replace(read_options, locations=open_sidecar(read_options.locations))
@@ -238,13 +305,28 @@ def open_source(data: object, **options: object) -> Source:
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
-    """The cube of a file, a pandas frame or an xarray object.
+    """Read a file, a pandas frame or an xarray object as a cube.
 
-    >>> import pandas
-    >>> frame = pandas.DataFrame({"time": ["2020-01-01 00:00", "2020-01-01 01:00"],
-    ...                           "station": ["A", "A"], "pm25": [12.5, None]})
-    >>> open_cube(frame).sizes
-    Frozen({'time': 2, 'location': 1, 'measurement': 1})
+    Parameters
+    ----------
+    data
+        A path to a CSV, Parquet, NetCDF or Zarr file, a `pandas.DataFrame`, or an xarray object.
+    **options
+        Reading options, as of `cdsa.open_source`.
+
+    Returns
+    -------
+    xarray.DataArray
+        The cube, with the dimensions time, location and measurement and NaN for missing values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import cdsa
+    >>> hours = pd.date_range("2020-01-01", periods=2, freq="h")
+    >>> frame = pd.DataFrame({"time": hours, "station": "A", "pm25": [12.5, None]})
+    >>> dict(cdsa.open_cube(frame).sizes)
+    {'time': 2, 'location': 1, 'measurement': 1}
     """
     return open_source(data, **options).cube
 

@@ -31,7 +31,18 @@ Edge = tuple[str, str, float]
 
 
 class Filler:
-    """A fitted method."""
+    """A fitted method: it fills cubes. Trained networks, which Python calls models, are fillers.
+
+    The other properties say what a filler can do; their defaults suit a method without training.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:100]
+    >>> filler = cdsa.build_method("linear").fit(demo)
+    >>> isinstance(filler, cdsa.Filler), int(filler.fill(demo).isnull().sum())
+    (True, 0)
+    """
 
     gives_intervals: ClassVar[bool] = False
     """Whether `fill_intervals` returns bounds."""
@@ -141,7 +152,15 @@ class Filler:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Settings of a way to fill. A subclass is a frozen dataclass with `fit`."""
+    """Settings of a way to fill. A subclass is a frozen dataclass with `fit`.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> method = cdsa.build_method("idw")
+    >>> isinstance(method, cdsa.Method), method.label, method.power
+    (True, 'idw', 2.0)
+    """
 
     name: ClassVar[str] = ""
     """The name in the registry, or the class's name."""

@@ -244,7 +244,20 @@ def info_of(name: str) -> MethodInfo:
 
 
 def list_methods() -> list[MethodInfo]:
-    """All methods."""
+    """List all methods.
+
+    Returns
+    -------
+    list of MethodInfo
+        The `name`, `summary`, `task`, `needs`, `extra` and `paper` of each, and whether it `trains`
+        a network and is `installed`.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> [info.name for info in cdsa.list_methods() if info.forecasts and not info.trains]
+    ['mean', 'last', 'climatology', 'ar']
+    """
     return list(REGISTRY.values())
 
 
@@ -279,7 +292,7 @@ def build_method(
     horizon: int = 0,
     known_covariates: Sequence[str] = (),
 ) -> Method:
-    """A method from its name and options, or a method with options applied.
+    """Build a method from its name and options, or apply options to a method.
 
     Parameters
     ----------
@@ -292,6 +305,23 @@ def build_method(
         Steps to forecast; 0 to fill.
     known_covariates
         Measurements whose future values are known when a forecast is made.
+
+    Returns
+    -------
+    Method
+        With `fit(cube)`, for `cdsa.fill`, `cdsa.score` and `cdsa.train`.
+
+    Raises
+    ------
+    CdsaError
+        If there is no such method, or if it does not have the option.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> method = cdsa.build_method("kriging:linear")
+    >>> method.variogram
+    'linear'
     """
     if isinstance(method, str):
         built = _from_name(method, options.preset, horizon)

@@ -74,8 +74,12 @@ def fill(
         Nominal coverage of the prediction intervals.
     check
         Hide a tenth of the measured cells first, to estimate the error.
-    minutes, seed, device
-        Training time, seed and device ('auto', 'cpu', 'cuda', 'mps') of a network.
+    minutes
+        Training time of a network; chosen by the size of the data if not given.
+    seed
+        Seed of a network's first weights and its training.
+    device
+        Where a network runs: 'auto', 'cpu', 'cuda' or 'mps'.
     progress
         Called with a status and the completed fraction.
     details
@@ -87,10 +91,11 @@ def fill(
 
     Returns
     -------
-    The same kind of data: for a table the filled table, for a path what the file holds, for a cube
-    (`xarray.DataArray`) a `Dataset` with `value`, `source` ('observed', 'filled' or 'unfillable'),
-    `lower`, `upper` and, by measurement, `expected_mae` and `expected_rmse`. A pandas frame has the
-    method and the expected errors in its `attrs`.
+    DataFrame or Dataset
+        The same kind of data: the filled table for a table or a path. For a cube, a `Dataset` with
+        `value`, `source` ('observed', 'filled' or 'unfillable'), `lower`, `upper` and, by
+        measurement, `expected_mae` and `expected_rmse`. A pandas frame has the method and the
+        expected errors in its `attrs`.
 
     Raises
     ------
@@ -157,13 +162,26 @@ def forecast(
     known
         Measurements whose future values are in the data already, such as a weather forecast. The
         forecast then begins after the last step at which anything else was measured.
-    interval, minutes, seed, device, progress, details, **options
-        As of `cdsa.fill`.
+    interval
+        Nominal coverage of the prediction intervals.
+    minutes
+        Training time of a network.
+    seed
+        Seed of a network's first weights and its training.
+    device
+        Where a network runs: 'auto', 'cpu', 'cuda' or 'mps'.
+    progress
+        Called with a status and the completed fraction.
+    details
+        Return a `ForecastResult` instead of the data alone.
+    **options
+        Reading options, as of `cdsa.open_source`.
 
     Returns
     -------
-    The same kind of data, as of `cdsa.fill`. Measured values and gaps before the forecast stay as
-    they are; `source` is 'observed', 'missing', 'forecast' or 'unfillable'.
+    DataFrame or Dataset
+        The same kind of data, as of `cdsa.fill`. Measured values and gaps before the forecast stay
+        as they are; `source` is 'observed', 'missing', 'forecast' or 'unfillable'.
 
     Examples
     --------
@@ -218,10 +236,16 @@ def score(
         'blocks:0.2', 'stations:2', 'last:12', a strategy of `cdsa.masks`, or a boolean cube.
     test
         Fit on the first part of the time only and score on the last part, of this share.
+    minutes
+        Training time of a network.
     seed
         Chooses the hidden cells, the same for every method, and a network's first weights.
-    minutes, device, progress, **options
-        As of `cdsa.fill`.
+    device
+        Where a network runs: 'auto', 'cpu', 'cuda' or 'mps'.
+    progress
+        Called with a status and the completed fraction.
+    **options
+        Reading options, as of `cdsa.open_source`.
 
     Returns
     -------
@@ -232,8 +256,11 @@ def score(
     --------
     >>> import cdsa
     >>> demo = cdsa.open_demo()[:200]
-    >>> cdsa.score(demo, "linear", "bursts:0.2").table("measurement")["mae"].loc["temp"] > 0
-    True
+    >>> score = cdsa.score(demo, "linear", "bursts:0.2")
+    >>> score
+    <Score linear: MAE 0.328 standard deviations on 916 hidden cells>
+    >>> score.table("gap").index.tolist()
+    ['1', '2-5', '6-23', '24-71']
     """
     request = CompareRequest(
         methods=(method,),
@@ -268,10 +295,22 @@ def compare(
         A path, a pandas, polars or pyarrow table, or an xarray object.
     methods
         Names of `cdsa.list_methods()` or `Method` objects.
+    hide
+        What to hide, as of `cdsa.score`.
     repeats
         How often to repeat, with other cells hidden each time.
-    hide, test, minutes, seed, device, progress, **options
-        As of `cdsa.score`.
+    test
+        Fit on the first part of the time only and score on the last part, of this share.
+    minutes
+        Training time of each network.
+    seed
+        Chooses the hidden cells, the same for every method, and the networks' first weights.
+    device
+        Where networks run: 'auto', 'cpu', 'cuda' or 'mps'.
+    progress
+        Called with a status and the completed fraction.
+    **options
+        Reading options, as of `cdsa.open_source`.
 
     Returns
     -------
@@ -320,8 +359,18 @@ def train(
         A method that trains: a name of `cdsa.list_methods()` or a `Method`.
     horizon
         Steps to forecast; 0 for a network that fills.
-    known, minutes, seed, device, progress, **options
-        As of `cdsa.forecast`.
+    known
+        Measurements whose future values will be known when a forecast is made.
+    minutes
+        Training time; chosen by the size of the data if not given.
+    seed
+        Seed of the first weights and the training.
+    device
+        Where the network runs: 'auto', 'cpu', 'cuda' or 'mps'.
+    progress
+        Called with a status and the completed fraction.
+    **options
+        Reading options, as of `cdsa.open_source`.
 
     Returns
     -------
@@ -363,10 +412,14 @@ def explain(
         The data with the gap: a path, a pandas, polars or pyarrow table, or an xarray object.
     model
         A trained network, of `cdsa.train` or `cdsa.load_model`.
-    time, location, measurement
-        The cell; the measurement may be left out if there is only one.
+    time
+        Time of the cell, such as '2024-03-01T12:00'.
+    location
+        Name of its station.
+    measurement
+        Its measurement; may be left out if there is only one.
     **options
-        Reading options, as of `cdsa.fill`.
+        Reading options, as of `cdsa.open_source`.
 
     Returns
     -------
@@ -429,7 +482,14 @@ def save_model(model: Filler, folder: str | Path) -> None:
 
     Examples
     --------
-    See `cdsa.load_model`.
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import cdsa
+    >>> model = cdsa.train(cdsa.open_demo()[:100], "cdsa@small")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cdsa.save_model(model, folder)
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['model.json', 'weights.safetensors']
     """
     from cdsa.methods.engine.estimator import NeuralFiller
     from cdsa.methods.engine.persistence import save_filler

@@ -225,9 +225,30 @@ def _strategy(hide: str | HideStrategy) -> HideStrategy:
 
 
 def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
-    """One row per method and measurement (or location, or gap class), and per method over all: the
-    mean of each figure over repeats, the standard deviation of the MAE as `spread`, and whether it
-    is the best."""
+    """Summarise scores as a table.
+
+    Parameters
+    ----------
+    scores
+        Scores of `cdsa.compare`.
+    by
+        'measurement', 'location' or 'gap' (classes of gap length).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per method and measurement, and one per method over all of them (`overall`): the
+        mean of each figure over repeats, the standard deviation of the MAE as `spread`, and whether
+        the method is the `best`.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> scores = cdsa.compare(cdsa.open_demo()[:200], ["linear", "mean"], "bursts:0.2")
+    >>> table = cdsa.summarise(scores)
+    >>> table[table["overall"] & table["best"]]["method"].tolist()
+    ['linear']
+    """
     records = pd.DataFrame([record for scored in scores for record in scored.records(by)])
     figures = [*METRICS, "seconds"]
     records[figures] = records[figures].astype(float)

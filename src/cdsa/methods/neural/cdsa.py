@@ -352,7 +352,46 @@ def default_training() -> TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Cdsa(Neural):
-    """Cross-dimensional attention with coordinates, calendar and climatology as context."""
+    """Cross-dimensional attention with coordinates, calendar and climatology as context.
+
+    The default network. It learns what to add to a mix of linear interpolation and kriging, and
+    predicts quantiles. Queries and keys belong to cells, so the same weights serve any number of
+    stations and time steps.
+
+    Parameters
+    ----------
+    model
+        Sizes of the network.
+    train
+        How it is trained: budget, learning rate, masking, validation.
+    window
+        Time steps of a window; 0 chooses by the data.
+    stride
+        Steps from one training window to the next; None chooses by the data.
+    horizon
+        Steps to forecast; 0 for a network that fills.
+    known_covariates
+        Measurements whose future values are known when a forecast is made.
+    seed
+        Seed of the first weights, the order of windows and the cells that are masked.
+    auto_size
+        Whether the size is chosen by the minutes of training, unless `model` is set.
+
+    References
+    ----------
+    Ma, J., Shou, Z., Zareian, A., Mansour, H., Vetro, A., & Chang, S.-F. (2019). CDSA:
+    Cross-dimensional self-attention for multivariate, geo-tagged time series imputation.
+    arXiv:1905.09904.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> demo = cdsa.open_demo()[:100]
+    >>> method = cdsa.Cdsa().with_preset("small")
+    >>> result = cdsa.fill(demo, method)
+    >>> result.attrs["method"], int(result["value"].isnull().sum())
+    ('cdsa', 0)
+    """
 
     name: ClassVar[str] = "cdsa"
     MIN_WINDOW: ClassVar[int] = 0

@@ -90,10 +90,15 @@ SECTIONS = (
 def render_methods() -> str:
     """A section for every method."""
     lines = [
-        "# Methods",
+        "# All methods",
         "",
-        "Every method of `cdsa methods`, as its module documents it. Set its settings with "
-        "`--set name=value` if it trains a network, and in Python through the class.",
+        "What `cdsa methods` lists, in more detail. [Which method should I use?](choosing.md) helps "
+        "you to choose. Settings of networks are changed with `--set name=value`; in Python, a "
+        "method is a dataclass of its settings.",
+        "",
+        "| method | fills | forecasts | trained | needs |",
+        "| --- | --- | --- | --- | --- |",
+        *(summary_row(info) for info in list_methods()),
         "",
     ]
     for info in list_methods():
@@ -101,15 +106,25 @@ def render_methods() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def summary_row(info: MethodInfo) -> str:
+    """The row of a method in the table at the top."""
+    marks = ("yes" if mark else "" for mark in (info.fills, info.forecasts, info.trains))
+    return f"| [`{info.name}`](#{info.name}) | {' | '.join(marks)} | {needs_of(info)} |"
+
+
+def needs_of(info: MethodInfo) -> str:
+    """What a method needs of the data and the installation."""
+    return ", ".join(filter(None, [info.needs, f"extra `{info.extra}`" if info.extra else ""]))
+
+
 def describe_method(info: MethodInfo) -> list[str]:
     """The lines of a method's section."""
     method = info.load()
     module = import_module(info.module.partition(":")[0])
-    needs = ", ".join(filter(None, [info.needs, f"extra `{info.extra}`" if info.extra else ""]))
     facts = [
         f"**{info.summary[0].upper()}{info.summary[1:]}.**",
         f"For: {info.task}.",
-        f"Needs: {needs}." if needs else "",
+        f"Needs: {needs_of(info)}." if needs_of(info) else "",
         f"Trains for minutes, can be saved (`cdsa train --method {info.name}`)."
         if info.trains
         else "",

@@ -92,8 +92,8 @@ def render_methods() -> str:
     lines = [
         "# All methods",
         "",
-        "What `cdsa methods` lists, in more detail. [Which method should I use?](choosing.md) helps "
-        "you to choose. Settings of networks are changed with `--set name=value`; in Python, a "
+        "What `cdsa methods` lists, in more detail. [Which method should I use?](choosing.md) helps"
+        " you to choose. Settings of networks are changed with `--set name=value`; in Python, a "
         "method is a dataclass of its settings.",
         "",
         "| method | fills | forecasts | trained | needs |",

@@ -129,7 +129,7 @@ def test_intervals_contain_the_value_and_grow_with_their_share(filler):
 
 def test_intervals_hold_what_they_promise_on_cells_nobody_saw():
     cube = network(steps=600, stations=6)
-    scored = score(small(train=replace(small().train, epochs=4)), cube, "bursts:+0.1")
+    scored = score(cube, small(train=replace(small().train, epochs=4)), "bursts:+0.1")
     assert 0.8 < scored.errors.overall()["coverage"] < 0.98
     assert 0 < scored.errors.overall()["crps"] < 0.5
 
@@ -176,7 +176,7 @@ def test_what_is_hidden_is_never_seen(monkeypatch):
     monkeypatch.setattr(fit, "train", spy)
     for truth in (cube, cube.where(~hidden, 1e6)):
         with pytest.raises(InterruptedError):
-            score(small(), truth, hidden)
+            score(truth, small(), hidden)
     assert all((a == b).all() for a, b in zip(*seen, strict=True))
 
 
@@ -258,8 +258,7 @@ def test_a_run_goes_on_with_more_minutes_than_it_was_begun_with(tmp_path):
             on_progress=ended.append,
             device="cpu",
         )
-        method = replace(Cdsa(window=12), run=run)
-        learnt = replace(method, train=replace(method.train, minutes=minutes)).fit(cube)
+        learnt = Cdsa(window=12).with_budget(minutes).fit(cube, run)
         assert learnt.network.model.norm.normalized_shape == (32,)
     assert [report.step for report in ended] == [1, 2]
 
@@ -274,7 +273,7 @@ def test_many_places_are_filled_in_groups_to_the_same_values(filler, monkeypatch
     names, lat = [f"P{n}" for n in range(7)], [40.55 + n / 10 for n in range(7)]
     cube = append_locations(many(20), names, lat, [116.0] * 7)
     whole = fill_with(filler, cube)
-    monkeypatch.setattr(estimator, "PLACES_AT_ONCE", 3)
+    monkeypatch.setattr(estimator, "SITES_AT_ONCE", 3)
     some = fill_with(filler, cube)
     for part in ("value", "lower", "upper"):
         np.testing.assert_allclose(some[part], whole[part], rtol=1e-4, atol=1e-4)

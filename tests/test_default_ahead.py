@@ -21,7 +21,9 @@ def test_forecasts_of_stations_it_never_saw_are_told_from_the_past_alone():
     learnt = small(horizon=4).fit(cube.isel(location=slice(0, 3), time=slice(0, 100)))
     later = cube.copy()
     later[110:] += 50.0
-    first, second = (learnt.foresee(c, np.array([104, 106])) for c in (cube, later))
+    first, second = (
+        learnt.forecast_from(c, np.array([104, 106]), context=12, horizon=4) for c in (cube, later)
+    )
     for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -84,10 +86,10 @@ def test_known_values_behind_the_forecast_stay_as_they_are():
 def test_what_cannot_be_known_is_answered():
     with pytest.raises(ConfigError, match="did you mean 'cause'"):
         cdsa.forecast(with_cause(60), 3, small(), known=["cuase"])
-    with pytest.raises(ConfigError, match="something must be foreseen"):
+    with pytest.raises(ConfigError, match="at least one measurement must be forecast"):
         cdsa.forecast(with_cause(60), 3, small(), known=["cause", "effect"])
     with pytest.raises(ConfigError, match="makes no use"):
-        make_method("cdsa-paper-forecast", ahead=3, known=["cause"])
+        build_method("cdsa-paper-forecast", horizon=3, known_covariates=["cause"])
 
 
 def test_a_short_table_is_forecast_as_far_as_it_is_asked():
@@ -99,5 +101,5 @@ def test_a_forecaster_is_asked_as_many_steps_as_wanted():
     learnt = small(horizon=4).fit(cube)
     assert learnt.horizon == 4 and learnt.context_length == 12
     assert learnt.fill(append_times(cube, 4)).notnull().all()
-    with pytest.raises(ConfigError, match="can foresee 4 steps"):
+    with pytest.raises(ConfigError, match="forecasts 4 steps"):
         forecast_with(learnt, cube, 5)

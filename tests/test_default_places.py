@@ -52,7 +52,7 @@ def test_places_without_a_sensor_are_told_from_near_ones_with_honest_intervals()
 
 def test_the_error_at_places_without_a_sensor_is_told_by_the_exam():
     cube = network(steps=600, stations=12, missing=0.1)
-    told = small(train=replace(small().train, epochs=1), stride=12).fit(cube).errors
+    told = small(train=replace(small().train, epochs=1), stride=12).fit(cube).validation_errors
     assert all(error["mae_unmonitored"] > error["mae"] for error in told)
 
 

@@ -90,7 +90,7 @@ def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:
             f"{format_count(score.hidden, 'measured cell')} hidden from it"
         )
     errors = {
-        str(error["measurement"]): error["mae_elsewhere"] for error in filler.validation_errors
+        str(error["measurement"]): error["mae_unmonitored"] for error in filler.validation_errors
     }
     if unobserved.any() and any(error is not None for error in errors.values()):
         messages.append(

@@ -88,7 +88,7 @@ def test_what_cannot_be_known_is_answered():
         cdsa.forecast(with_cause(60), 3, small(), known=["cuase"])
     with pytest.raises(ConfigError, match="at least one measurement must be forecast"):
         cdsa.forecast(with_cause(60), 3, small(), known=["cause", "effect"])
-    with pytest.raises(ConfigError, match="makes no use"):
+    with pytest.raises(ConfigError, match="does not use"):
         build_method("cdsa-paper-forecast", horizon=3, known_covariates=["cause"])
 
 

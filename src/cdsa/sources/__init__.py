@@ -1,1 +1,0 @@
-"""Where cubes come from: the user's own files and named data sets."""

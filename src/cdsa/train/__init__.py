@@ -1,1 +1,0 @@
-"""Training: the only loop there is, what it minimises, and what it leaves on disk."""

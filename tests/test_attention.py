@@ -1,4 +1,4 @@
-"""The paper's equations, held against themselves in float64."""
+"""The paper's equations, each compared with its definition, in float64."""
 
 import math
 from dataclasses import replace
@@ -16,11 +16,9 @@ from cdsa.nn.attention import (
     AttentionScope,
     apply_sequential,
     full_map,
-    joint_map,
     make_attention,
     shared_map,
 )
-from cdsa.nn.kernels import joint_attention
 from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
 
 SIZES = Sizes(5, 4, 3)
@@ -39,68 +37,72 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
-def attend(manner, mask_mode="none", memory=None, sizes=SIZES, **changes):
+def make_layer(manner, mask_mode="none", memory=None, sizes=SIZES, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         config = replace(CONFIG, manner=manner, **changes)
         return make_attention(config, AttentionScope(sizes, memory, mask_mode)).double()
 
 
-def heads(layer, x):
+def values_of(layer, x):
     return layer.value(x).unflatten(-1, (layer.n_heads, -1))
 
 
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
 def test_decomposed_is_joint_attention_with_a_kronecker_map(x, mask_mode):
-    layer = attend("decomposed", mask_mode)
+    layer = make_layer("decomposed", mask_mode)
     maps = [layer.axes[axis](x, x) for axis in AXES]
     if mask_mode == "causal":
-        whole = einsum("bhts, bhtlk, bhtmn -> bhtlmskn", *maps)
+        full = einsum("bhts, bhtlk, bhtmn -> bhtlmskn", *maps)
     else:
-        whole = torch.stack(
+        full = torch.stack(
             [
-                torch.stack([torch.kron(torch.kron(*a[:2]), a[2]) for a in zip(*one, strict=True)])
-                for one in zip(*maps, strict=True)
+                torch.stack(
+                    [torch.kron(torch.kron(*a[:2]), a[2]) for a in zip(*window, strict=True)]
+                )
+                for window in zip(*maps, strict=True)
             ]
         ).reshape(2, 2, *SIZES, *SIZES)
-    expected = layer.out(einsum(JOINT_APPLY, whole, heads(layer, x)).flatten(-2))
+    expected = layer.out(einsum(JOINT_APPLY, full, values_of(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)
-    torch.testing.assert_close(full_map(layer.maps(x)), whole)
+    torch.testing.assert_close(full_map(layer.maps(x)), full)
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared"])
-def test_all_six_orders_give_the_same_output_and_the_same_gradients(x, manner):
-    layer = attend(manner)
+def test_all_six_orders_of_the_maps_give_the_same_output_and_gradients(x, manner):
+    layer = make_layer(manner)
     results = []
     for order in permutations(AXES):
         layer.zero_grad()
-        seen = x.clone().requires_grad_()
-        y = layer.out(apply_sequential(layer.maps(seen), heads(layer, seen), order).flatten(-2))
+        inputs = x.clone().requires_grad_()
+        y = layer.out(
+            apply_sequential(layer.maps(inputs), values_of(layer, inputs), order).flatten(-2)
+        )
         y.pow(2).sum().backward()
-        results.append([y.detach(), seen.grad, *(p.grad.clone() for p in layer.parameters())])
+        results.append([y.detach(), inputs.grad, *(p.grad.clone() for p in layer.parameters())])
     assert len(results) == 6
-    for other in results[1:]:
-        torch.testing.assert_close(other, results[0])
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0])
 
 
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_every_row_of_every_map_sums_to_one(x, manner, mask_mode):
-    maps = attend(manner, mask_mode).maps(x)
-    whole = full_map(maps)
-    torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
+    maps = make_layer(manner, mask_mode).maps(x)
+    full = full_map(maps)
+    torch.testing.assert_close(full.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
     if manner != "joint":
         for axis in AXES:
             rows = maps[axis].sum(-1)
             torch.testing.assert_close(rows, torch.ones_like(rows))
-    assert (whole >= 0).all()
+    assert (full >= 0).all()
 
 
 def test_shared_is_its_definition_written_out(x):
-    layer = attend("shared")
+    layer = make_layer("shared")
     (b, t, l, m), h, d = x.shape[:4], 2, 3  # noqa: E741
     q, k = (f(x).reshape(b, t, l, m, h, d) for f in (layer.query, layer.key))
-    v = heads(layer, x)
+    v = values_of(layer, x)
     expected = torch.zeros(b, t, l, m, h, 4, dtype=torch.float64)
     for window in range(b):
         for head in range(h):
@@ -124,8 +126,8 @@ def test_shared_is_its_definition_written_out(x):
     torch.testing.assert_close(layer(x), layer.out(expected.flatten(-2)))
 
 
-def test_each_axis_looks_at_itself_through_its_own_flattened_slices(x):
-    layer = attend("decomposed")
+def test_the_map_of_each_axis_comes_from_its_flattened_slices(x):
+    layer = make_layer("decomposed")
     rows = {
         "time": x.flatten(2),
         "location": x.permute(0, 2, 1, 3, 4).flatten(2),
@@ -141,24 +143,8 @@ def test_each_axis_looks_at_itself_through_its_own_flattened_slices(x):
         torch.testing.assert_close(layer.maps(x)[axis], expected)
 
 
-@pytest.mark.parametrize("limit", [kernels.MAX_MASK_PAIRS, 0])
-@pytest.mark.parametrize("mask_mode", MASK_MODES)
-@pytest.mark.parametrize("v", [2, 3, 6])  # narrower than, as wide as and wider than the keys
-def test_the_frugal_joint_path_is_the_plain_one(x, mask_mode, v, limit, monkeypatch):
-    monkeypatch.setattr(kernels, "MAX_MASK_PAIRS", limit)
-    results = []
-    for mix in (joint_attention, lambda q, k, v, s: einsum(JOINT_APPLY, joint_map(q, k, s), v)):
-        torch.manual_seed(3)
-        q, k = (torch.randn(2, *SIZES, 2, 3).double().requires_grad_() for _ in range(2))
-        values = torch.randn(2, *SIZES, 2, v).double().requires_grad_()
-        y = mix(q, k, values, mask_mode)
-        y.pow(2).sum().backward()
-        results.append((y.detach(), q.grad, k.grad, values.grad))
-    torch.testing.assert_close(*results)
-
-
 class Largest(TorchDispatchMode):
-    """Notes the size of the largest tensor that comes into being, views left out."""
+    """Records the size of the largest tensor that is created, without views."""
 
     def __init__(self):
         super().__init__()
@@ -166,9 +152,9 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
-        for part in out if isinstance(out, tuple | list) else (out,):
-            if isinstance(part, torch.Tensor):
-                self.numbers = max(self.numbers, part.untyped_storage().nbytes() // 8)
+        for tensor in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // 8)
         return out
 
 
@@ -176,26 +162,26 @@ class Largest(TorchDispatchMode):
 def test_the_joint_manner_never_builds_its_map(mask_mode, monkeypatch):
     monkeypatch.setattr(kernels, "MAX_MASK_PAIRS", 0)
     sizes = Sizes(30, 20, 2)
-    layer = attend("joint", mask_mode, sizes=sizes)
+    layer = make_layer("joint", mask_mode, sizes=sizes)
     x = torch.randn(1, *sizes, 2, dtype=torch.float64, requires_grad=True)
     with Largest() as largest:
         layer(x).sum().backward()
     assert largest.numbers < sizes.cells**2 / 30  # nothing is cells x cells
-    with Largest() as whole:
+    with Largest() as explicit:
         layer.maps(x)
-    assert whole.numbers >= 2 * sizes.cells**2
+    assert explicit.numbers >= 2 * sizes.cells**2
 
 
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
-def test_a_frugal_layer_is_the_plain_one(x, mask_mode):
-    layer = attend("joint", mask_mode)
-    plain = einsum(JOINT_APPLY, layer.maps(x)["cells"], heads(layer, x))
+def test_the_joint_manner_applies_its_map(x, mask_mode):
+    layer = make_layer("joint", mask_mode)
+    plain = einsum(JOINT_APPLY, layer.maps(x)["cells"], values_of(layer, x))
     torch.testing.assert_close(layer(x), layer.out(plain.flatten(-2)))
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
-def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
-    layer = attend(manner, "causal")
+def test_a_causal_mask_hides_all_later_steps(x, manner):
+    layer = make_layer(manner, "causal")
     changed = x.clone()
     changed[:, 3:] += 10
     torch.testing.assert_close(layer(changed)[:, :3], layer(x)[:, :3], rtol=0, atol=1e-12)
@@ -203,23 +189,23 @@ def test_nothing_of_the_future_passes_a_sight_of_the_past(x, manner):
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
-def test_a_step_that_cannot_look_at_itself_does_not(x, manner):
-    layer = attend(manner, "diagonal")
-    whole = full_map(layer.maps(x))
-    own = einsum("bhtlmtkn -> bhtlmkn", whole)
-    assert (own == 0).all() and (whole > 0).any()
+def test_with_a_diagonal_mask_no_step_attends_to_itself(x, manner):
+    layer = make_layer(manner, "diagonal")
+    full = full_map(layer.maps(x))
+    diagonal = einsum("bhtlmtkn -> bhtlmkn", full)
+    assert (diagonal == 0).all() and (full > 0).any()
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
-def test_a_single_step_looks_at_itself(manner):
-    layer = attend(manner, "diagonal", sizes=Sizes(1, 4, 3))
+def test_a_single_step_attends_to_itself(manner):
+    layer = make_layer(manner, "diagonal", sizes=Sizes(1, 4, 3))
     assert layer(torch.ones(1, 1, 4, 3, 2).double()).isfinite().all()
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "joint"])
-def test_another_window_may_have_other_steps(x, manner):
+def test_the_memory_of_cross_attention_may_have_another_number_of_steps(x, manner):
     memory = torch.randn(2, 7, 4, 3, 2, dtype=torch.float64)
-    layer = attend(manner, "causal", memory=Sizes(7, 4, 3))
+    layer = make_layer(manner, "causal", memory=Sizes(7, 4, 3))
     changed = x.clone()
     changed[:, 3:] += 10
     assert layer(x, memory).shape == x.shape
@@ -227,43 +213,43 @@ def test_another_window_may_have_other_steps(x, manner):
         layer(changed, memory)[:, :3], layer(x, memory)[:, :3], rtol=0, atol=1e-12
     )
     last = memory.clone()
-    last[:, -1] += 1  # all of the other window is known from the first step on
+    last[:, -1] += 1  # the memory is never masked
     assert not torch.allclose(layer(x, last)[:, 0], layer(x, memory)[:, 0])
-    whole = full_map(layer.maps(x, memory)).flatten(-3)
-    torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
+    full = full_map(layer.maps(x, memory)).flatten(-3)
+    torch.testing.assert_close(full.sum(-1), torch.ones_like(full[..., 0]))
 
 
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("manner", ["decomposed", "shared"])
 @pytest.mark.parametrize("sizes", [Sizes(5, 4, 1), Sizes(5, 1, 3), Sizes(5, 1, 1)])
-def test_an_axis_of_one_position_has_nothing_to_choose(manner, mask_mode, sizes):
+def test_an_axis_of_one_position_has_a_map_of_ones_and_no_weights(manner, mask_mode, sizes):
     x = torch.randn(2, *sizes, 2, dtype=torch.float64)
-    layer = attend(manner, mask_mode, sizes=sizes)
-    whole = full_map(layer.maps(x))
-    torch.testing.assert_close(whole.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
-    expected = layer.out(einsum(JOINT_APPLY, whole, heads(layer, x)).flatten(-2))
+    layer = make_layer(manner, mask_mode, sizes=sizes)
+    full = full_map(layer.maps(x))
+    torch.testing.assert_close(full.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
+    expected = layer.out(einsum(JOINT_APPLY, full, values_of(layer, x)).flatten(-2))
     torch.testing.assert_close(layer(x), expected)
     if manner == "decomposed":
         assert list(layer.axes) == [axis for axis in AXES if sizes.along(axis) > 1]
 
 
-def test_shared_looks_at_another_window_of_as_many_steps_only(x):
-    layer = attend("shared", "causal", memory=SIZES)
+def test_shared_cross_attention_needs_a_memory_with_the_same_number_of_steps(x):
+    layer = make_layer("shared", "causal", memory=SIZES)
     assert layer(x, x.flip(1)).shape == x.shape
     with pytest.raises(ConfigError, match="they have 5 and 7"):
-        attend("shared", "causal", memory=Sizes(7, 4, 3))
+        make_layer("shared", "causal", memory=Sizes(7, 4, 3))
 
 
-def test_shared_has_weights_that_fit_any_size(x):
-    layer = attend("shared")
+def test_the_weights_of_the_shared_manner_fit_any_size(x):
+    layer = make_layer("shared")
     assert layer(x[:, :3, :2]).shape == (2, 3, 2, 3, 2)
 
 
-def test_the_shared_map_is_scaled_by_the_root_of_all_that_is_summed():
+def test_the_shared_map_is_scaled_by_the_root_of_the_number_of_terms():
     ones = torch.ones(1, *SIZES, 1, 4, dtype=torch.float64)
     half = ones.clone()
     half[:, 0] = 0
-    # row of a step: the score of others is L M d / sqrt(L M d), of the silent one 0
+    # the score of a step is L M d / sqrt(L M d), that of the step with zero keys 0
     expected = torch.tensor([0.0] + [math.sqrt(4 * 3 * 4)] * 4).double().softmax(0)
     torch.testing.assert_close(
         shared_map("time", ones, half, AttentionScope(SIZES))[0, 0, 1], expected
@@ -274,11 +260,11 @@ def test_the_shared_map_is_scaled_by_the_root_of_all_that_is_summed():
 def test_only_the_shared_manner_takes_a_bias_weights_and_present_stations(x, manner):
     for option in ("bias", "key_weight", "present"):
         with pytest.raises(TypeError, match=option):
-            attend(manner)(x, **{option: torch.ones(2, 4, dtype=torch.bool)})
+            make_layer(manner)(x, **{option: torch.ones(2, 4, dtype=torch.bool)})
 
 
 def test_a_causal_layer_refuses_a_bias_weights_and_present_stations(x):
-    layer, present = attend("shared", "causal"), torch.ones(2, 4, dtype=torch.bool)
+    layer, present = make_layer("shared", "causal"), torch.ones(2, 4, dtype=torch.bool)
     for options in ({"bias": {"time": x[0, 0]}}, {"present": present}, {"key_weight": x}):
         with pytest.raises(ConfigError, match="causal mask"):
             layer(x, **options)
@@ -288,7 +274,7 @@ def test_absent_stations_are_not_attended_to_without_weights_either(x):
     present = torch.tensor([True, False, True, True]).expand(2, -1)
     changed = x.clone()
     changed[:, :, 1] += 10
-    layer = attend("shared")
+    layer = make_layer("shared")
     first, second = (layer(values, present=present) for values in (x, changed))
     torch.testing.assert_close(first[:, :, [0, 2, 3]], second[:, :, [0, 2, 3]])
     assert not torch.allclose(first, layer(x))
@@ -296,7 +282,7 @@ def test_absent_stations_are_not_attended_to_without_weights_either(x):
 
 def test_the_independent_manner_is_no_layer():
     with pytest.raises(ConfigError, match="Streams"):
-        attend("independent")
+        make_layer("independent")
 
 
 def test_sizes_below_one_and_unknown_manners_are_refused():

@@ -1,4 +1,4 @@
-"""The paper's two networks."""
+"""The default network: windows of any size, with context and quantiles."""
 
 from dataclasses import replace
 
@@ -6,159 +6,170 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster, PaperImputer
-from cdsa.nn.attention import full_map
-from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
+from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
+from cdsa.nn.attention import apply_weighted
+from cdsa.nn.context import WindowContext
+from cdsa.nn.quantile_head import QUANTILES, split_point_quantiles
+from cdsa.nn.types import Sizes
 
-SIZES = Sizes(6, 4, 3)
-NARROW = PaperConfig(
-    n_layers=3, n_heads=2, d_qk=3, d_v=2, d_ff=4,
-    time=AxisConfig(d_qk=3, d_v=3, n_layers=2, d_ff=5),
-    location=AxisConfig(d_qk=3, d_v=3, n_layers=3, d_ff=5),
-    measurement=AxisConfig(d_qk=3, d_v=3, n_layers=1, d_ff=5),
-)  # fmt: skip
-WIDE = replace(NARROW, d_model=4, position_embedding=True, mask_channel=True, norm_over="cell")
+CONFIG = CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16)
+SIZES = Sizes(7, 5, 3)
+
+
+def make_context(sizes: Sizes = SIZES, batch: int = 2, seed: int = 0) -> WindowContext:
+    rng = torch.Generator().manual_seed(seed)
+    sites = torch.rand(sizes.locations, 2, generator=rng, dtype=torch.float64)
+    calendar = torch.randn(batch, sizes.steps, 2, generator=rng, dtype=torch.float64)
+    climatology = torch.randn(batch, *sizes, generator=rng, dtype=torch.float64)
+    half = torch.rand(sizes.locations, sizes.locations, generator=rng, dtype=torch.float64)
+    return WindowContext(
+        calendar=calendar,
+        climatology=climatology,
+        distance=torch.cdist(sites, sites),
+        station_similarity=half @ half.mT / sizes.locations,
+        step_variance=torch.full((sizes.measurements,), 0.1, dtype=torch.float64),
+        variable_ids=torch.arange(sizes.measurements),
+    )
+
+
+def make_window(sizes: Sizes = SIZES, batch: int = 2, seed: int = 1):
+    rng = torch.Generator().manual_seed(seed)
+    values = torch.randn(batch, *sizes, generator=rng, dtype=torch.float64)
+    observed = torch.rand(values.shape, generator=rng) < 0.6
+    return values, observed
 
 
 @pytest.fixture
-def window():
-    rng = torch.Generator().manual_seed(0)
-    observed = torch.rand(2, *SIZES, generator=rng) < 0.7
-    values = torch.randn(2, *SIZES, generator=rng, dtype=torch.float64)
-    return torch.where(observed, values, 0.0), observed
+def model() -> CdsaNetwork:
+    torch.manual_seed(0)
+    model = CdsaNetwork(CONFIG, SIZES, 2).double().eval()
+    for weight in model.parameters():  # away from the initial weights, where much is zero
+        weight.data += 0.3 * torch.randn_like(weight)
+    return model
 
 
-def build(kind, config, *size):
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        return kind(config, *size).double()
+def test_the_same_weights_serve_windows_of_any_size(model):
+    for sizes in (Sizes(1, 1, 3), Sizes(12, 1, 3), Sizes(5, 9, 3), Sizes(30, 2, 3)):
+        output = model(*make_window(sizes), make_context(sizes))
+        assert output.shape == (2, *sizes, 1 + len(QUANTILES)) and output.isfinite().all()
 
 
-@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
-@pytest.mark.parametrize("manner", MANNERS)
-def test_both_networks_answer_every_cell_and_every_weight_takes_part(window, manner, config):
-    config = replace(config, manner=manner)
-    for model in (build(PaperImputer, config, SIZES), build(PaperForecaster, config, SIZES, 3)):
-        guess = (
-            model.forward_teacher_forced(*window)
-            if isinstance(model, PaperForecaster)
-            else model(*window)
+def test_some_of_the_measurements_are_found_by_their_number(model):
+    values, observed = make_window(Sizes(7, 5, 2))
+    context = make_context(Sizes(7, 5, 2))
+    first = model(values, observed, context._replace(variable_ids=torch.tensor([0, 2])))
+    flipped = context._replace(
+        variable_ids=torch.tensor([2, 0]), climatology=context.climatology.flip(-1)
+    )
+    second = model(values.flip(-1), observed.flip(-1), flipped)
+    torch.testing.assert_close(first, second.flip(3))
+    other = model(values, observed, context._replace(variable_ids=torch.tensor([0, 1])))
+    assert not torch.allclose(first, other)
+
+
+@pytest.mark.parametrize("distance", [11.0, 600.0])
+def test_an_unmonitored_site_may_be_far_away(model, distance):
+    values, observed = make_window()
+    observed[:, :, 4] = False
+    context = make_context()
+    distances = context.distance.clone()
+    distances[4, :4] = distances[:4, 4] = distance
+    output = model(values, observed, context._replace(distance=distances))
+    output.sum().backward()
+    assert output.isfinite().all()
+    assert all(w.grad.isfinite().all() for w in model.parameters() if w.grad is not None)
+    near = model(values, observed, context)
+    torch.testing.assert_close(output[:, :, :4], near[:, :, :4])  # no station attends to it
+
+
+def test_the_order_of_stations_does_not_matter(model):
+    values, observed = make_window()
+    context, order = make_context(), torch.tensor([3, 0, 4, 1, 2])
+    reordered = context._replace(
+        climatology=context.climatology[:, :, order],
+        distance=context.distance[order][:, order],
+        station_similarity=context.station_similarity[order][:, order],
+    )
+    torch.testing.assert_close(
+        model(values[:, :, order], observed[:, :, order], reordered),
+        model(values, observed, context)[:, :, order],
+    )
+
+
+def test_the_prediction_at_a_site_does_not_depend_on_other_unmonitored_sites(model):
+    values, observed = make_window()
+    observed[:, :, 3:] = False
+    unmonitored = torch.tensor([[False, False, False, True, True]] * 2)
+    context = make_context().without_stations(unmonitored)
+    output = model(values, observed, context)
+    for sites in ([0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 4]):
+        selected = context._replace(
+            climatology=context.climatology[:, :, sites],
+            distance=context.distance[sites][:, sites],
+            station_similarity=context.station_similarity[:, sites][:, :, sites],
         )
-        assert guess.shape == window[0].shape and guess.isfinite().all()
-        guess[:, -3:].pow(2).sum().backward()
-        for name, weight in model.named_parameters():
-            assert weight.grad is not None and weight.grad.isfinite().all(), name
-
-
-def test_the_streams_never_see_each_other_before_they_are_fused(window):
-    model = build(PaperImputer, replace(WIDE, manner="independent"), SIZES)
-    x = model.embedding(*window)
-    parts = model.encoder.outputs(x)
-    for axis in AXES:
-        for parameter in model.encoder.parameters():
-            parameter.grad = None
-        model.encoder.outputs(x)[axis].pow(2).sum().backward(retain_graph=True)
-        touched = {
-            n.split(".")[1] for n, p in model.encoder.named_parameters() if p.grad is not None
-        }
-        assert touched == {axis}
-    fused = sum(model.encoder.fusion[axis] * parts[axis] for axis in AXES)
-    torch.testing.assert_close(model.encoder(x), fused)
-
-
-def test_each_stream_looks_along_its_own_axis_with_its_own_depth(window):
-    model = build(PaperImputer, replace(NARROW, manner="independent"), SIZES)
-    maps = model.maps(*window)
-    assert [next(iter(m)) for m in maps] == ["time"] * 2 + ["location"] * 3 + ["measurement"]
-    sizes = dict(zip(AXES, SIZES, strict=True))
-    for found in maps:
-        ((axis, a),) = found.items()
-        assert a.shape[-2:] == (sizes[axis], sizes[axis])
-        torch.testing.assert_close(a.sum(-1), torch.ones_like(a[..., 0]))
-
-
-@pytest.mark.parametrize("manner", ["joint", "decomposed", "shared"])
-def test_every_layer_shows_its_maps(window, manner):
-    config = replace(WIDE, manner=manner)
-    found = build(PaperImputer, config, SIZES).maps(*window)
-    assert len(found) == config.n_layers
-    for maps in found:
-        whole = full_map(maps).flatten(-3)
-        torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
-    both = build(PaperForecaster, config, SIZES, 3).maps(*window)
-    assert len(both) == 3 * config.n_layers  # the encoder's; of the decoder two each
-
-
-@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
-@pytest.mark.parametrize("manner", MANNERS)
-def test_the_decoder_sees_nothing_of_the_future(window, manner, config):
-    values, observed = window
-    observed = torch.ones_like(observed)
-    model = build(PaperForecaster, replace(config, manner=manner), SIZES, 3)
-    before = model.forward_teacher_forced(values, observed)
-    changed = values.clone()
-    changed[:, 4:] += 10  # the second and third step ahead
-    after = model.forward_teacher_forced(changed, observed)
-    torch.testing.assert_close(after[:, 3:5], before[:, 3:5], rtol=0, atol=1e-12)
-    assert not torch.allclose(after[:, 5], before[:, 5])  # it does build on the step before
-
-
-@pytest.mark.parametrize("manner", MANNERS)
-def test_a_forecast_goes_on_from_its_own_guesses(window, manner):
-    values, observed = window
-    model = build(PaperForecaster, replace(WIDE, manner=manner), SIZES, 3)
-    observed[:, 3:] = False
-    guess = model(values, observed)
-    torch.testing.assert_close(guess[:, :3], values[:, :3])
-    told = observed.clone()
-    told[:, 3:] = True  # being told its own guesses, it says the same again
-    torch.testing.assert_close(model.forward_teacher_forced(guess, told)[:, 3:], guess[:, 3:])
-
-
-def test_a_forecast_uses_what_is_known_ahead(window):
-    values, observed = window
-    model = build(PaperForecaster, WIDE, SIZES, 3)
-    observed[:, 3:] = False
-    known = observed.clone()
-    known[:, 3, 0, 0] = True
-    free, told = model(values, observed), model(values, known)
-    torch.testing.assert_close(told[:, 3, 0, 0], values[:, 3, 0, 0])
-    assert not torch.allclose(free[:, 4:], told[:, 4:])
-
-
-@pytest.mark.parametrize("config", [NARROW, WIDE], ids=["one channel", "wide"])
-@pytest.mark.parametrize("manner", MANNERS)
-def test_a_network_cannot_see_a_hidden_cell(window, manner, config):
-    values, observed = window
-    for kind, size in ((PaperImputer, (SIZES,)), (PaperForecaster, (SIZES, 3))):
-        model = build(kind, replace(config, manner=manner), *size)
-        first, second = (
-            model(torch.where(observed, values, behind), observed) for behind in (0.0, 1e6)
+        torch.testing.assert_close(
+            model(values[:, :, sites], observed[:, :, sites], selected), output[:, :, sites]
         )
-        assert torch.equal(first, second)
 
 
-def test_one_channel_has_no_embedding_and_weights_for_two_maps():
-    model = PaperImputer(PaperConfig(), Sizes(432, 186, 1))
-    assert not list(model.embedding.parameters())
-    attention = 12 * 2 * (6 * 186 + 14 * 432) + (3 * 12 * 2) + (36 + 1)
-    block = attention + 2 * 2 + (8 + 8 + 8 + 1)
-    assert sum(p.numel() for p in model.parameters()) == 7 * block + attention + (8 + 8 + 8 + 1)
+def test_the_values_of_unobserved_cells_have_no_effect(model):
+    (values, observed), context = make_window(), make_context()
+    changed = torch.where(observed, values, 1e6)
+    torch.testing.assert_close(model(values, observed, context), model(changed, observed, context))
 
 
-def test_what_a_norm_would_wipe_out_is_refused():
-    with pytest.raises(ConfigError, match="norm_over=cell needs several channels"):
-        PaperConfig(norm_over="cell")
-    with pytest.raises(ConfigError, match="Set d_model=2 or more"):
-        PaperImputer(PaperConfig(manner="independent"), Sizes(36, 1, 1))
-    with pytest.raises(ConfigError, match="Set d_model=2 or more"):
-        PaperForecaster(PaperConfig(), Sizes(24, 1, 1), 12)
-    with pytest.raises(ConfigError, match="Set d_model=2 or more"):  # one step ahead
-        PaperForecaster(PaperConfig(manner="independent"), Sizes(13, 3, 1), 1)
-    with pytest.raises(ConfigError, match="position_embedding=true needs several channels"):
-        PaperConfig(position_embedding=True)
+@pytest.mark.parametrize("observed_cells", ["none", "one station", "one step"])
+def test_windows_with_few_observations_have_finite_predictions(model, observed_cells):
+    values, observed = make_window()
+    match observed_cells:
+        case "none":
+            observed = torch.zeros_like(observed)
+        case "one station":
+            observed[:, :, 1:] = False
+        case "one step":
+            observed[:, 1:] = False
+    assert model(values, observed, make_context()).isfinite().all()
 
 
-def test_a_horizon_leaves_something_to_look_back_on():
-    with pytest.raises(ConfigError, match="between 1 and 5, but horizon=6"):
-        PaperForecaster(WIDE, SIZES, 6)
+def test_coordinates_are_optional(model):
+    context = make_context()._replace(distance=None)
+    assert model(*make_window(), context).isfinite().all()
+
+
+def test_quantiles_never_cross():
+    output = CdsaNetwork(CONFIG, SIZES, 2).double()(*make_window(), make_context())
+    assert (split_point_quantiles(output)[1].diff(dim=-1) >= 0).all()
+
+
+def test_the_maps_are_those_that_are_applied(model):
+    (values, observed), context = make_window(), make_context()
+    maps = model.maps(values, observed, context)
+    assert len(maps) == CONFIG.n_layers
+    block = model.blocks[0]
+    x, *_ = model._embed(values, observed, context)
+    v = block.attention.value(block.norm(x)).unflatten(-1, (CONFIG.n_heads, -1))
+    mixed = apply_weighted(maps[0], v, block.key_weight(observed))
+    attended = x + block.attention.out(mixed.flatten(-2))
+    expected = attended + block.feed_forward(block.feed_forward_norm(attended))
+    torch.testing.assert_close(block(x, observed, context), expected)
+
+
+def test_stations_without_climatology_have_no_effect_on_the_kriging_of_anomalies():
+    sizes = Sizes(6, 5, 2)
+    model = CdsaNetwork(CONFIG, sizes, 2).double()
+    context = make_context(sizes, batch=1)
+    context = context._replace(climatology=torch.full_like(context.climatology, 2.0))
+    context.climatology[:, :, 1:3] = torch.nan
+    values = torch.full((1, *sizes), 2.0).double()
+    observed = torch.ones_like(values, dtype=torch.bool)
+    observed[:, :, 4] = False
+    outputs = []
+    model.anomaly_kriging.register_forward_hook(lambda *call: outputs.append(call[-1]))
+    model(torch.where(observed, values, 0.0), observed, context)
+    torch.testing.assert_close(outputs[0][:, :, 4], torch.zeros(1, 6, 2).double())
+
+
+def test_a_width_that_does_not_split_into_heads_is_refused():
+    with pytest.raises(ConfigError, match="the next size that does is d_model=32"):
+        replace(CONFIG, d_model=30, n_heads=8)

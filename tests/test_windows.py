@@ -10,7 +10,7 @@ from cdsa.training.windows import cut, stitch
 from conftest import network
 
 
-def test_observed_and_asked_never_overlap(cube, rng):
+def test_observed_and_target_cells_never_overlap(cube, rng):
     windows = cut(cube, 12, 6, target=AtRandom(share=0.3)(cube, rng))
     for window in windows.batches(3):
         assert not (window.observed & window.target).any()
@@ -23,7 +23,7 @@ def test_values_are_zero_where_not_observed(cube, rng):
     assert torch.equal(window.values[window.observed], window.truth[window.observed])
 
 
-def test_changing_a_hidden_value_changes_nothing_a_model_sees(cube, rng):
+def test_hidden_values_have_no_effect_on_what_a_model_sees(cube, rng):
     hidden = AtRandom(share=0.3)(cube, rng)
     changed = cube.where(~hidden, 1e6)
     first, second = (next(cut(c, 12, 6, target=hidden).batches(100)) for c in (cube, changed))
@@ -35,34 +35,33 @@ def test_the_last_window_ends_with_the_cube(cube):
     assert windows.steps[-1, -1] == cube.sizes["time"] - 1 and len(windows) == 3
 
 
-def test_no_window_straddles_a_split():
+def test_no_window_crosses_a_split():
     cube = network(steps=24 * 150, measurements=1)
     split = split_by_months(cube, test=[2, 4])
-    for part in (split.train, split.test):
-        inside = [range(s.start, s.stop) for s in segments(part)]
-        for steps in cut(cube, 36, 7, steps=part).steps:
+    for used in (split.train, split.test):
+        ranges = [range(s.start, s.stop) for s in segments(used)]
+        for steps in cut(cube, 36, 7, steps=used).steps:
             real = steps[steps >= 0].tolist()
-            assert sum(real[0] in piece and real[-1] in piece for piece in inside) == 1
+            assert sum(real[0] in steps and real[-1] in steps for steps in ranges) == 1
 
 
-def test_a_cube_shorter_than_a_window_goes_on_with_empty_steps():
+def test_a_cube_shorter_than_a_window_is_padded_with_empty_steps():
     cube = network(steps=5, missing=0.0)
     window = next(cut(cube, 8, 8).batches(1))
     assert window.values.shape == (1, 8, 3, 2) and not window.observed[0, 5:].any()
 
 
-def test_overlaps_are_averaged(cube):
+def test_overlapping_windows_are_averaged(cube):
     windows = cut(cube, 12, 6)
-    pieces = (
+    predictions = (
         (torch.full_like(w.values, float(n)), w.steps) for n, w in enumerate(windows.batches(1))
     )
-    stitched = stitch(pieces, cube)
+    stitched = stitch(predictions, cube)
     assert stitched[0, 0, 0] == 0 and stitched[6, 0, 0] == 0.5
 
 
-def test_steps_without_a_window_stay_open(cube):
-    part = np.arange(60) < 30
-    windows = cut(cube, 10, 10, steps=part)
+def test_steps_without_a_window_stay_missing(cube):
+    windows = cut(cube, 10, 10, steps=np.arange(60) < 30)
     stitched = stitch(((w.values, w.steps) for w in windows.batches(2)), cube)
     assert stitched[30:].isnull().all() and stitched[:30].notnull().all()
 
@@ -72,7 +71,7 @@ def test_a_stride_that_skips_steps_is_refused(cube):
         cut(cube, 5, 6)
 
 
-def test_labels_come_back(cube):
+def test_the_labels_of_the_cube_are_restored(cube):
     windows = cut(cube, 12, 6)
     stitched = stitch(((w.truth, w.steps) for w in windows.batches(2)), cube)
     xr.testing.assert_equal(stitched["location"], cube["location"])
@@ -85,6 +84,6 @@ def test_some_windows_can_be_kept(cube):
     assert torch.equal(few.take(torch.tensor([0])).values, windows.take(torch.tensor([3])).values)
 
 
-def test_windows_can_be_brought_to_another_device(cube):
+def test_windows_can_be_moved_to_another_device(cube):
     windows = cut(cube, 12, 6).to(torch.device("meta"))
     assert windows.values.is_meta and windows.steps.is_meta and len(windows) == 9

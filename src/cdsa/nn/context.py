@@ -1,4 +1,4 @@
-"""What is known about the cells of a window beside their values.
+"""What is known about the cells of a window besides their values.
 
 Letters: b window of the batch, t time, l and k locations, m measurement, f calendar features.
 """
@@ -118,6 +118,8 @@ class CubeContext:
 
     def to(self, device: torch.device) -> "CubeContext":
         moved: dict[str, Any] = {
-            name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)
+            name: value.to(device)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
         }
         return replace(self, **moved)

@@ -27,7 +27,7 @@ from cdsa.training.windows import Window, Windows
 LossOn = Literal["visible", "hidden", "both"]
 
 VISIBLE_WEIGHT = 1 / 3
-"""Weight of the loss on visible cells beside that on hidden ones."""
+"""Weight of the loss on visible cells, relative to that on hidden ones."""
 
 CONTEXT_GAPS = 0.3
 """Share of the windows of a forecaster in which cells before the horizon are masked too."""
@@ -38,7 +38,7 @@ the small steps at its end improve more on unseen cells than a few validation ce
 
 IMPUTATION = Task()
 
-ORDER, MASK = 1, 2  # purpose of a random source, beside the seed and the number of the step
+ORDER, MASK = 1, 2  # purpose of a random source, besides the seed and the number of the step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ Weights = dict[str, Tensor]
 
 @dataclass
 class TrainState:
-    """Progress of a run, and what it takes to resume it beside the weights."""
+    """Progress of a run, and all that resuming takes besides the weights."""
 
     step: int = 0
     seconds: float = 0.0

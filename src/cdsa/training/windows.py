@@ -85,7 +85,7 @@ class Windows:
 
     def to(self, device: torch.device) -> "Windows":
         moved: dict[str, Any] = {
-            name: part.to(device) for name, part in vars(self).items() if part is not None
+            name: value.to(device) for name, value in vars(self).items() if value is not None
         }
         return replace(self, **moved)
 

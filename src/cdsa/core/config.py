@@ -101,10 +101,10 @@ def _replace(config: T, path: list[str], text: str, full_path: str) -> T:
 
 
 def _field_types(config: object) -> dict[str, Any]:
-    """Names and types of the fields of a dataclass that are settings: those that are compared."""
+    """Names and types of the settings of a dataclass."""
     cls = config if isinstance(config, type) else type(config)
     hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init and f.compare}
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
 
 
 def _unknown_setting(cls: type, name: str) -> str:

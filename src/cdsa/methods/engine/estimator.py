@@ -52,11 +52,11 @@ class ModelConfig(Protocol):
     """Settings of a network that can build it."""
 
     uses_context: ClassVar[bool]
-    """Whether the network is told where and when its cells are."""
+    """Whether the network gets the context of its cells: calendar, climatology, distances."""
 
     inductive: ClassVar[bool]
-    """Whether its weights serve any stations, not only those it was trained on; one that does is
-    told where and when they are."""
+    """Whether its weights serve any stations, not only those it was trained on; it then uses
+    context."""
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         """The network for windows of these sizes; with a horizon, a forecaster."""
@@ -130,15 +130,16 @@ class Neural(Method):
     def _fit_resolved(self, data: PreparedCube, run: RunContext) -> "NeuralFiller":
         # the order of stations and measurements belongs to the file, not to the network
         cube = data.cube
-        own = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
-        past, ahead = self._lengths(cube.sizes["time"])
-        enough = own.size > 0 and past + ahead > 1 and (not self.horizon or min(past, ahead) > 0)
+        train = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
+        context, horizon = self._lengths(cube.sizes["time"])
+        enough = train.size > 0 and context + horizon > 1
+        enough = enough and (not self.horizon or min(context, horizon) > 0)
         station_means, means = means_of(data)
         return NeuralFiller(
             station_means=station_means,
             means=means,
             method=self,
-            network=fit_network(self, own, past, ahead, run) if enough else None,
+            network=fit_network(self, train, context, horizon, run) if enough else None,
             signature=DataSignature.of(cube),
         )
 
@@ -178,7 +179,7 @@ class Neural(Method):
         return replace(self, seed=seed)
 
     def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
-        """All edges of the graph, where one was given; refused if they join none of these
+        """The edges of the graph, if one was given; refused if they connect none of these
         stations."""
         return ()
 
@@ -372,32 +373,34 @@ class NeuralFiller(Guarantees, Filler):
 
 
 def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slice, slice]]:
-    """Steps of a cube to be filled together: those that are seen, which of them are told, and where
-    these stand. What is told is the same as if all were filled at once: windows begin at the same
-    steps, and every block sees a window, and the longest class of gaps, beyond what it tells."""
-    there, stride = cube.sizes["time"], network.stride
-    known = np.isin(base_names(network.measurements), cube["measurement"].to_numpy())
-    found = set(base_names(network.measurements)[known])
-    whole = found >= set(cube["measurement"].to_numpy()[fillable(cube)])
+    """Steps of a cube that are filled together: those that are seen, which of them are predicted,
+    and where these stand in the cube.
+
+    The result is the same as if all steps were filled at once: windows begin at the same steps, and
+    every block sees a window, and the longest class of gaps, beyond what it predicts.
+    """
+    n_steps, stride = cube.sizes["time"], network.stride
+    known = set(base_names(network.measurements)) & set(cube["measurement"].to_numpy())
+    complete = known >= set(cube["measurement"].to_numpy()[fillable(cube)])
     margin = stride * -(-max(2 * stride, LONG_GAP) // stride)
     core = stride * max(1, CELLS_IN_A_BLOCK // (stride * cube[0].size))
-    if network.horizon or not whole:  # means stand in for what a network does not know
-        core = there
-    for first in range(0, there, core):
-        last = min(there, first + core)
-        low, high = max(0, first - margin), min(there, last + margin)
+    if network.horizon or not complete:  # means stand in for measurements it does not know
+        core = n_steps
+    for first in range(0, n_steps, core):
+        last = min(n_steps, first + core)
+        low, high = max(0, first - margin), min(n_steps, last + margin)
         yield slice(low, high), slice(first - low, last - low), slice(first, last)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnGraph(Neural):
-    """A network that looks along the graph of the stations."""
+    """A network on a graph of stations."""
 
     couples_targets: ClassVar[bool] = True
 
     edges: tuple[Edge, ...] = ()
-    """Who is heard of by whom and how much, as (from, to, weight); a station hears itself with a
-    weight of one if it is not among them. Without any, distances make the graph."""
+    """(source, target, weight) of each edge; self-loops have a weight of one unless given. Without
+    edges, the graph is made from distances."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -405,28 +408,28 @@ class OnGraph(Neural):
         for (source, target), number in counts.items():
             if number > 1:
                 raise ConfigError(
-                    f"an edge of a graph is given once, but {source} -> {target} is there {number} "
+                    f"an edge of a graph is given once, but {source} -> {target} is given {number} "
                     "times. Keep one of them, or give their sum"
                 )
         for source, target, weight in self.edges:
             if not 0 < weight < np.inf:
                 raise ConfigError(
                     f"the weights of a graph are greater than 0, but found {weight:g} for "
-                    f"{source} -> {target}. Leave out what is not joined"
+                    f"{source} -> {target}. Leave out pairs that are not connected"
                 )
 
     def with_graph(self, edges: Sequence[Edge]) -> Self:
         return replace(self, edges=tuple(edges))
 
     def edges_for(self, names: NDArray[np.str_]) -> tuple[Edge, ...]:
-        """All edges that were given; refused if they join none of these stations."""
-        there = set(map(str, names))
-        joined = [e for e in self.edges if e[0] != e[1] and e[0] in there and e[1] in there]
-        if self.edges and len(names) > 1 and not joined:
+        """All edges; refused if they connect none of these stations."""
+        stations = set(map(str, names))
+        inside = [e for e in self.edges if e[0] != e[1] and {e[0], e[1]} <= stations]
+        if self.edges and len(names) > 1 and not inside:
             source, target, _ = self.edges[0]
             some = ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
             raise ConfigError(
-                f"a graph joins stations of the table ({some}), but none of the edges does, such "
-                f"as {source} -> {target}"
+                f"a graph connects stations of the table ({some}), but none of its edges does, "
+                f"such as {source} -> {target}"
             )
         return self.edges

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.cube import DIMS, append_locations, check_cube
+from cdsa.core.cube import DIMS, append_locations, check_cube, has_coordinates
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites, read_sites
 from cdsa.io.source import Source, open_source
@@ -36,9 +36,6 @@ from cdsa.workflows.pipeline import (
     run_train,
 )
 from cdsa.workflows.score import Hide, Score
-
-if TYPE_CHECKING:
-    pass
 
 ProgressCallback = Callable[[str, float | None], None]
 """Called with a status and the completed fraction, None if unknown."""
@@ -94,8 +91,8 @@ def fill(
     DataFrame or Dataset
         The same kind of data: the filled table for a table or a path. For a cube, a `Dataset` with
         `value`, `source` ('observed', 'filled' or 'unfillable'), `lower`, `upper` and, by
-        measurement, `expected_mae` and `expected_rmse`. A pandas frame has the method and the
-        expected errors in its `attrs`.
+        measurement, `expected_mae` and `expected_rmse`, and with sites `expected_mae_at_sites`. A
+        pandas frame has the method and the expected errors in its `attrs`.
 
     Raises
     ------
@@ -126,10 +123,11 @@ def fill(
     if not is_cube(data):
         result = run_fill(request, _open(data, options), reporter)
         return result if details else _as_given(result, data)
-    stations = _check(data, options)
-    cube = stations
+    cube = stations = _check(data, options)
     if request.at is not None:
         cube = append_locations(stations, request.at.names, request.at.lat, request.at.lon)
+    elif method == defaults.AUTO:
+        stations = _without_empty_sites(cube)
     filled = fill_cube(request, stations, cube, reporter)
     return filled if details else _with_errors(filled)
 
@@ -535,6 +533,12 @@ def _check(cube: xr.DataArray, options: dict[str, object]) -> xr.DataArray:
     return cube
 
 
+def _without_empty_sites(cube: xr.DataArray) -> xr.DataArray:
+    """The cube without locations that have coordinates but no value, unless all are so."""
+    empty = cube.isnull().all(("time", "measurement")).to_numpy() & has_coordinates(cube)
+    return cube.isel(location=~empty) if empty.any() and not empty.all() else cube
+
+
 def _cube_of(data: Any, options: dict[str, object]) -> xr.DataArray:
     return _check(data, options) if is_cube(data) else _open(data, options).cube
 
@@ -575,7 +579,7 @@ def _as_given(result: FillResult | ForecastResult, data: Any) -> Any:
 
 def _with_errors(result: FilledCube | ForecastCube) -> xr.Dataset:
     """The dataset with the expected errors of each measurement."""
-    table = result.expected_error[["mae", "rmse"]].astype(float)
+    table = result.expected_error.drop(columns="method").astype(float)
     return result.dataset.assign(
         {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table.columns}
     )

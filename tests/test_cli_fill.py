@@ -8,13 +8,9 @@ import pytest
 import xarray as xr
 
 import cdsa as library
-from cdsa.cli.app import app
-from cdsa.core.cube import append_locations
-from cdsa.errors import CdsaError
+from commands import invoke, one_line, refused, run
 from conftest import network
 from frames import long, panel, wide
-from test_cli import run, runner
-from test_cli_training import refused
 
 QUICK = ("--minutes", 0.01)
 
@@ -133,19 +129,8 @@ def test_what_cannot_forecast_is_not_named_for_it(table):
 
 
 def test_forecasts_are_not_chosen_by_trial(table, tmp_path):
-    told = refused("forecast", table, "--steps", 6, "-o", tmp_path / "o.csv", "--method", "auto")
+    told = refused("forecast", table, "--horizon", 6, "-o", tmp_path / "o.csv", "--method", "auto")
     assert "'auto' is for fill" in told and "cdsa score --hide last:6" in told
-
-
-def test_python_tells_the_error_to_expect_and_takes_minutes_for_a_score():
-    cube = network(steps=200)
-    result = library.fill(cube, minutes=0.01)
-    assert result.attrs["expected_error"].startswith("pm25 ")
-    assert "expected_error" not in library.fill(cube, "linear").attrs
-    scored = library.score(cube, "cdsa", minutes=0.01)
-    assert scored.method == "cdsa" and scored.seconds < 60
-    with pytest.raises(CdsaError, match="minutes are for methods that train"):
-        library.score(cube, "linear", minutes=1)
 
 
 def test_places_far_from_all_stations_are_remarked_on(table, tmp_path):
@@ -218,7 +203,7 @@ def test_forecast_uses_what_is_known_in_advance(tmp_path):
     cube = network(steps=150)
     cube[-6:, :, 0] = np.nan
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
-    run("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "temp", "-o",
+    run("forecast", tmp_path / "in.csv", "--horizon", 6, "--known", "temp", "-o",
         tmp_path / "out.csv", *QUICK)  # fmt: skip
     found = library.open_cube(tmp_path / "out.csv")
     assert found.sizes["time"] == 150 and found[-6:, :, 0].notnull().all()
@@ -226,12 +211,12 @@ def test_forecast_uses_what_is_known_in_advance(tmp_path):
     assert (found[:-6].isnull() == before).all()
     bare = tmp_path / "bare.csv"
     panel(network(steps=150)).to_csv(bare, index=False)
-    told = refused("forecast", bare, "--steps", 6, "--known", "temp", "-o", "o.csv", *QUICK)
+    told = refused("forecast", bare, "--horizon", 6, "--known", "temp", "-o", "o.csv", *QUICK)
     assert "nothing stands behind 2020-01-07T05:00:00" in told
-    words = ("forecast", tmp_path / "in.csv", "--steps", 6, "--method", "last", "-o")
+    words = ("forecast", tmp_path / "in.csv", "--horizon", 6, "--method", "last", "-o")
     done = runner.invoke(app, [*map(str, words), str(tmp_path / "unsaid.csv")])
     assert "say --known temp" in " ".join(done.stderr.split())
-    told = refused("forecast", tmp_path / "in.csv", "--steps", 6, "--known", "tmp", "-o", "o.csv")
+    told = refused("forecast", tmp_path / "in.csv", "--horizon", 6, "--known", "tmp", "-o", "o.csv")
     assert "did you mean 'temp'" in told
 
 
@@ -242,7 +227,7 @@ def test_every_step_of_a_forecast_is_written_whatever_is_known(tmp_path):
     table.to_csv(tmp_path / "in.csv", index=False)
     for steps, rows in ((12, 12), (4, 4)):
         out = tmp_path / f"{steps}.csv"
-        text = run("forecast", tmp_path / "in.csv", "--steps", steps, "--known", "temp", "-o", out,
+        text = run("forecast", tmp_path / "in.csv", "--horizon", steps, "--known", "temp", "-o", out,
                    "--method", "last")  # fmt: skip
         found = pd.read_csv(out)
         pm25 = found[found["measurement"] == "pm25"]
@@ -257,7 +242,7 @@ def test_a_forecaster_is_kept_with_what_it_knows_in_advance(tmp_path):
     cube = network(steps=150)
     cube[-4:, :, 0] = np.nan
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
-    use = ("forecast", tmp_path / "in.csv", "--steps", 4, "--model", tmp_path / "m", "-o")
+    use = ("forecast", tmp_path / "in.csv", "--horizon", 4, "--model", tmp_path / "m", "-o")
     run(*use, tmp_path / "out.csv", "--known", "temp")
     assert "trained with temp known in advance" in refused(*use, tmp_path / "no.csv")
     assert "--known is for forecasters" in refused(
@@ -271,25 +256,3 @@ def test_a_saved_network_fills_stations_it_never_saw(tmp_path):
     run("train", tmp_path / "three.csv", "-o", tmp_path / "m", *QUICK)
     run("fill", tmp_path / "five.csv", "--model", tmp_path / "m", "-o", tmp_path / "out.csv")
     assert library.open_cube(tmp_path / "out.csv").notnull().all()
-
-
-def test_auto_is_what_the_library_does_too(tmp_path, monkeypatch):
-    tried = []
-
-    def spy(method, cube, hide, **more):
-        tried.append(method)
-        raise CdsaError("enough")
-
-    monkeypatch.setattr("cdsa.workflows.select.try_method", spy)
-    with pytest.raises(CdsaError, match="enough"):
-        library.fill(network(steps=200))
-    assert type(tried[0]).__name__ == "Cdsa"
-
-
-def test_places_without_a_value_are_told_by_what_is_good_at_places():
-    cube = append_locations(network(steps=100, stations=6), ["X"], [40.22], [116.22])
-    result = library.fill(cube, minutes=0.01)
-    kinds = result.attrs["method"]
-    assert kinds == "cdsa" or kinds.endswith("at places")  # nothing that knows no places
-    own = result["value"].sel(location="X")
-    assert own.notnull().all() and "pm25" in result.attrs["expected_error"]

@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 
 import cdsa
-from cdsa.cli import comparing, progress
-from cdsa.cli.app import app
-from cdsa.errors import CdsaError, ConfigError
+from cdsa.cli.progress import ConsoleReporter
+from cdsa.errors import ConfigError
 from cdsa.methods.engine.persistence import load_filler
+from cdsa.methods.registry import MethodOptions, build_method
+from cdsa.workflows.pipeline import CompareRequest
+from commands import invoke, one_line, refused, run
 from conftest import network
 from frames import panel
-from test_cli import run, runner
 
 SMALL = ("--preset", "small", "--device", "cpu")
 
@@ -42,12 +43,6 @@ def seer(table):
     folder = table.parent / "seer"
     run("train", table, "-o", folder, "--forecast", 4, *SMALL)
     return folder
-
-
-def refused(*words) -> str:
-    with pytest.raises(CdsaError) as told:
-        runner.invoke(app, [str(word) for word in words], catch_exceptions=False)
-    return str(told.value)
 
 
 def test_train_then_fill_gives_what_the_library_gives(table, model, tmp_path):
@@ -111,7 +106,7 @@ def test_minutes_take_the_place_of_epochs(table, tmp_path):
 
 def test_forecast_carries_the_table_forward(table, tmp_path):
     out, detail = tmp_path / "out.csv", tmp_path / "detail.csv"
-    text = run("forecast", table, "--steps", 5, "-o", out, "--detail", detail, *SMALL)
+    text = run("forecast", table, "--horizon", 5, "-o", out, "--detail", detail, *SMALL)
     assert "5 steps ahead" in text and "expected error" in text
     old, new, told = pd.read_csv(table), pd.read_csv(out), pd.read_csv(detail)
     pd.testing.assert_frame_equal(new.iloc[: len(old)], old)  # gaps stay gaps
@@ -120,7 +115,7 @@ def test_forecast_carries_the_table_forward(table, tmp_path):
 
 
 def test_forecast_with_a_trained_network(table, seer, tmp_path):
-    words = ("--model", seer, "--steps", 3, "-o", tmp_path / "out.csv", "--json")
+    words = ("--model", seer, "--horizon", 3, "-o", tmp_path / "out.csv", "--json")
     records = json.loads(run("forecast", table, *words))
     assert all(r["forecast"] == 9 and r["expected_mae"] > 0 for r in records)
 
@@ -128,7 +123,7 @@ def test_forecast_with_a_trained_network(table, seer, tmp_path):
 @pytest.mark.parametrize("form", ["nc", "parquet", "zarr"])
 def test_a_forecast_is_written_in_every_format(table, tmp_path, form):
     out = tmp_path / f"out.{form}"
-    run("forecast", table, "--steps", 2, "-o", out, "--method", "last")
+    run("forecast", table, "--horizon", 2, "-o", out, "--method", "last")
     cube = cdsa.open_cube(out)
     assert cube.sizes["time"] == 92 and cube[-2:].notnull().all()
     assert cube[:-2].isnull().sum() == cdsa.open_cube(table).isnull().sum()
@@ -136,7 +131,7 @@ def test_a_forecast_is_written_in_every_format(table, tmp_path, form):
 
 @pytest.mark.parametrize("method", ["last", "mean", "climatology"])
 def test_forecast_with_simple_methods(table, tmp_path, method):
-    words = ("--steps", 2, "--method", method, "-o", tmp_path / "o.csv", "--json")
+    words = ("--horizon", 2, "--method", method, "-o", tmp_path / "o.csv", "--json")
     assert all(r["expected_mae"] > 0 for r in json.loads(run("forecast", table, *words)))
 
 
@@ -211,14 +206,14 @@ def test_what_cannot_be_meant_is_answered_and_nothing_written(
 def test_forecasts_that_cannot_be_are_answered(table, model, seer, tmp_path):
     out = ("-o", tmp_path / "out.csv")
     assert "These can: mean, last" in refused(
-        "forecast", table, "--steps", 2, "--method", "linear", *out
+        "forecast", table, "--horizon", 2, "--method", "linear", *out
     )
     assert "foresees 4 steps, but 9 steps" in refused(
-        "forecast", table, "--steps", 9, "--model", seer, *out
+        "forecast", table, "--horizon", 9, "--model", seer, *out
     )
-    assert "foresees nothing" in refused("forecast", table, "--steps", 2, "--model", model, *out)
+    assert "foresees nothing" in refused("forecast", table, "--horizon", 2, "--model", model, *out)
     assert "horizon=3 was set" in refused(
-        "forecast", table, "--steps", 5, "--set", "horizon=3", *SMALL, *out
+        "forecast", table, "--horizon", 5, "--set", "horizon=3", *SMALL, *out
     )
 
 

@@ -1,0 +1,207 @@
+"""The Python interface: data in, the same kind of data out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import cdsa
+from cdsa.errors import ConfigError, CubeError
+from cdsa.io.sidecars import Sites
+from cdsa.methods.registry import build_method
+from cdsa.workflows.pipeline import FilledCube, FillResult, Reporter
+from conftest import network
+from frames import panel
+from small_sources import GAPPY
+from small_sources import panel as small_panel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfittable(cdsa.Method):
+    """Must not be fitted."""
+
+    def fit(self, cube, run=None):
+        raise AssertionError("it was fitted")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return cdsa.train(network(), "cdsa@small")
+
+
+def test_public_names_exist():
+    assert all(getattr(cdsa, name) is not None for name in cdsa.__all__)
+    assert set(dir(cdsa)) == {*cdsa.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cdsa.nothing  # noqa: B018
+
+
+def test_a_cube_is_returned_as_a_dataset_with_intervals_and_expected_errors(cube):
+    result = cdsa.fill(cube, "linear")
+    assert set(result) == {
+        *("value", "source", "lower", "upper"),
+        *("expected_mae", "expected_rmse"),
+    }
+    assert result.attrs["method"] == "linear" and result["expected_mae"].dims == ("measurement",)
+    assert (result["expected_mae"] > 0).all()
+    assert (result["lower"] <= result["value"]).all() and (result["value"] <= result["upper"]).all()
+
+
+def test_without_a_check_no_error_is_expected(cube):
+    result = cdsa.fill(cube, "linear", check=False)
+    assert result["expected_mae"].isnull().all() and "lower" not in result
+    assert result["value"].equals(cdsa.fill(cube, "linear")["value"])
+
+
+def test_a_frame_is_returned_as_a_frame():
+    frame = panel(network(steps=100))
+    filled = cdsa.fill(frame, "linear")
+    assert filled.columns.equals(frame.columns) and filled.notna().all().all()
+    assert filled.attrs["method"] == "linear"
+    assert [record["measurement"] for record in filled.attrs["expected_error"]] == ["pm25", "temp"]
+    ahead = cdsa.forecast(frame, 2, "last")
+    assert len(ahead) == len(frame) + 2 * 3 and ahead.attrs["method"] == "last"
+
+
+def test_an_arrow_table_is_returned_as_an_arrow_table():
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = panel(network(steps=100))
+    filled = cdsa.fill(pyarrow.Table.from_pandas(frame), "linear")
+    assert isinstance(filled, pyarrow.Table)
+    pd.testing.assert_frame_equal(
+        filled.to_pandas(), cdsa.fill(frame, "linear"), check_dtype=False
+    )
+
+
+def test_a_polars_frame_is_returned_as_a_polars_frame():
+    polars = pytest.importorskip("polars")
+    frame = panel(network(steps=100))
+    filled = cdsa.fill(polars.from_pandas(frame), "linear")
+    assert isinstance(filled, polars.DataFrame) and filled.null_count().to_numpy().sum() == 0
+
+
+def test_a_path_is_read_with_its_options(tmp_path):
+    panel(network(steps=100)).fillna(-999).to_csv(tmp_path / "in.csv", index=False)
+    filled = cdsa.fill(tmp_path / "in.csv", "linear", missing=[-999])
+    assert not (filled["pm25"].astype(float) == -999).any()
+    with pytest.raises(ConfigError, match="'missing' is an option for reading tables"):
+        cdsa.fill(network(), "linear", missing=[-999])
+
+
+def test_details_are_returned_with_the_data(cube):
+    result = cdsa.fill(cube, "linear", details=True)
+    assert isinstance(result, FilledCube) and list(result.expected_error.index) == ["pm25", "temp"]
+    assert (result.expected_error["mae"] > 0).all()
+    result = cdsa.fill(panel(cube), "linear", details=True)
+    assert isinstance(result, FillResult) and result.data["pm25"].notna().all()
+    assert len(result.cells) == int(cube.isnull().sum())
+
+
+@pytest.mark.parametrize("form", ["frame", "path", "sites"])
+def test_sites_without_a_sensor_are_filled_too(form, tmp_path):
+    cube = network(steps=100, stations=6)
+    frame = pd.DataFrame({"name": ["hill"], "lat": [40.22], "lon": [116.22]})
+    frame.to_csv(tmp_path / "sites.csv", index=False)
+    sites = Sites(names=("hill",), lat=np.array([40.22]), lon=np.array([116.22]))
+    at = {"frame": frame, "path": tmp_path / "sites.csv", "sites": sites}[form]
+    result = cdsa.fill(cube, "idw", at=at)
+    assert result["value"].sel(location="hill").notnull().all()
+    assert (result["expected_mae_at_sites"] > 0).all()
+
+
+def test_a_fitted_method_fills_without_being_fitted_again(cube):
+    filler = build_method("mean").fit(cube)
+    other = cube + 10.0
+    assert cdsa.fill(other, filler)["value"].equals(filler.fill(other))
+
+
+def test_a_trained_network_is_validated_at_stations_it_does_not_know(model):
+    messages = []
+
+    class Messages(Reporter):
+        def message(self, text):
+            messages.append(text)
+
+    cdsa.fill(network(stations=8), model, progress=Messages())
+    assert any("5 stations that the network was not trained on" in text for text in messages)
+
+
+def test_minutes_limit_the_training_of_a_network(cube):
+    with pytest.raises(ConfigError, match="minutes is for methods that train"):
+        cdsa.fill(cube, "linear", minutes=1)
+    with pytest.raises(ConfigError, match="minutes must be greater than 0"):
+        cdsa.fill(cube, "cdsa", minutes=0)
+    seconds = []
+
+    class Seconds(Reporter):
+        def training(self, progress):
+            seconds.append(progress.seconds)
+
+    cdsa.fill(cube, build_method("cdsa@small"), minutes=0.01, progress=Seconds())
+    assert 0.6 <= seconds[-1] < 10
+    cdsa.forecast(cube, 2, build_method("cdsa@small"), minutes=0.01)
+
+
+def test_progress_is_reported_to_a_function(cube):
+    statuses = {}
+    cdsa.fill(cube, "cdsa@small", check=False, progress=statuses.__setitem__)
+    assert statuses["training cdsa"] == pytest.approx(1, abs=0.1)
+    assert list(statuses)[-1] == "filling with cdsa"
+
+
+def test_what_cannot_succeed_is_refused_before_a_method_is_fitted(cube):
+    with pytest.raises(ConfigError, match="interval is a probability"):
+        cdsa.fill(cube, Unfittable(), interval=1.5)
+    for horizon in (0, 2.5):
+        with pytest.raises(ConfigError, match="horizon is a whole number"):
+            cdsa.forecast(cube, horizon, Unfittable())
+    with pytest.raises(ConfigError, match="this model is trained already"):
+        cdsa.fill(cube, build_method("mean").fit(cube), minutes=1)
+    with pytest.raises(ConfigError, match="'auto' only fills"):
+        cdsa.forecast(cube, 2, "auto")
+    with pytest.raises(ConfigError, match="a method is a name such as 'linear'"):
+        cdsa.fill(cube, object())
+
+
+def test_names_that_are_not_text_are_refused(cube):
+    for axis in ("location", "measurement"):
+        with pytest.raises(CubeError, match=f"the name of a {axis} must be text, but found"):
+            cdsa.fill(cube.assign_coords({axis: np.arange(cube.sizes[axis])}), "linear")
+
+
+def test_data_of_another_kind_are_refused():
+    with pytest.raises(cdsa.CdsaError, match="ndarray"):
+        cdsa.fill(np.zeros((2, 2, 2)))
+
+
+def test_a_trained_network_can_be_saved_and_loaded(cube, model, tmp_path):
+    cdsa.save_model(model, tmp_path / "m")
+    loaded = cdsa.load_model(tmp_path / "m")
+    xr.testing.assert_allclose(loaded.fill(cube), model.fill(cube))
+    with pytest.raises(ConfigError, match="only trained networks are saved"):
+        cdsa.save_model(build_method("mean").fit(cube), tmp_path / "n")
+
+
+def test_an_explanation_needs_one_measurement(cube, model):
+    cube[30, 0, 0] = np.nan
+    time = cube["time"].values[30]
+    explanation = cdsa.explain(cube, model, time, "S0", "pm25")
+    assert sum(explanation.by_group().values()) == pytest.approx(1)
+    with pytest.raises(ConfigError, match="choose one measurement: pm25, temp"):
+        cdsa.explain(cube, model, time, "S0")
+    with pytest.raises(ConfigError, match="only networks can explain"):
+        cdsa.explain(cube, build_method("mean").fit(cube), time, "S0", "pm25")
+
+
+def test_a_source_has_a_short_repr():
+    source = cdsa.open_source(small_panel(x=GAPPY[:6]))
+    assert repr(source).startswith("<Source DataFrame: panel") and len(repr(source)) < 200
+
+
+def test_warnings_about_a_table_are_logged_when_it_is_opened_as_a_cube(caplog):
+    cdsa.open_cube(small_panel(wind_dir=[10.0, 350.0, -999.0, 20.0, 30.0, 40.0]))
+    assert "--missing -999" in caplog.text
+    cdsa.open_cube(small_panel(wind_dir=[10.0, 350.0, 20.0, 20.0, 30.0, 40.0]))
+    assert "--direction wind_dir" in caplog.text

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 import cdsa
-from cdsa.io.source import save_all
 
 folder = Path("examples-out")
 folder.mkdir(exist_ok=True)
@@ -18,10 +17,11 @@ demo = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
 demo[demo["time"] < "2013-03-01"].to_csv(table, index=False)  # or any table of yours
 
 source = cdsa.open_source(table, directions=["wind_dir"], bounds={"precip": (0, None)})
-print(source)  # what was recognised
+print(source)  # the layout that was detected
 result = cdsa.fill(source.cube, minutes=1)  # the network, or a simpler method if that is better
-print("filled by", result.attrs["method"], "- error to expect:", result.attrs["expected_error"])
+print("filled by", result.attrs["method"])
+print(result["expected_mae"].to_series())
 
 output, detail = folder / "filled.csv", folder / "gaps.csv"
-save_all(source, result, output, detail=detail, overwrite=True)
+cdsa.save_all(source, result, output, detail=detail, overwrite=True)
 print("wrote", output, "and", detail)

@@ -70,9 +70,7 @@ def test_an_arrow_table_is_returned_as_an_arrow_table():
     frame = panel(network(steps=100))
     filled = cdsa.fill(pyarrow.Table.from_pandas(frame), "linear")
     assert isinstance(filled, pyarrow.Table)
-    pd.testing.assert_frame_equal(
-        filled.to_pandas(), cdsa.fill(frame, "linear"), check_dtype=False
-    )
+    pd.testing.assert_frame_equal(filled.to_pandas(), cdsa.fill(frame, "linear"), check_dtype=False)
 
 
 def test_a_polars_frame_is_returned_as_a_polars_frame():

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.workflows.score import hidden_cells
+from commands import run
 from conftest import network
 from frames import panel
 from test_explain import nth_gap
@@ -115,7 +116,7 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
     words = ["plot", "series", str(file), "-o", str(tmp_path / "p.png"), "--measurement", "temp"]
     done = CliRunner().invoke(app, [*words, "--hide", "bursts:+0.3", *by])
     assert done.exit_code == 0, done.output
-    assert ("may have learnt" in done.output) == ("--model" in by)
+    assert ("may have been trained on" in done.output) == ("--model" in by)
     result, told = drawn["plot_series"]
     hidden = hidden_cells(cube, "bursts:+0.3", seed=0)
     np.testing.assert_allclose(told["truth"], cube.where(hidden))
@@ -127,8 +128,11 @@ def test_a_series_is_shown_beside_what_was_hidden_of_it(by, files, cube, drawn, 
 
 def test_the_seed_of_scores_is_the_one_that_was_given(files, drawn, tmp_path, monkeypatch):
     seeds = []
-    told = "cdsa.cli.comparing.score_with_progress"
-    monkeypatch.setattr(told, lambda names, cube, hide, repeats, seed, *more: seeds.append(seed))
-    words = ["plot", "errors", str(files[0]), "-o", str(tmp_path / "p.png"), "--methods", "cdsa"]
-    assert CliRunner().invoke(app, [*words, "--seed", "7"]).exit_code == 0
-    assert seeds == [7]
+
+    def spy(request, cube, logdir):
+        seeds.append((request.seed, request.build("cdsa").seed))
+
+    monkeypatch.setattr("cdsa.cli.score.compare_with_progress", spy)
+    words = ("plot", "errors", files[0], "-o", tmp_path / "p.png", "--methods", "cdsa")
+    run(*words, "--seed", 7)
+    assert seeds == [(7, 7)]

@@ -283,7 +283,7 @@ def print_best(method: str | None, hide: str) -> None:
     if method is None:
         return
     kind, _, steps = hide.partition(":")
-    command = f"forecast FILE --steps {steps}" if kind == "last" else "fill FILE"
+    command = f"forecast FILE --horizon {steps}" if kind == "last" else "fill FILE"
     out.print(
         f"\nto use the best: cdsa {command} -o OUT --method {method}, with the same options for "
         "reading FILE as here"

@@ -93,7 +93,7 @@ def fill(
         device=training.device,
     )
     request.validate()
-    with ConsoleReporter(logdir=training.logdir, interruptible=True) as reporter:
+    with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         reporter.progress(f"reading {file.name}")
         source = open_source(file, **read_options)
         console.print_notes(source, console.err if json else console.out)
@@ -147,7 +147,7 @@ def forecast(
         device=training.device,
     )
     request.validate()
-    with ConsoleReporter(logdir=training.logdir, interruptible=True) as reporter:
+    with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         reporter.progress(f"reading {file.name}")
         source = open_source(file, **read_options)
         console.print_notes(source, console.err if json else console.out)

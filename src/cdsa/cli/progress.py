@@ -19,7 +19,8 @@ class ConsoleReporter(Reporter):
     """Status and bars on standard error while it is entered; messages as notes.
 
     With `total`, a bar counts `advance()`. With `interruptible`, the first Ctrl-C during a
-    training asks it to stop and keep its best weights; the second one stops at once.
+    training asks it to stop and keep its best weights; the second one stops at once. With `json`,
+    nothing is written to standard output.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class ConsoleReporter(Reporter):
         total: int = 0,
         logdir: Path | None = None,
         interruptible: bool = False,
+        json: bool = False,
     ) -> None:
         name = Column(max_width=24, no_wrap=True, overflow="ellipsis")
         columns: tuple[ProgressColumn, ...] = (
@@ -36,9 +38,15 @@ class ConsoleReporter(Reporter):
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
         )
-        quiet = not console.err.is_terminal
-        self.bars = Bars(*columns, console=console.err, transient=True, disable=quiet)
+        self.bars = Bars(
+            *columns,
+            console=console.err,
+            transient=True,
+            disable=not console.err.is_terminal,
+            redirect_stdout=console.out.is_terminal,  # else it would end up on standard error
+        )
         self.total, self.logdir, self.interruptible = total, logdir, interruptible
+        self.json = json
         self.stack = ExitStack()
         self.outer: TaskID | None = None
         self.inner: TaskID | None = None
@@ -73,9 +81,12 @@ class ConsoleReporter(Reporter):
     def message(self, text: str) -> None:
         console.note(text)
 
+    def reason(self, text: str) -> None:
+        (console.note if self.json else console.say)(text)
+
     def training_starts(self, method: Method) -> None:
         console.note(f"training {method.label} for {method.budget}")
-        if self.interruptible:
+        if self.interruptible and self.previous_handler is None:
             self.previous_handler = signal.signal(signal.SIGINT, self._on_interrupt)
 
     def training(self, progress: Progress) -> None:

@@ -350,7 +350,13 @@ def build_method(
         built = built.with_horizon(horizon, keep_longer=not isinstance(method, str))
         if known_covariates and built.trains:
             built = built.with_known_covariates(known_covariates)
-    return override(built, options.set)
+    built = override(built, options.set)
+    if horizon and built != built.with_horizon(horizon, keep_longer=True):
+        raise ConfigError(
+            f"a forecast of {horizon} steps was requested, but --set makes it shorter: "
+            f"{', '.join(options.set)}"
+        )
+    return built
 
 
 def _from_name(name: str, preset: str, horizon: int) -> Method:

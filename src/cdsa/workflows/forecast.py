@@ -65,8 +65,8 @@ def forecast_with(
     if trained < horizon:
         ability = f"forecasts {trained} steps" if trained else "was not trained to forecast"
         raise ConfigError(
-            f"a forecast of {horizon} steps was requested, but the network {ability}. Train a "
-            "forecaster with that horizon, on a table that is longer than it"
+            f"a forecast of {horizon} steps was requested, but the network {ability}. Train one "
+            f"for that horizon (cdsa train --forecast {horizon}), on a table that is longer than it"
         )
     n_known = 0 if future is None else future.sizes["time"]
     extended = append_times(cube, max(horizon, trained, n_known))

@@ -50,6 +50,10 @@ class Reporter:
     def message(self, text: str) -> None:
         """Something the user should know."""
 
+    def reason(self, text: str) -> None:
+        """Why a method was chosen, or what error to expect of it; a message unless overridden."""
+        self.message(text)
+
     def training_starts(self, method: Method) -> None:
         """A network with these settings is about to be trained."""
 
@@ -340,8 +344,10 @@ def fill_cube(
     if request.at is not None:
         advice.report_far_sites(stations, cube, reporter.message)
     selection = _select(request, stations, cube, reporter)
-    for text in (*selection.filler.primary.warnings, *selection.reasons):
+    for text in selection.filler.primary.warnings:
         reporter.message(text)
+    for text in selection.reasons:
+        reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")
     dataset = fill_with(selection.filler, prepare(cube, checked=True), interval=request.interval)
     advice.report_below_zero(cube, dataset, reporter.message)

@@ -16,12 +16,12 @@ from cdsa.core.records import Value
 from cdsa.errors import CdsaError
 from cdsa.web.limits import Limits
 from cdsa.web.store import CapacityError, NotFoundError, Options, StoredTable, TableStore
-from cdsa.web.tasks import Request
 from cdsa.workflows.pipeline import CompareRequest, FillRequest, ForecastRequest
 
 Kind = Literal["fill", "forecast", "score"]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
+Request = FillRequest | ForecastRequest | CompareRequest
 KINDS: dict[type[Request], Kind] = {
     FillRequest: "fill",
     ForecastRequest: "forecast",

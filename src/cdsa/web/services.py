@@ -5,11 +5,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, ParamSpec, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from cdsa.web import schemas, tasks, views, worker
-from cdsa.web.jobs import Job, Jobs
+from cdsa.web.jobs import Job, Jobs, Request
 from cdsa.web.limits import Limits
 from cdsa.web.store import StoredTable, TableStore
 
@@ -64,7 +65,7 @@ class Services:
     async def submit(self, table_id: str, body: schemas.JobRequest) -> schemas.JobStatus:
         """Check a request and put it into the queue."""
         self.store.get(table_id)
-        request: tasks.Request = await self.run_limited(body.to_request)
+        request: Request = await self.run_limited(body.to_request)
         await self.run_in_process(tasks.check, request, self.limits)
         return self.status(self.jobs.submit(self.store.get(table_id), request))
 
@@ -91,7 +92,7 @@ class Services:
         worker.run_job(job, self.store, self.limits, self._context)
 
 
-def _services(request: Request) -> Services:
+def _services(request: HttpRequest) -> Services:
     services: Services = request.app.state.services
     return services
 

@@ -1,24 +1,20 @@
 """What a job does: run a workflow on a parsed table and save the files to download."""
 
 import logging
-import pickle
 import shlex
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import xarray as xr
 
 from cdsa.core.atomic import write_texts
-from cdsa.core.cube import SOURCES
 from cdsa.core.records import Value
-from cdsa.core.times import Clock
 from cdsa.errors import ConfigError
 from cdsa.io.source import Source, save_all
-from cdsa.methods.base import Filler
 from cdsa.methods.registry import info_of
+from cdsa.web import views
+from cdsa.web.jobs import Request
 from cdsa.web.limits import Limits
 from cdsa.web.store import suffix_of
 from cdsa.workflows.forecast import split_known
@@ -33,20 +29,10 @@ from cdsa.workflows.pipeline import (
     run_forecast,
 )
 
-ARRAYS = ("value", "lower", "upper")
 DEFAULT_MINUTES = 5.0
 """Assumed training time of a network in a comparison."""
 
 logger = logging.getLogger("cdsa")
-Request = FillRequest | ForecastRequest | CompareRequest
-
-
-class Explainer(NamedTuple):
-    """What explains the values that a job has filled."""
-
-    filler: Filler
-    cube: xr.DataArray
-    clock: Clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +45,18 @@ class Outcome:
 
 def check(request: Request, limits: Limits) -> None:
     """Refuse a request that cannot succeed or exceeds the limits, before it waits in the queue."""
-    minutes, most = request.options.minutes, limits.training_minutes
-    if minutes is not None and not 0 < minutes <= most:
+    minutes, limit = request.options.minutes, limits.training_minutes
+    if minutes is not None and not 0 < minutes <= limit:
         raise ConfigError(
-            f"minutes must be greater than 0 and at most {most:g} here, but found {minutes:g}"
+            f"minutes must be greater than 0 and at most {limit:g} here, but found {minutes:g}"
         )
     request.validate()
     if isinstance(request, CompareRequest):
         networks = sum(info_of(str(name)).trains for name in request.methods)
         total = networks * request.repeats * (DEFAULT_MINUTES if minutes is None else minutes)
-        if total > most:
+        if total > limit:
             raise ConfigError(
-                f"a job may train for {most:g} minutes here, but {networks} networks x "
+                f"a job may train for {limit:g} minutes here, but {networks} networks x "
                 f"{request.repeats} repeats would take {total:g}. Compare fewer methods, or "
                 "reduce minutes"
             )
@@ -94,7 +80,7 @@ def run(
             filled = run_fill(request, source, reporter)
             reporter.progress("writing files")
             files = _save(filled.source, filled.dataset, folder)
-            files |= _save_explainer(filled, folder)
+            files |= views.save_explainer(filled, folder)
             files |= _save_report(request, filled, folder, reporter)
             return Outcome(filled.records, files)
         case ForecastRequest():
@@ -127,27 +113,8 @@ def _save(source: Source, result: xr.Dataset, folder: Path) -> dict[str, Path]:
     folder.mkdir()
     filled, detail = folder / f"filled{suffix_of(source.name)}", folder / "detail.csv"
     save_all(source, result, filled, detail=detail)
-    for name in ARRAYS:
-        if name in result:
-            np.save(folder / f"{name}.npy", result[name].transpose(*source.cube.dims).to_numpy())
-    labels = result["source"].transpose(*source.cube.dims).to_numpy()
-    codes = np.zeros(labels.shape, dtype=np.uint8)
-    for label in np.unique(labels):
-        codes[labels == label] = SOURCES.index(label)
-    np.save(folder / "source.npy", codes)
-    np.save(folder / "time.npy", result["time"].to_numpy())
+    views.save_arrays(result, folder)
     return {"filled": filled, "detail": detail, "arrays": folder}
-
-
-def _save_explainer(filled: FillResult, folder: Path) -> dict[str, Path]:
-    """Save what explains the filled values, if anything can."""
-    filler, source = filled.selection.filler.only_explainable(), filled.source
-    if filler is None:
-        return {}
-    path = folder / "explainer.pickle"
-    with path.open("wb") as file:
-        pickle.dump(Explainer(filler, source.cube, source.content.clock), file)
-    return {"explainer": path}
 
 
 def _command(request: FillRequest, name: str) -> str:

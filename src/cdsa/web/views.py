@@ -3,28 +3,37 @@
 import math
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
+from cdsa.core.cube import DIMS, SOURCES, has_coordinates, is_direction, units_of
 from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
+from cdsa.core.times import Clock
 from cdsa.errors import unknown
 from cdsa.io.source import Source
 from cdsa.io.table import Table
+from cdsa.methods.base import Filler
 from cdsa.web import schemas
 from cdsa.web.jobs import Job
 from cdsa.web.store import NotFoundError, StoredTable, TableStore
-from cdsa.web.tasks import Explainer
-from cdsa.workflows.pipeline import FillRequest
+from cdsa.workflows.pipeline import FillRequest, FillResult
 
 MAX_PERIODS = 200
 """Periods in the chart of gaps."""
 
 MAX_GAPS = 12
 """Gaps in the list of the longest ones."""
+
+
+class Explainer(NamedTuple):
+    """What explains the values that a job has filled."""
+
+    filler: Filler
+    cube: xr.DataArray
+    clock: Clock
 
 
 def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
@@ -183,6 +192,30 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
             for contribution in explained.top(query.top)
         ],
     )
+
+
+def save_arrays(result: xr.Dataset, folder: Path) -> None:
+    """Save the arrays of a result that series and cells are read from; `source` as codes."""
+    labels = result["source"].transpose(*DIMS).to_numpy()
+    codes = np.zeros(labels.shape, dtype=np.uint8)
+    for label in np.unique(labels):
+        codes[labels == label] = SOURCES.index(label)
+    np.save(folder / "source.npy", codes)
+    np.save(folder / "time.npy", result["time"].to_numpy())
+    for name in ("value", "lower", "upper"):
+        if name in result:
+            np.save(folder / f"{name}.npy", result[name].transpose(*DIMS).to_numpy())
+
+
+def save_explainer(filled: FillResult, folder: Path) -> dict[str, Path]:
+    """Save what explains the filled values, if anything can."""
+    filler, source = filled.selection.filler.only_explainable(), filled.source
+    if filler is None:
+        return {}
+    path = folder / "explainer.pickle"
+    with path.open("wb") as file:
+        pickle.dump(Explainer(filler, source.cube, source.content.clock), file)
+    return {"explainer": path}
 
 
 def _source(job: Job, store: TableStore) -> Source:

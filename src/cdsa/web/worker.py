@@ -25,7 +25,7 @@ from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import Method
 from cdsa.training.callbacks import Progress
 from cdsa.web import tasks
-from cdsa.web.jobs import CancelledError, Job, internal_error
+from cdsa.web.jobs import CancelledError, Job, Request, internal_error
 from cdsa.web.limits import Limits
 from cdsa.web.store import NotFoundError, TableStore
 from cdsa.workflows.pipeline import Reporter
@@ -173,7 +173,7 @@ class _PipeReporter(Reporter):
 
 
 def _run_task(
-    request: tasks.Request, parsed: Path, folder: Path, limits: Limits, reporter: Reporter
+    request: Request, parsed: Path, folder: Path, limits: Limits, reporter: Reporter
 ) -> tasks.Outcome:
     """Run a job on the table that the server has parsed."""
     reporter.progress("loading the table")

@@ -92,7 +92,7 @@ def test_a_click_on_a_filled_value_explains_it(visit):
     expect(page.locator("#result")).to_be_visible()
     expect(page.locator("#cells tbody tr").first).to_be_visible()
     page.click("#cells tbody tr:first-child button")
-    expect(page.locator("#explanation-text")).to_contain_text("Comes from")
+    expect(page.locator("#explanation-text")).to_contain_text("Comes from: same series")
     assert page.locator("#contributions tbody tr").count() > 3
     assert page.locator("#explanation-map circle.contribution").count() >= 1
     expect(page.locator("#cells tr[aria-current]")).to_have_count(1)

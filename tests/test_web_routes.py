@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.errors import TableError
+from cdsa.methods.explanation import GROUPS
 from server import run, table, upload
 
 NO2_AT_S1 = {"location": "S1", "measurement": "no2"}
@@ -178,6 +179,8 @@ def test_a_value_of_a_network_is_explained(client):
     query = {name: filled[name] for name in ("time", "location", "measurement")}
     explanation = client.get(path, params={**query, "top": 100}).json()
     assert explanation["value"] == pytest.approx(filled["value"], abs=1e-3)
+    assert tuple(explanation["groups"]) == GROUPS
+    assert sum(explanation["groups"].values()) == pytest.approx(1, abs=1e-6)
     assert 0.9 < sum(cell["share"] for cell in explanation["cells"]) <= 1 + 1e-6
     unknown = client.get(path, params={**query, "location": "nobody"})
     assert unknown.status_code == 422 and "nobody" in unknown.json()["detail"]

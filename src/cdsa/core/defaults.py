@@ -5,6 +5,9 @@ METHOD = AUTO = "auto"
 
 FORECAST = TRAIN = NETWORK = "cdsa"
 
+MINUTES = 5.0
+"""Training time on a server of a network that does not choose its own."""
+
 HIDE = "like-data:+0.1"
 """Gaps like those of the table, so that errors are measured where values have to be filled."""
 

@@ -179,6 +179,11 @@ class Method:
         return True
 
     @property
+    def minutes(self) -> float | None:
+        """How long it trains; None if that is not limited."""
+        return None
+
+    @property
     def budget(self) -> str:
         """How long it trains and how large it is, in words."""
         return ""

@@ -435,5 +435,8 @@ class Explanation(Schema):
     location: str
     measurement: str
     value: Number
-    axes: dict[str, float]
+    groups: dict[str, float]
+    """Sum of the shares of the same series, other stations, other measurements, and both."""
+
     cells: list[Contribution]
+    """The largest contributions."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import xarray as xr
 
+from cdsa.core import defaults
 from cdsa.core.atomic import write_texts
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
@@ -28,9 +29,6 @@ from cdsa.workflows.pipeline import (
     run_fill,
     run_forecast,
 )
-
-DEFAULT_MINUTES = 5.0
-"""Assumed training time of a network in a comparison."""
 
 logger = logging.getLogger("cdsa")
 
@@ -53,7 +51,7 @@ def check(request: Request, limits: Limits) -> None:
     request.validate()
     if isinstance(request, CompareRequest):
         networks = sum(info_of(str(name)).trains for name in request.methods)
-        total = networks * request.repeats * (DEFAULT_MINUTES if minutes is None else minutes)
+        total = networks * request.repeats * (defaults.MINUTES if minutes is None else minutes)
         if total > limit:
             raise ConfigError(
                 f"a job may train for {limit:g} minutes here, but {networks} networks x "

@@ -179,7 +179,7 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
         location=query.location,
         measurement=query.measurement,
         value=_number(explained.value),
-        axes=explained.by_group(),
+        groups=explained.by_group(),
         cells=[
             schemas.Contribution(
                 time=clock.format(np.array([contribution.cell.time]))[0],

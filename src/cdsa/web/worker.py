@@ -157,7 +157,7 @@ class _PipeReporter(Reporter):
     """Sends the progress of a job to the server's process."""
 
     def __init__(self, sender: Connection) -> None:
-        self.sender, self.label = sender, ""
+        self.sender, self.training_status = sender, ""
 
     def progress(self, status: str, fraction: float | None = None) -> None:
         self.sender.send(("progress", status, fraction))
@@ -166,10 +166,11 @@ class _PipeReporter(Reporter):
         self.sender.send(("message", text))
 
     def training_starts(self, method: Method) -> None:
-        self.label = method.label
+        duration = "" if method.minutes is None else f" for {method.minutes:g} min"
+        self.training_status = f"training {method.label}{duration}"
 
     def training(self, progress: Progress) -> None:
-        self.progress(f"training {self.label}, step {progress.step:,}", progress.fraction)
+        self.progress(f"{self.training_status}, step {progress.step:,}", progress.fraction)
 
 
 def _run_task(

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core import defaults
 from cdsa.core.circular import base_names
 from cdsa.core.cube import fillable
 from cdsa.core.gaps import LONG_GAP
@@ -37,9 +38,6 @@ from cdsa.training.loop import TrainConfig
 
 logger = logging.getLogger("cdsa")
 
-
-DEFAULT_MINUTES = 5.0
-"""Training time where it is limited but not set."""
 SITES_AT_ONCE = 200
 """Sites without a sensor that are filled together."""
 
@@ -117,6 +115,10 @@ class Neural(Method):
         return ""
 
     @property
+    def minutes(self) -> float | None:
+        return self.train.minutes
+
+    @property
     def budget(self) -> str:
         train = self.train
         limits = [f"{train.minutes:g} minutes (--minutes)"] if train.minutes else []
@@ -172,7 +174,7 @@ class Neural(Method):
     def within(self, max_minutes: float | None, cube: Cube) -> Self:
         if max_minutes is None:
             return self
-        minutes = min(self.resolve(cube).train.minutes or DEFAULT_MINUTES, max_minutes)
+        minutes = min(self.resolve(cube).train.minutes or defaults.MINUTES, max_minutes)
         return replace(self, train=replace(self.train, minutes=minutes))
 
     def with_seed(self, seed: int) -> Self:

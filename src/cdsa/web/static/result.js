@@ -198,11 +198,11 @@ const explain = async (step) => {
 };
 
 const showExplanation = () => {
-  const { measurement, location, time, value, cells, axes } = explanation;
-  const shares = Object.entries(axes).map(([name, share]) => `${name} ${percent(share)}`);
+  const { measurement, location, time, value, cells, groups } = explanation;
+  const shares = Object.entries(groups).map(([name, share]) => `${name} ${percent(share)}`);
   $("explanation-text").textContent =
     `${measurement} at ${location}, ${formatTime(time)}: ${`${formatNumber(value)} ${series.units}`.trim()}. ` +
-    (cells.length ? `Comes from: ${shares.join(", ")}.` : "Nothing was measured nearby; this is the usual value.");
+    (cells.length ? `Comes from: ${shares.join(", ")}.` : "Nothing was measured nearby; this is the climatology.");
   const maxShare = Math.max(...cells.map((cell) => cell.share), 1e-9);
   fillTable($("contributions"),
     [["share", "n"], ["", "bars"], ["time"], ["station"], ["measurement"], ["value", "n"]],

@@ -181,9 +181,9 @@ def test_stations_without_edges_are_reported_in_training(caplog):
 
 
 def test_edges_that_join_no_station_or_are_given_twice_are_refused():
-    with pytest.raises(ConfigError, match="none of the edges does, such as X -> Y"):
+    with pytest.raises(ConfigError, match="none of its edges does, such as X -> Y"):
         Dcrnn(edges=(("X", "Y", 1.0),)).edges_for(np.array(["A", "B"]))
-    with pytest.raises(ConfigError, match="given once, but A -> B is there 2 times"):
+    with pytest.raises(ConfigError, match="given once, but A -> B is given 2 times"):
         Dcrnn(edges=(("A", "B", 1.0), ("B", "A", 1.0), ("A", "B", 2.0)))
     with pytest.raises(ConfigError, match="greater than 0, but found -1 for A -> B"):
         Dcrnn(edges=(("A", "B", -1.0),))

@@ -187,7 +187,7 @@ def test_shortened_windows_are_reported(tmp_path):
         (("--method", "cdsa-paper", "--set", "model.layer=3"), "did you mean 'n_layers'"),
         (
             ("--method", "cdsa-paper", "--set", "train.batch_size=-1"),
-            "batch_size must be at least 0",
+            "batch_size must not be negative",
         ),
         (("--method", "cdsa-paper", "--preset", "papr"), "did you mean 'paper'"),
         (("--method", "cdsa-paper", "--device", "tpu", *SMALL[:2]), "no device 'tpu'"),

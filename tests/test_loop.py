@@ -235,7 +235,7 @@ def test_the_target_of_a_forecaster_is_its_horizon(windows):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batch_size": -1}, "batch_size must be at least 0"),
+        ({"batch_size": -1}, "batch_size must not be negative"),
         ({"lr": 0.0}, "lr must be greater than 0"),
         ({"minutes": -1.0}, "minutes must be greater than 0"),
         ({"max_mask_ratio": 1.5}, "max_mask_ratio is a share between 0 and 1"),

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.nn.types import Network
+from cdsa.nn.types import Network, refuse_below_one, refuse_negative
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
 from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
@@ -97,19 +97,12 @@ class TrainConfig:
     """Validations without a gain after which to stop; 0 never stops early."""
 
     def __post_init__(self) -> None:
-        for name, kind in (
-            ("loss", Loss),
-            ("schedule", Schedule),
-            ("masking", Masking),
-            ("loss_on", LossOn),
-        ):
+        choices = {"loss": Loss, "schedule": Schedule, "masking": Masking, "loss_on": LossOn}
+        for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
-        for name, smallest in (("batch_size", 0), ("validate_every", 1)):
-            if getattr(self, name) < smallest:
-                raise ConfigError(
-                    f"{name} must be at least {smallest}, but found {getattr(self, name)}"
-                )
+        refuse_negative(self, "batch_size", "patience")
+        refuse_below_one(self, "validate_every")
         for name in ("lr", "grad_clip", "epochs", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -122,8 +115,6 @@ class TrainConfig:
                 raise ConfigError(
                     f"{name} is a share between 0 and 1, but found {getattr(self, name):g}"
                 )
-        if self.patience < 0:
-            raise ConfigError(f"patience must not be negative, but found {self.patience}")
 
     @property
     def max_epochs(self) -> float:

@@ -18,18 +18,16 @@ CASES = [(manner, task) for manner in MANNERS for task in ("fill", "forecast")]
 
 def losses(manner: str, task: str) -> list[float]:
     """The validation errors of a short training at seed 0."""
-    found = []
-    method = get_preset("small", forecast=task == "forecast").in_manner(manner)
+    method = get_preset("small", forecast=task == "forecast").with_manner(manner)
     train = replace(method.train, epochs=None, minutes=None, validate_every=1, patience=10)
-    seen: dict[int, float] = {}
-
-    def watch(report) -> None:
-        seen[report.step] = report.validation
-
-    run = RunContext(device="cpu", on_progress=watch, should_stop=lambda: len(seen) >= 10)
-    replace(method, train=train, run=run).fit(network(steps=100))
-    found += [seen[step] for step in sorted(seen)]
-    return found
+    errors: list[float] = []
+    run = RunContext(
+        device="cpu",
+        on_progress=lambda progress: errors.append(progress.validation),
+        should_stop=lambda: len(errors) >= 10,
+    )
+    replace(method, train=train).fit(network(steps=100), run)
+    return errors
 
 
 @pytest.mark.parametrize(("manner", "task"), CASES)
@@ -39,6 +37,6 @@ def test_the_first_ten_steps_are_as_they_were(manner, task):
 
 
 if __name__ == "__main__":
-    told = {f"{manner} {task}": losses(manner, task) for manner, task in CASES}
+    errors = {f"{manner} {task}": losses(manner, task) for manner, task in CASES}
     origin = provenance("python tests/test_golden.py")
-    PATH.write_text(json.dumps({"origin": origin, "errors": told}, indent=1) + "\n")
+    PATH.write_text(json.dumps({"origin": origin, "errors": errors}, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Carry a table forward, with a measurement that is known in advance.
+"""Forecast a cube, with a measurement that is known in advance.
 
 python examples/04_forecast.py
 """
@@ -7,10 +7,12 @@ import cdsa
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
 past = cube.copy()
-past[-12:] = cube[-12:].where(cube["measurement"] == "temp")  # of the last steps only temp is known
+past[-12:] = cube[-12:].where(cube["measurement"] == "temp")  # only temp is known for the last steps
 
-ahead = cdsa.forecast(past, 12, known=["temp"], minutes=0.5)
-jfk = ahead.sel(location="JFK", measurement="dewp").isel(time=slice(-12, None))
-truth = cube.sel(location="JFK", measurement="dewp").isel(time=slice(-12, None))
-print(jfk[["value", "lower", "upper"]].to_dataframe()[["value", "lower", "upper"]])
-print(f"mean absolute error: {float(abs(jfk.value - truth).mean()):.2f} degF")
+result = cdsa.forecast(past, 12, known=["temp"], minutes=0.5)
+last = slice(-12, None)
+dew_point = result.sel(location="JFK", measurement="dewp").isel(time=last)
+truth = cube.sel(location="JFK", measurement="dewp").isel(time=last)
+columns = ["value", "lower", "upper"]
+print(dew_point[columns].to_dataframe()[columns])
+print(f"mean absolute error: {float(abs(dew_point['value'] - truth).mean()):.2f} degF")

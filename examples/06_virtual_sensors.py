@@ -1,4 +1,4 @@
-"""Values where there is no sensor: places with coordinates are filled like stations.
+"""Values where there is no sensor: give the coordinates of the sites.
 
 python examples/06_virtual_sensors.py
 """
@@ -7,12 +7,12 @@ import pandas as pd
 
 import cdsa
 
-source = cdsa.open_source(cdsa.open_demo().isel(time=slice(0, 2000)))
-places = pd.DataFrame(
+cube = cdsa.open_demo().isel(time=slice(0, 2000))
+sites = pd.DataFrame(
     {"name": ["Central Park", "Coney Island"], "lat": [40.78, 40.57], "lon": [-73.97, -73.98]}
 )
-source = source.with_sites(places)
-result = cdsa.fill(source.cube, "cdsa", minutes=0.5)
+result = cdsa.fill(cube, "cdsa", at=sites, minutes=0.5)
 
 park = result.sel(location="Central Park", measurement="temp")
-print(park[["value", "lower", "upper"]].to_dataframe()[["value", "lower", "upper"]].head())
+columns = ["value", "lower", "upper"]
+print(park[columns].to_dataframe()[columns].head())

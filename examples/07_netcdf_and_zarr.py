@@ -1,4 +1,4 @@
-"""NetCDF and Zarr: the same data set comes back, with the gaps filled and flags beside them.
+"""NetCDF and Zarr: the same dataset comes back, with gaps filled and flags added.
 
 python examples/07_netcdf_and_zarr.py
 """
@@ -16,6 +16,6 @@ for name in ("weather.nc", "weather.zarr"):
     source.save(cdsa.fill(source.cube, "linear"), folder / name, overwrite=True)
     again = cdsa.open_source(folder / name, refill=True)  # cells filled before are gaps again
     again.save(cdsa.fill(again.cube, "climatology"), folder / f"again-{name}", overwrite=True)
-    print(folder / f"again-{name}", "written:", again.layout)
+    print(f"wrote {folder / f'again-{name}'}: {again.layout}")
 
 print(xr.open_dataset(folder / "again-weather.nc"))

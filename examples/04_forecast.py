@@ -7,7 +7,9 @@ import cdsa
 
 cube = cdsa.open_demo().isel(time=slice(0, 2000))
 past = cube.copy()
-past[-12:] = cube[-12:].where(cube["measurement"] == "temp")  # only temp is known for the last steps
+past[-12:] = cube[-12:].where(
+    cube["measurement"] == "temp"
+)  # only temp is known for the last steps
 
 result = cdsa.forecast(past, 12, known=["temp"], minutes=0.5)
 last = slice(-12, None)

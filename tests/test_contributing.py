@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import test_every_method
 
 import cdsa
+import test_every_method
 from cdsa.methods.registry import REGISTRY, MethodInfo
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")

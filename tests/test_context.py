@@ -132,6 +132,17 @@ def test_distances_are_relative_to_the_stations_of_training():
     assert distance(without_coordinates.assign_coords(location=["X", "Y", "Z"])) is None
 
 
+def test_a_station_is_known_by_name_and_position():
+    cube = network(stations=4)
+    cube[:, 3] = np.nan
+    builder = ContextBuilder.fit(cube)
+    assert builder.is_known(cube).tolist() == [True, True, True, False]  # never measured
+    moved = cube.assign_coords(lat=cube["lat"] + [0, 0.005, 1, 0], location=["S0", "S1", "S2", "X"])
+    assert builder.is_known(moved).tolist() == [True, True, False, False]
+    assert builder.is_known(moved.drop_vars(["lat", "lon"])).tolist() == [True, True, True, False]
+    assert builder.is_known(cube.isel(location=[2, 3, 0])).tolist() == [True, False, True]
+
+
 def test_similarity_is_the_correlation_over_common_steps(rng):
     common = rng.normal(size=(500, 1, 1))
     values = np.concatenate([common, common, -common, rng.normal(size=(500, 1, 1))], axis=1)

@@ -1,0 +1,16 @@
+"""Methods with small networks, for tests."""
+
+from dataclasses import replace
+
+from cdsa.methods.neural.cdsa import Cdsa
+from cdsa.methods.neural.cdsa_paper import CdsaPaper, get_preset
+from cdsa.methods.registry import build_method
+
+
+def small_cdsa(**changes) -> Cdsa:
+    return replace(build_method("cdsa@small"), **changes)
+
+
+def small_paper(manner="decomposed", *, forecast=False, **changes) -> CdsaPaper:
+    """Its windows have 12 steps; those of a forecaster six before the horizon and six in it."""
+    return replace(get_preset("small", forecast=forecast).with_manner(manner), **changes)

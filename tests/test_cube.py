@@ -2,8 +2,16 @@ import numpy as np
 import pytest
 
 from cdsa.core.circular import angle_difference
-from cdsa.core.cube import RENAMED_COORDS, append_times, assign_metadata, check_cube, valid_range
+from cdsa.core.cube import (
+    RENAMED_COORDS,
+    append_locations,
+    append_times,
+    assign_metadata,
+    check_cube,
+    valid_range,
+)
 from cdsa.errors import CubeError
+from conftest import network
 
 
 def refused(cube, match):
@@ -99,3 +107,10 @@ def test_angle_differences_are_the_short_way_round():
     assert angle_difference(
         np.array([1.0, 359.0, 90.0]), np.array([359.0, 1.0, 45.0])
     ).tolist() == [2, -2, 45]
+
+
+def test_added_sites_need_new_names_and_stations_with_coordinates():
+    with pytest.raises(CubeError, match="already a station 'S1'"):
+        append_locations(network(), ["S1"], [1.0], [1.0])
+    with pytest.raises(CubeError, match="have none"):
+        append_locations(network(places=False), ["new"], [1.0], [1.0])

@@ -88,8 +88,8 @@ def test_impossible_known_covariates_are_refused():
         cdsa.forecast(cause_and_effect(60), 3, small_cdsa(), known=["cuase"])
     with pytest.raises(ConfigError, match="at least one measurement must be forecast"):
         cdsa.forecast(cause_and_effect(60), 3, small_cdsa(), known=["cause", "effect"])
-    with pytest.raises(ConfigError, match="known"):
-        build_method("cdsa-paper-forecast", horizon=3).with_known_covariates(["cause"])
+    with pytest.raises(ConfigError, match="does not use values known in advance"):
+        build_method("cdsa-paper-forecast", horizon=3, known_covariates=["cause"])
 
 
 def test_the_window_of_a_short_table_leaves_room_for_the_horizon():

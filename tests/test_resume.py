@@ -1,4 +1,4 @@
-"""A training killed at any moment goes on and ends with the same weights, bit for bit."""
+"""A training that is killed at any moment resumes and ends with the same weights, bit for bit."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from conftest import network
 COMMAND = """
 import sys
 import cdsa.training.state as state
-state.Store.__init__.__defaults__ = (0.0,)  # written down after every step, not every 20 s
+state.TrainingStore.__init__.__defaults__ = (0.0,)  # saved after every step, not every 20 s
 from cdsa.cli import main
 sys.argv = ["cdsa", *sys.argv[1:]]
 main()
@@ -40,27 +40,27 @@ def command(table: Path, folder: Path) -> list[str]:
     return [sys.executable, "-c", COMMAND, "train", str(table), "-o", str(folder), *settings]
 
 
-def trained(folder: Path) -> str:
+def hash_of_weights(folder: Path) -> str:
     return hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="module")
 def undisturbed(table) -> tuple[str, float]:
-    """The weights of a run that nothing happened to, and how long it trained."""
-    folder = table.parent / "whole"
+    """The weights of a run that was not killed, and the seconds of its training."""
+    folder = table.parent / "undisturbed"
     subprocess.run(command(table, folder), check=True, capture_output=True)
     seconds = json.loads((folder / "model.json").read_text())["training"]["seconds"]
-    return trained(folder), seconds
+    return hash_of_weights(folder), seconds
 
 
-def kill_while_training(table: Path, folder: Path, wait: float) -> bool:
-    """Start a training, kill it so long after it was first written down; whether it was killed."""
+def kill_while_training(table: Path, folder: Path, delay: float) -> bool:
+    """Start a training and kill it this long after its first save; whether it was killed."""
     process = subprocess.Popen(
         command(table, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     while not (folder / "training.safetensors").exists() and process.poll() is None:
         time.sleep(0.005)
-    time.sleep(wait)
+    time.sleep(delay)
     if process.poll() is not None:
         return False
     os.kill(process.pid, signal.SIGKILL)
@@ -68,37 +68,37 @@ def kill_while_training(table: Path, folder: Path, wait: float) -> bool:
     return True
 
 
-def goes_on_after_kills(table: Path, folder: Path, waits: list[float]) -> int:
-    """Kill a training again and again; the number of kills that hit."""
-    hits = 0
-    for wait in waits:
-        hits += kill_while_training(table, folder, wait)
+def train_with_kills(table: Path, folder: Path, delays: list[float]) -> int:
+    """Train to the end in spite of kills; the number of them."""
+    n_kills = 0
+    for delay in delays:
+        n_kills += kill_while_training(table, folder, delay)
         if (folder / "model.json").exists():
-            break  # it was over, or killed while it tidied up
-        with pytest.raises(CdsaError, match="not finished"):  # never half a network
+            break  # it was finished, or killed while it tidied up
+        with pytest.raises(CdsaError, match="not finished"):
             load_filler(folder)
     if not (folder / "model.json").exists() or (folder / "training.safetensors").exists():
         subprocess.run(command(table, folder), check=True, capture_output=True)
-    return hits
+    return n_kills
 
 
 @pytest.mark.slow
 def test_a_killed_training_ends_with_the_same_weights(table, undisturbed, tmp_path):
     weights, seconds = undisturbed
-    hits = goes_on_after_kills(table, tmp_path / "model", [seconds * 0.2, seconds * 0.3])
-    assert hits >= 1
-    assert trained(tmp_path / "model") == weights
+    n_kills = train_with_kills(table, tmp_path / "model", [seconds * 0.2, seconds * 0.3])
+    assert n_kills >= 1
+    assert hash_of_weights(tmp_path / "model") == weights
     assert not (tmp_path / "model" / "training.safetensors").exists()
 
 
 @pytest.mark.slow
-def test_killed_at_ten_random_moments(table, undisturbed, tmp_path):
+def test_a_training_may_be_killed_at_any_moment(table, undisturbed, tmp_path):
     weights, seconds = undisturbed
-    rng, hits, number = np.random.default_rng(), 0, 0
-    while hits < 10:
-        number += 1
-        folder = tmp_path / str(number)
-        hits += goes_on_after_kills(table, folder, list(rng.random(3) * seconds * 0.6))
-        assert trained(folder) == weights
+    rng, n_kills, n_runs = np.random.default_rng(), 0, 0
+    while n_kills < 10:
+        n_runs += 1
+        folder = tmp_path / str(n_runs)
+        n_kills += train_with_kills(table, folder, list(rng.random(3) * seconds * 0.6))
+        assert hash_of_weights(folder) == weights
         load_filler(folder)
-    assert number < 30
+    assert n_runs < 30

@@ -6,7 +6,7 @@ import xarray as xr
 from cdsa.core.masks import AtRandom
 from cdsa.core.splits import segments, split_by_months
 from cdsa.errors import ConfigError
-from cdsa.training.windows import cut, stitch
+from cdsa.training.windows import cut, cut_at, stitch
 from conftest import network
 
 
@@ -49,6 +49,14 @@ def test_a_cube_shorter_than_a_window_is_padded_with_empty_steps():
     cube = network(steps=5, missing=0.0)
     window = next(cut(cube, 8, 8).batches(1))
     assert window.values.shape == (1, 8, 3, 2) and not window.observed[0, 5:].any()
+
+
+def test_windows_cut_at_given_steps_are_padded_beyond_the_cube(cube):
+    windows = cut_at(cube, np.array([-2, 10, 55]), 12)
+    assert windows.steps[0].tolist() == [-1, -1, *range(10)]
+    assert windows.steps[2].tolist() == [*range(55, 60), *[-1] * 7]
+    window, same = windows.take(torch.tensor([1])), cut(cube, 12, 10).take(torch.tensor([1]))
+    assert torch.equal(window.values, same.values) and torch.equal(window.observed, same.observed)
 
 
 def test_overlapping_windows_are_averaged(cube):

@@ -123,7 +123,35 @@ def cut(
     if target is not None:
         aligned = target.reindex_like(cube, fill_value=False).transpose(*cube.dims)
         hidden = aligned.to_numpy() & measured
-    truth, observed, hidden_cells = (
+    window_steps = _window_steps(segments(used), length, stride)
+    return _windows(cube, measured, hidden, window_steps, context, dtype)
+
+
+def cut_at(
+    cube: xr.DataArray,
+    starts: NDArray[np.int64],
+    length: int,
+    *,
+    context: CubeContext | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Windows:
+    """Cut windows that start at these steps of a scaled cube, padded with empty steps where they
+    reach beyond it."""
+    steps = starts[:, None] + np.arange(length)
+    steps = np.where((steps >= 0) & (steps < cube.sizes["time"]), steps, -1)
+    measured = cube.notnull().to_numpy()
+    return _windows(cube, measured, np.zeros_like(measured), steps, context, dtype)
+
+
+def _windows(
+    cube: xr.DataArray,
+    measured: NDArray[np.bool_],
+    hidden: NDArray[np.bool_],
+    steps: NDArray[np.int64],
+    context: CubeContext | None,
+    dtype: torch.dtype,
+) -> Windows:
+    truth, observed, target = (
         torch.as_tensor(np.concatenate([array, np.zeros_like(array[:1])]))
         for array in (np.where(measured, cube.to_numpy(), 0.0), measured & ~hidden, hidden)
     )
@@ -131,8 +159,8 @@ def cut(
         values=torch.where(observed, truth, 0.0).to(dtype),
         observed=observed,
         truth=truth.to(dtype),
-        target=hidden_cells,
-        steps=torch.as_tensor(_window_steps(segments(used), length, stride)),
+        target=target,
+        steps=torch.as_tensor(steps),
         context=context,
     )
 

@@ -301,9 +301,9 @@ class NeuralFiller(Guarantees, Filler):
         before = cube.isel(time=slice(0, max(1, int(origins.min(initial=1)))))
         predictions = self.network.adapt_to(before).forecast_from(data.components, origins)
         forecasts = []
-        for step, (point,) in enumerate(predictions):
+        for step, prediction in enumerate(predictions):
             empty = prepare(xr.full_like(cube.isel(time=origins + step), np.nan), checked=True)
-            point = point.assign_coords(time=empty.cube["time"])
+            point = prediction.isel(quantile=0).assign_coords(time=empty.cube["time"])
             forecasts.append(self.finalise(empty, point.reindex_like(empty.components)))
         return forecasts
 

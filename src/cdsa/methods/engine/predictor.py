@@ -26,7 +26,7 @@ from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
 from cdsa.nn.types import Network
 from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainState
-from cdsa.training.windows import Window, Windows, cut, stitch
+from cdsa.training.windows import Window, Windows, cut_at, stitch
 
 logger = logging.getLogger("cdsa")
 
@@ -161,10 +161,11 @@ class Predictor:
     @torch.no_grad()
     def forecast_from(
         self, cube: xr.DataArray, origins: NDArray[np.int64], levels: Sequence[float] = ()
-    ) -> list[list[xr.DataArray]]:
+    ) -> list[xr.DataArray]:
         """Forecasts of the horizon from each of these steps, given the steps before it: for every
-        step of the horizon the prediction and its quantiles, each a cube over all origins with the
-        axes of the network. The predictor must be adapted to the cube."""
+        step of the horizon a cube over all origins with the measurements and stations of the
+        network and a last axis `quantile`, the point prediction first. The predictor must be
+        adapted to the cube."""
         aligned = self.align(cube)
         windows = self._windows_at(aligned, origins - self.context_length, self.window)
         known = np.isin(base_names(aligned["measurement"].to_numpy()), self.known_covariates)
@@ -178,13 +179,10 @@ class Predictor:
         forecast = torch.cat(parts).double()
         forecast = forecast if levels else forecast.unsqueeze(-1)  # (origins, horizon, l, m, 1 + q)
         axes = {name: aligned[name].to_numpy() for name in ("location", "measurement")}
-        scaler = self.scaler.select(aligned)
+        scaler, dims = self.scaler.select(aligned), (*DIMS, "quantile")
         return [
-            [
-                scaler.denormalise(xr.DataArray(quantile.numpy(), dims=DIMS, coords=axes))
-                for quantile in forecast[:, step].unbind(-1)
-            ]
-            for step in range(self.horizon)
+            scaler.denormalise(xr.DataArray(step.numpy(), dims=dims, coords=axes))
+            for step in forecast.unbind(1)
         ]
 
     def windows(self, aligned: xr.DataArray) -> Windows:
@@ -252,10 +250,7 @@ class Predictor:
         scaled, context = self._scale(aligned), None
         if self.context_builder is not None:
             context = self.context_builder.build(scaled, self._variable_ids(scaled))
-        steps = starts[:, None] + np.arange(length)
-        inside = (steps >= 0) & (steps < aligned.sizes["time"])
-        windows = cut(scaled, 1, 1, context=context)
-        return replace(windows, steps=torch.as_tensor(np.where(inside, steps, -1))).to(self.device)
+        return cut_at(scaled, starts, length, context=context).to(self.device)
 
     def _window_starts(self, n_steps: int, length: int) -> NDArray[np.int64]:
         """First steps of the windows that cover a cube. Those of a fill overlap by half. Those of a

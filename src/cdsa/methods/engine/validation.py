@@ -252,10 +252,9 @@ class Validator:
         origins = origins[spread_evenly(len(origins), MAX_VALIDATION_WINDOWS)]
         forecasts = predictor.forecast_from(to_components(self.cube), origins, BOUND_QUANTILES)
         predictions = []
-        for step, quantiles in enumerate(forecasts):
+        for step, forecast in enumerate(forecasts):
             truth = self.cube.isel(time=origins + step)
-            prediction = xr.concat(quantiles, "quantile").transpose(..., "quantile")
-            prediction = prediction.assign_coords(time=truth["time"])
+            prediction = forecast.assign_coords(time=truth["time"])
             target = truth.notnull() & ~truth["measurement"].isin(predictor.known_covariates)
             gaps = np.full(truth.shape, gap_class(np.array([step + 1]))[0])
             predictions.append(HoldoutPredictions.of(prediction, truth, target, truth, gaps))

@@ -91,6 +91,22 @@ def make_cube(
     >>> cdsa.fill(cube, "linear")["value"].to_numpy().ravel().tolist()
     [1.0, 2.0, 3.0]
     """
+    cube = label_array(values, time, location, measurement, lat=lat, lon=lon, units=units)
+    check_cube(cube)
+    return cube
+
+
+def label_array(
+    values: NDArray[np.floating],
+    time: NDArray[np.datetime64],
+    location: Sequence[str],
+    measurement: Sequence[str],
+    *,
+    lat: Sequence[float] | None = None,
+    lon: Sequence[float] | None = None,
+    units: Sequence[str] | None = None,
+) -> xr.DataArray:
+    """The array with the coordinates of a cube, not yet checked."""
     coords: dict[str, object] = {
         "time": ("time", np.asarray(time, dtype="datetime64[ns]")),
         "location": ("location", np.asarray(location, dtype=object).astype(str)),
@@ -101,9 +117,7 @@ def make_cube(
         coords["lon"] = ("location", np.asarray(lon, dtype=float))
     if units is not None:
         coords["units"] = ("measurement", np.asarray(units, dtype=object).astype(str))
-    cube = xr.DataArray(values, dims=DIMS, coords=coords, name="value")
-    check_cube(cube)
-    return cube
+    return xr.DataArray(values, dims=DIMS, coords=coords, name="value")
 
 
 def check_cube(cube: xr.DataArray) -> None:

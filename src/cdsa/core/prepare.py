@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import xarray as xr
 
 from cdsa.core.circular import base_names, to_components
@@ -18,11 +19,11 @@ class PreparedCube:
 
     def hide(self, hidden: xr.DataArray) -> "PreparedCube":
         """The same without the hidden cells of the cube."""
-        names = self.components["measurement"].to_numpy()
-        mask = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
+        names = base_names(self.components["measurement"].to_numpy())
+        mask = hidden.sel(measurement=names).transpose(*self.components.dims).to_numpy()
         return PreparedCube(
             self.cube.where(~hidden).transpose(*self.cube.dims),
-            self.components.where(~mask).transpose(*self.components.dims),
+            self.components.copy(data=np.where(mask, np.nan, self.components)),
         )
 
     def isel(self, **indexers: object) -> "PreparedCube":

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, make_cube
+from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, label_array
 from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, regular_grid, subsecond_digits, to_nanoseconds
 from cdsa.errors import ConfigError, TableError, unknown
@@ -57,7 +57,7 @@ def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     times, grid, step_index = _read_times(data, axes["time"], options)
     lat, lon = _find_coordinates(data, axes, options)
     empty = np.full((len(grid), *values.shape[1:]), np.nan)
-    cube = make_cube(empty, grid, locations, measurements, lat=lat, lon=lon)
+    cube = label_array(empty, grid, locations, measurements, lat=lat, lon=lon)
     cube = _annotate(cube, data, variables, axes, options)
     cube = cube.copy(data=_to_grid(values, cube, step_index, times, options))
     check_cube(cube)

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import DEFAULT_STATION, check_cube, make_cube
+from cdsa.core.cube import DEFAULT_STATION, check_cube, label_array
 from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
@@ -68,7 +68,7 @@ def parse_table(
         _refuse_duplicates(rows, times, clock, locations, measurements, where_used)
     numbers = {name: _parse_finite(used[name], options, where_used) for name in roles.values}
     lat, lon = _parse_coordinates(used, roles, options, row_location, locations, where_used)
-    cube = make_cube(np.full(shape, np.nan), grid, locations, measurements, lat=lat, lon=lon)
+    cube = label_array(np.full(shape, np.nan), grid, locations, measurements, lat=lat, lon=lon)
     cube = annotate(cube, options, _parse_units(used, roles, measurements, row_measurement))
     cube = cube.copy(data=_to_array(rows, numbers, options, cube["is_direction"].to_numpy()))
     check_cube(cube)

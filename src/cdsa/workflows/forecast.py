@@ -8,7 +8,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import append_times
-from cdsa.core.prepare import prepare
+from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Filler, Method
@@ -97,7 +97,7 @@ def forecast_with(
 def forecast_errors(
     filler: Filler,
     method: Method,
-    cube: xr.DataArray,
+    cube: Cube,
     horizon: int,
     message: Callable[[str], None] = logger.warning,
 ) -> list[dict[str, Value]]:

@@ -6,6 +6,7 @@ functions with a `Reporter` for progress and messages.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.masks import HideStrategy, parse_hide
-from cdsa.core.prepare import prepare
+from cdsa.core.prepare import PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
@@ -105,10 +106,18 @@ class FillRequest:
         auto = self.method == defaults.AUTO
         if auto and self.options == NO_OPTIONS:
             return  # nothing that could be wrong, and torch is loaded only when it is needed
-        method = defaults.NETWORK if auto else self.method
-        if isinstance(method, str) and not info_of(method).fills:
-            raise ConfigError(f"'{method}' forecasts and does not fill. Use it with cdsa forecast")
-        build_method(method, self.options)
+        if isinstance(self.method, str) and not auto and not info_of(self.method).fills:
+            raise ConfigError(
+                f"'{self.method}' forecasts and does not fill. Use it with cdsa forecast"
+            )
+        _ = self.built
+
+    @cached_property
+    def built(self) -> Method:
+        """The method to fit; of 'auto', the network."""
+        assert not isinstance(self.method, Filler)
+        name = defaults.NETWORK if self.method == defaults.AUTO else self.method
+        return build_method(name, self.options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +145,10 @@ class ForecastRequest:
                 f"last:{self.horizon} --methods {defaults.FORECAST},last,climatology,ar"
             )
         if not isinstance(self.method, Filler):
-            self.build()
+            _ = self.built
 
-    def build(self) -> Method:
+    @cached_property
+    def built(self) -> Method:
         """The method that makes the forecast."""
         assert not isinstance(self.method, Filler)
         return build_method(
@@ -175,8 +185,7 @@ class CompareRequest:
             raise ConfigError(f"methods are scored at least once, but repeats={self.repeats}")
         if isinstance(self.hide, str):
             parse_hide(self.hide)
-        methods = [self.build(method) for method in self.methods]
-        given = self.options.given()
+        methods, given = self.built, self.options.given()
         if given and not any(method.trains for method in methods):
             raise ConfigError(
                 f"--{given[0]} is for methods that train a network, and none is scored here"
@@ -184,11 +193,15 @@ class CompareRequest:
         if self.options.graph and not any(_uses_graph(method) for method in self.methods):
             raise ConfigError("--graph is for networks on a graph, and none is scored here")
 
+    @cached_property
+    def built(self) -> list[Method]:
+        """The methods, as they are scored."""
+        return [self.build(method) for method in self.methods]
+
     def build(self, method: str | Method) -> Method:
         """A method as it is scored: a network gets the options, and the horizon of `last:N`."""
-        plain = build_method(method)
-        if not plain.trains:
-            return plain
+        if not (info_of(method) if isinstance(method, str) else build_method(method)).trains:
+            return build_method(method)
         options = replace(self.options, seed=self.seed)
         if not _uses_graph(method):
             options = replace(options, graph=())
@@ -221,12 +234,12 @@ class TrainRequest:
         """Refuse what cannot succeed, before any work is done."""
         if self.known_covariates and not self.horizon:
             raise ConfigError("--known is for forecasters. Set their horizon with --forecast")
-        method = self.build()
-        if not method.trains:
-            name = method.label
+        if not self.built.trains:
+            name = self.built.label
             raise ConfigError(f"'{name}' is not trained; use it with cdsa fill --method {name}")
 
-    def build(self) -> Method:
+    @cached_property
+    def built(self) -> Method:
         """The method to train."""
         return build_method(
             self.method,
@@ -340,25 +353,28 @@ def fill_cube(
     cube: xr.DataArray,
     reporter: Reporter = SILENT,
 ) -> FilledCube:
-    """Choose and fit a method on the stations, and fill a cube that may have more sites."""
+    """Choose and fit a method on the stations, and fill a valid cube that may have more sites."""
     if request.at is not None:
         advice.report_far_sites(stations, cube, reporter.message)
-    selection = _select(request, stations, cube, reporter)
+    data = prepare(cube, checked=True)
+    is_station = cube["location"].isin(stations["location"]).to_numpy()
+    train = data if is_station.all() else data.isel(location=is_station)
+    selection = _select(request, train, data, reporter)
     for text in selection.filler.primary.warnings:
         reporter.message(text)
     for text in selection.reasons:
         reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")
-    dataset = fill_with(selection.filler, prepare(cube, checked=True), interval=request.interval)
+    dataset = fill_with(selection.filler, data, interval=request.interval)
     advice.report_below_zero(cube, dataset, reporter.message)
     return FilledCube(dataset.assign_attrs(method=selection.label), selection)
 
 
 def _select(
-    request: FillRequest, stations: xr.DataArray, cube: xr.DataArray, reporter: Reporter
+    request: FillRequest, train: PreparedCube, data: PreparedCube, reporter: Reporter
 ) -> Selection:
     """The filler for a request, and the error to expect."""
-    method = request.method
+    method, cube = request.method, data.cube
     if isinstance(method, Filler):
         method.check(cube)
         if method.horizon:
@@ -366,15 +382,14 @@ def _select(
         reasons = advice.errors_at_new_stations(method, cube) if request.check else []
         label = method.settings.label if method.settings else "model"
         return Selection(method, label, reasons=tuple(reasons))
-    plan = make_plan(method, stations, cube, check=request.check, message=reporter.message)
-    trains = not isinstance(plan.method, str) or info_of(plan.method).trains
-    built = build_method(plan.method, request.options if trains else NO_OPTIONS)
-    built = built.within(request.max_minutes, plan.train)
+    plan = make_plan(method, train, cube, check=request.check, message=reporter.message)
+    simplest = method == defaults.AUTO and not plan.auto
+    built = build_method(plan.method) if simplest else request.built
     if plan.hidden is None:
         reporter.progress(f"fitting {built.label}")
     return run_plan(
         plan,
-        built,
+        built.within(request.max_minutes, train),
         run=reporter.run_context(request.device),
         progress=lambda name: reporter.progress(f"trying {name}"),
     )
@@ -410,12 +425,12 @@ def forecast_cube(
         label, errors = name_of(filler.settings or "model"), filler.validation_errors
     else:
         data = prepare(past, checked=True)
-        method = request.build().within(request.max_minutes, data)
+        method = request.built.within(request.max_minutes, data)
         label = method.label
         reporter.progress(f"fitting {label}")
         filler = method.fit(data, reporter.run_context(request.device))
         reporter.progress("estimating the error")
-        errors = forecast_errors(filler, method, past, horizon, reporter.message)
+        errors = forecast_errors(filler, method, data, horizon, reporter.message)
         for text in filler.warnings:
             reporter.message(text)
     if not errors:
@@ -440,17 +455,15 @@ def run_compare(
     *,
     scored: Callable[[Score], None] = lambda score: None,
 ) -> list[Score]:
-    """Score several methods on the same hidden cells, `repeats` times with other cells hidden;
-    `scored` is called with each score."""
-    data = prepare(cube)
+    """Score several methods on the same hidden cells of a valid cube, `repeats` times with other
+    cells hidden; `scored` is called with each score."""
+    data = prepare(cube, checked=True)
     run = reporter.run_context(request.device)
-    built = [
-        (name_of(method), request.build(method).within(request.max_minutes, data))
-        for method in request.methods
-    ]
+    names = [name_of(method) for method in request.methods]
+    methods = [method.within(request.max_minutes, data) for method in request.built]
     scores = []
     for repeat in range(request.repeats):
-        for name, method in built:
+        for name, method in zip(names, methods, strict=True):
             reporter.progress(f"scoring {name}")
             score = score_method(
                 method, data, request.hide, seed=request.seed + repeat, test=request.test, run=run
@@ -461,9 +474,9 @@ def run_compare(
 
 
 def run_train(request: TrainRequest, cube: xr.DataArray, reporter: Reporter = SILENT) -> Filler:
-    """Train a network on a cube."""
+    """Train a network on a valid cube."""
     run = reporter.run_context(request.device, request.folder)
-    filler = request.build().fit(prepare(cube), run)
+    filler = request.built.fit(prepare(cube, checked=True), run)
     for text in filler.warnings:
         reporter.message(text)
     return filler

@@ -10,7 +10,7 @@ import xarray as xr
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
 from cdsa.core.metrics import LEVELS, Errors
-from cdsa.core.prepare import PreparedCube, prepare
+from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
@@ -100,7 +100,7 @@ class SelectionPlan:
 
 def make_plan(
     method: str | Method,
-    train: xr.DataArray,
+    train: Cube,
     cube: xr.DataArray | None = None,
     *,
     check: bool = True,
@@ -111,6 +111,8 @@ def make_plan(
     With nothing to fill, or too little data to try methods on, 'auto' is the simplest method.
     `cube` is what will be filled, if that has more locations than `train`.
     """
+    data = prepare(train)
+    train = data.cube
     cube = train if cube is None else cube
     auto, sites = method == defaults.AUTO, cube.sizes["location"] > train.sizes["location"]
     few = int(cube.notnull().sum()) < defaults.MIN_CELLS
@@ -130,7 +132,7 @@ def make_plan(
                 f"filling with {method}"
             )
     chosen = defaults.NETWORK if auto else method
-    return SelectionPlan(chosen, auto, prepare(train, checked=True), sites, hidden, message)
+    return SelectionPlan(chosen, auto, data, sites, hidden, message)
 
 
 def run_plan(

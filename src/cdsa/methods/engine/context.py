@@ -161,7 +161,7 @@ def station_similarity_out_of_fold(anomalies: Floats, window: int) -> tuple[Inte
     outside = [
         sums.sum(axis=0) - sums[number : number + 2].sum(axis=0) for number in range(n_folds)
     ]
-    return fold, np.stack([nearest_psd(_correlations(part)) for part in outside])
+    return fold, np.stack([nearest_psd(_correlations(rest)) for rest in outside])
 
 
 def nearest_psd(similarity: Floats) -> Floats:

@@ -42,17 +42,17 @@ def explain(
         raise ConfigError(
             "this network cannot explain its values; those of cdsa and cdsa-paper can"
         )
-    part, step = _steps_around(predictor, data, position[0])
+    nearby, step = _steps_around(predictor, data, position[0])
     times, locations, measurements = (data.cube[axis].to_numpy() for axis in AXES)
     location, measurement = str(locations[position[1]]), str(measurements[position[2]])
-    aligned = predictor.align(part.components)
+    aligned = predictor.align(nearby.components)
     windows = _windows_covering(predictor, predictor.windows(aligned), step)
-    filled = filler.finalise(part, predictor.predict(part.components)[0])
+    filled = filler.finalise(nearby, predictor.predict(nearby.components)[0])
     return Explanation(
         cell=Cell(times[position[0]], location, measurement),
         value=float(filled.to_numpy()[(step, *position[1:])]),
-        shares=_shares(predictor, aligned, windows, part.cube, location, measurement),
-        values=part.cube,
+        shares=_shares(predictor, aligned, windows, nearby.cube, location, measurement),
+        values=nearby.cube,
         maps=_mean_maps(predictor, aligned, max(windows, key=lambda w: w.weight).window),
     )
 

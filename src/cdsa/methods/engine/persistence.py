@@ -64,7 +64,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         "network": {
             "locations": _texts(predictor.locations),
             "measurements": _texts(predictor.measurements),
-            "n_parameters": sum(part.numel() for part in predictor.model.parameters()),
+            "n_parameters": sum(p.numel() for p in predictor.model.parameters()),
         },
         "means": {
             "locations": _texts(filler.station_means["location"].to_numpy()),
@@ -101,7 +101,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             "directions": list(calibration.is_direction),
             "n_windows": calibration.n_windows,
         }
-    weights = {WEIGHT + name: part for name, part in predictor.model.state_dict().items()}
+    weights = {WEIGHT + name: w for name, w in predictor.model.state_dict().items()}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     save_checkpoint(folder, weights | tensors, document)
 
@@ -172,7 +172,7 @@ def _predictor(
     sizes = Sizes(context_length + horizon, len(locations), len(measurements))
     model = build_network(method, sizes, horizon, builder)
     model.load_state_dict(
-        {n.removeprefix(WEIGHT): part for n, part in tensors.items() if n.startswith(WEIGHT)}
+        {n.removeprefix(WEIGHT): t for n, t in tensors.items() if n.startswith(WEIGHT)}
     )
     return Predictor(
         model=model.to(device),

@@ -90,7 +90,7 @@ class Predictor:
     @property
     def n_parameters(self) -> int:
         """Trainable parameters."""
-        return sum(part.numel() for part in self.model.parameters() if part.requires_grad)
+        return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
 
     @property
     def window(self) -> int:
@@ -175,8 +175,8 @@ class Predictor:
             known=torch.as_tensor(known, device=self.device),
         )
         batches = windows.batches(self._batch_size(windows))
-        parts = [self._predict_batch(b, levels)[:, self.context_length :].cpu() for b in batches]
-        forecast = torch.cat(parts).double()
+        predictions = (self._predict_batch(batch, levels) for batch in batches)
+        forecast = torch.cat([p[:, self.context_length :].cpu() for p in predictions]).double()
         forecast = forecast if levels else forecast.unsqueeze(-1)  # (origins, horizon, l, m, 1 + q)
         axes = {name: aligned[name].to_numpy() for name in ("location", "measurement")}
         scaler, dims = self.scaler.select(aligned), (*DIMS, "quantile")

@@ -219,12 +219,12 @@ class Validator:
         window = self.predictor.window
         predictor = self.predictor.adapt_to(self.cube.where(~self.hidden))
         has_targets = self.hidden.any(("location", "measurement")).to_numpy()
-        parts = segments(self.holdout_steps & _by_window(has_targets, window))
+        held_out = segments(self.holdout_steps & _by_window(has_targets, window))
         if rng is not None:
-            parts = [parts[number] for number in spread_evenly(len(parts), MAX_SEGMENTS)]
+            held_out = [held_out[number] for number in spread_evenly(len(held_out), MAX_SEGMENTS)]
         predictions = []
-        for part in parts:
-            steps = slice(max(0, part.start - window // 2), part.stop + window // 2)
+        for segment in held_out:
+            steps = slice(max(0, segment.start - window // 2), segment.stop + window // 2)
             truth, target = self.cube.isel(time=steps), self.hidden.isel(time=steps)
             visible, dropped = truth.where(~target), np.zeros(truth.sizes["location"], dtype=bool)
             if rng is not None:

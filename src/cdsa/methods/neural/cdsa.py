@@ -242,14 +242,14 @@ class CdsaNetwork(Network):
             gradient = torch.autograd.grad((baseline * target).sum(), values, retain_graph=True)[0]
             passed_on = torch.autograd.grad((baseline * unobserved).sum(), values)[0].abs()
         with torch.no_grad():
-            one = torch.ones(())
+            total = torch.ones(())
             baseline_size = (gradient * values).abs().sum()
             residual_size = residual[(0, *cell, 0)].abs()
             weight = baseline_size / (baseline_size + residual_size).clamp(min=1e-12)
             by_residual = share * observed + normalise_to(passed_on, unobserved.sum())
-            by_baseline = normalise_to(gradient.abs(), one)
+            by_baseline = normalise_to(gradient.abs(), total)
             return normalise_to(
-                weight * by_baseline + (1 - weight) * normalise_to(by_residual, one), one
+                weight * by_baseline + (1 - weight) * normalise_to(by_residual, total), total
             )
 
     def _embed(

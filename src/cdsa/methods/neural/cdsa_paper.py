@@ -305,8 +305,8 @@ class PaperForecaster(Network):
         shifted = self.decoder_embedding(values, observed)
         if not isinstance(self.decoder, Streams):
             return (shifted,)
-        last = (part[:, -1:].expand_as(values) for part in (past, past_observed))
-        return shifted, self.decoder_embedding(*last)
+        last, last_observed = (x[:, -1:].expand_as(values) for x in (past, past_observed))
+        return shifted, self.decoder_embedding(last, last_observed)
 
     def _decode(
         self,
@@ -450,9 +450,9 @@ class CdsaPaperForecast(CdsaPaper):
     stride: int | None = 1
 
     def _with_horizon(self, steps: int) -> Self:
-        """The same for so many steps ahead; the shared manner needs as many to look back on."""
-        made = super()._with_horizon(steps)
-        return replace(made, horizon=made.window) if self.model.manner == "shared" else made
+        """The shared manner needs a horizon as long as the context."""
+        method = super()._with_horizon(steps)
+        return replace(method, horizon=method.window) if self.model.manner == "shared" else method
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import cdsa
 from cdsa.core.circular import from_components, to_components
 from cdsa.core.cube import make_cube
 from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import parse_hide
+from cdsa.core.prepare import prepare
 from cdsa.core.scaler import Scaler
 from cdsa.io.parse_arrays import NETCDF_DEFAULT_FILL
 from cdsa.io.source import open_source
@@ -70,11 +72,11 @@ def test_components_of_a_direction_give_it_back(cube):
     assert float(difference.fillna(0).max()) < 1e-6
 
 
-class FillConstant:
+class FillConstant(cdsa.Filler):
     """A filler that fills with a number no measured value equals."""
 
     def fill(self, cube):
-        return cube.fillna(-7.25e9)
+        return prepare(cube).cube.fillna(-7.25e9)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
@@ -100,11 +102,11 @@ def test_what_is_written_and_read_is_the_same_to_the_bit(suffix, cube, data):
     assert written.notnull().all()
 
 
-class KeepGaps:
+class KeepGaps(cdsa.Filler):
     """A filler that fills nothing."""
 
     def fill(self, cube):
-        return cube
+        return prepare(cube).cube
 
 
 def frame_of(cube: xr.DataArray, layout: str) -> pd.DataFrame:

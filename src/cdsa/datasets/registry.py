@@ -70,7 +70,7 @@ def open_dataset(
     Parameters
     ----------
     name
-        A name of `cdsa data list`, such as 'kdd2015-pm25'.
+        A name from `cdsa data list`, such as 'kdd2015-pm25'.
     folder
         Folder with its files; $CDSA_DATA or the user's cache if not given.
     file_set

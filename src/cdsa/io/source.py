@@ -175,7 +175,7 @@ def save_all(
     Parameters
     ----------
     source
-        The opened source, of `cdsa.open_source`.
+        The opened source, from `cdsa.open_source`.
     result
         What `cdsa.fill(source.cube)` returned.
     output
@@ -312,7 +312,7 @@ def open_cube(data: object, **options: object) -> xr.DataArray:
     data
         A path to a CSV, Parquet, NetCDF or Zarr file, a `pandas.DataFrame`, or an xarray object.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------

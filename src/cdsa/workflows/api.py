@@ -62,8 +62,8 @@ def fill(
     data
         A path, a pandas, polars or pyarrow table, or an xarray object.
     method
-        A name of `cdsa.list_methods()`, a `Method`, or a model of `cdsa.load_model`. The default,
-        'auto', trains the network `cdsa` and takes a simpler method where that is better on
+        A name from `cdsa.list_methods()`, a `Method`, or a model from `cdsa.load_model`. The
+        default, 'auto', trains the network `cdsa` and uses a simpler method where that is better on
         measured cells that were hidden from both.
     at
         Sites without a sensor (name, lat, lon), to fill as well.
@@ -155,7 +155,7 @@ def forecast(
     horizon
         Steps to forecast.
     method
-        A name of `cdsa.list_methods()` that forecasts, a `Method`, or a model of
+        A name from `cdsa.list_methods()` that forecasts, a `Method`, or a model from
         `cdsa.load_model`.
     known
         Measurements whose future values are in the data already, such as a weather forecast. The
@@ -173,12 +173,12 @@ def forecast(
     details
         Return a `ForecastResult` instead of the data alone.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------
     DataFrame or Dataset
-        The same kind of data, as of `cdsa.fill`. Measured values and gaps before the forecast stay
+        The same kind of data, as for `cdsa.fill`. Measured values and gaps before the forecast stay
         as they are; `source` is 'observed', 'missing', 'forecast' or 'unfillable'.
 
     Examples
@@ -228,10 +228,10 @@ def score(
     data
         A path, a pandas, polars or pyarrow table, or an xarray object.
     method
-        A name of `cdsa.list_methods()` or a `Method`.
+        A name from `cdsa.list_methods()` or a `Method`.
     hide
         What to hide: 'like-data:0.2' (gaps like the data's own), 'random:0.2', 'bursts:0.2',
-        'blocks:0.2', 'stations:2', 'last:12', a strategy of `cdsa.masks`, or a boolean cube.
+        'blocks:0.2', 'stations:2', 'last:12', a strategy from `cdsa.masks`, or a boolean cube.
     test
         Fit on the first part of the time only and score on the last part, of this share.
     minutes
@@ -243,7 +243,7 @@ def score(
     progress
         Called with a status and the completed fraction.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------
@@ -292,9 +292,9 @@ def compare(
     data
         A path, a pandas, polars or pyarrow table, or an xarray object.
     methods
-        Names of `cdsa.list_methods()` or `Method` objects.
+        Names from `cdsa.list_methods()` or `Method` objects.
     hide
-        What to hide, as of `cdsa.score`.
+        What to hide, as for `cdsa.score`.
     repeats
         How often to repeat, with other cells hidden each time.
     test
@@ -308,12 +308,12 @@ def compare(
     progress
         Called with a status and the completed fraction.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------
     list of Score
-        One per repeat and method. `cdsa.summarise(scores)` makes a table of them.
+        One per repeat and method. `cdsa.summarise(scores)` turns them into a table.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def train(
     data
         A path, a pandas, polars or pyarrow table, or an xarray object.
     method
-        A method that trains: a name of `cdsa.list_methods()` or a `Method`.
+        A method that trains: a name from `cdsa.list_methods()` or a `Method`.
     horizon
         Steps to forecast; 0 for a network that fills.
     known
@@ -368,7 +368,7 @@ def train(
     progress
         Called with a status and the completed fraction.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------
@@ -409,7 +409,7 @@ def explain(
     data
         The data with the gap: a path, a pandas, polars or pyarrow table, or an xarray object.
     model
-        A trained network, of `cdsa.train` or `cdsa.load_model`.
+        A trained network, from `cdsa.train` or `cdsa.load_model`.
     time
         Time of the cell, such as '2024-03-01T12:00'.
     location
@@ -417,7 +417,7 @@ def explain(
     measurement
         Its measurement; may be left out if there is only one.
     **options
-        Reading options, as of `cdsa.open_source`.
+        Reading options, as for `cdsa.open_source`.
 
     Returns
     -------
@@ -474,7 +474,7 @@ def save_model(model: Filler, folder: str | Path) -> None:
     Parameters
     ----------
     model
-        A trained network, of `cdsa.train`.
+        A trained network, from `cdsa.train`.
     folder
         The folder to write to; it is created if necessary.
 

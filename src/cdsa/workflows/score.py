@@ -230,7 +230,7 @@ def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
     Parameters
     ----------
     scores
-        Scores of `cdsa.compare`.
+        Scores from `cdsa.compare`.
     by
         'measurement', 'location' or 'gap' (classes of gap length).
 

@@ -68,7 +68,7 @@ def fill(
     at
         Sites without a sensor (name, lat, lon), to fill as well.
     interval
-        Nominal coverage of the prediction intervals.
+        Nominal coverage of the prediction intervals; 0.9 by default.
     check
         Hide a tenth of the measured cells first, to estimate the error.
     minutes
@@ -156,12 +156,12 @@ def forecast(
         Steps to forecast.
     method
         A name from `cdsa.list_methods()` that forecasts, a `Method`, or a model from
-        `cdsa.load_model`.
+        `cdsa.load_model`. By default 'cdsa'.
     known
         Measurements whose future values are in the data already, such as a weather forecast. The
         forecast then begins after the last step at which anything else was measured.
     interval
-        Nominal coverage of the prediction intervals.
+        Nominal coverage of the prediction intervals; 0.9 by default.
     minutes
         Training time of a network.
     seed
@@ -231,7 +231,8 @@ def score(
         A name from `cdsa.list_methods()` or a `Method`.
     hide
         What to hide: 'like-data:0.2' (gaps like the data's own), 'random:0.2', 'bursts:0.2',
-        'blocks:0.2', 'stations:2', 'last:12', a strategy from `cdsa.masks`, or a boolean cube.
+        'blocks:0.2', 'stations:2', 'last:12', a strategy from `cdsa.masks`, or a boolean cube. By
+        default 'like-data:+0.1', a tenth of the measured cells.
     test
         Fit on the first part of the time only and score on the last part, of this share.
     minutes
@@ -354,7 +355,7 @@ def train(
     data
         A path, a pandas, polars or pyarrow table, or an xarray object.
     method
-        A method that trains: a name from `cdsa.list_methods()` or a `Method`.
+        A method that trains: a name from `cdsa.list_methods()` or a `Method`. By default 'cdsa'.
     horizon
         Steps to forecast; 0 for a network that fills.
     known

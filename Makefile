@@ -8,7 +8,7 @@ INPUTS := pyproject.toml constraints.txt
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo          look at, score and fill the example data (writes cdsa-demo/)"
+	@echo "make demo          inspect, score and fill the example data (writes cdsa-demo/)"
 	@echo "make test          the test suite"
 	@echo "make test-browser  the page in Chromium, which it installs if there is none"
 	@echo "make test-slow     checks that take minutes"

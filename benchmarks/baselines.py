@@ -14,10 +14,8 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,7 +23,7 @@ import xarray as xr
 from cdsa import forecast
 from cdsa.core.cube import make_cube
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.registry import REGISTRY, build_method, info_of
+from cdsa.methods.registry import NO_OPTIONS, REGISTRY, MethodOptions, build_method, info_of
 
 SHAPES = {
     "8759x36x1": (8_759, 36, 1),
@@ -60,13 +58,12 @@ def synthetic_cube(steps: int, stations: int, measurements: int) -> xr.DataArray
 
 def measure_method(name: str, shape: str, task: str) -> dict[str, Value]:
     """Memory and time of one method, in this process."""
-    cube, info = synthetic_cube(*SHAPES[shape]), info_of(name)
+    cube = synthetic_cube(*SHAPES[shape])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     start = time.perf_counter()
     horizon = HORIZON if task == "forecast" else 0
-    method: Any = build_method(name, horizon=horizon)
-    if info.trains:
-        method = replace(method, train=replace(method.train, minutes=MINUTES, epochs=None))
+    options = MethodOptions(minutes=MINUTES) if info_of(name).trains else NO_OPTIONS
+    method = build_method(name, options, horizon=horizon)
     if horizon:
         forecast(cube, horizon, method)
     else:

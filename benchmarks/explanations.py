@@ -11,7 +11,6 @@ observed cells of the same windows. A case counts if the former changes the valu
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +19,15 @@ import torch
 from cdsa import open_demo
 from cdsa.core.masks import Bursts
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.engine.estimator import Neural, NeuralFiller
+from cdsa.methods.base import Filler
 from cdsa.methods.explanation import SAME_SERIES, Explanation
-from cdsa.methods.registry import build_method
+from cdsa.methods.registry import MethodOptions, build_method
 
 DELETED = 10
 NETWORKS = ("cdsa", "cdsa-paper", "cdsa-paper:shared")
 
 
-def change_without(filler: NeuralFiller, explanation: Explanation, cells: np.ndarray) -> float:
+def change_without(filler: Filler, explanation: Explanation, cells: np.ndarray) -> float:
     """Change of the value, in its own unit, if these cells (n, 3) had not been measured."""
     deleted = explanation.values.copy()
     deleted.to_numpy()[tuple(cells.T)] = np.nan
@@ -47,10 +46,7 @@ def measure_network(name: str, minutes: float, cases: int, seed: int) -> dict[st
     rng = np.random.default_rng(seed)
     hidden = Bursts(share=0.2)(cube, rng)
     visible = cube.where(~hidden)
-    method = build_method(name)
-    assert isinstance(method, Neural)
-    train = replace(method.train, minutes=minutes, epochs=None)
-    filler = replace(method, train=train, seed=seed).fit(visible)
+    filler = build_method(name, MethodOptions(minutes=minutes, seed=seed)).fit(visible)
     gaps = np.argwhere((hidden & cube.notnull()).to_numpy())
     axes = [cube[axis].to_numpy() for axis in cube.dims]
     moved_more, top_shares, same_series = 0, [], []

@@ -7,13 +7,10 @@ Cells are hidden in bursts until 20% are missing; each manner trains for the giv
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import cdsa
-from cdsa import score
 from cdsa.core.records import append_results, provenance
-from cdsa.methods.registry import build_method
 from cdsa.nn.types import MANNERS
 
 HIDE = "bursts:0.2"
@@ -30,11 +27,8 @@ def main() -> None:
     networks = [f"cdsa-paper:{manner}" for manner in MANNERS]
     for seed in options.seeds:
         for name in ["mean", "climatology", "linear", *networks]:
-            method = build_method(name)
-            if name in networks:
-                train = replace(method.train, minutes=options.minutes)
-                method = replace(method, train=train, seed=seed)
-            scored = score(cube, method, HIDE, seed=seed)
+            minutes = options.minutes if name in networks else None
+            scored = cdsa.score(cube, name, HIDE, minutes=minutes, seed=seed)
             records = [
                 record | {"method": name, "seed": seed, "minutes": options.minutes} | origin
                 for record in scored.records()

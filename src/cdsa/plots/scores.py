@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ from cdsa.plots.figures import (
 from cdsa.workflows.score import Score
 
 MARKERS = "os^Dv<>P"
-LINE_STYLES = ("-", "--", ":")  # colours and markers repeat after eight methods
+LINE_STYLES = ("-", "--", ":")
 
 MAX_INSIDE_LEGEND = 6
 """Methods whose legend fits among their lines."""
@@ -54,13 +55,8 @@ def plot_errors(scores: Sequence[Score], ax: Axes) -> Axes:
         ax.plot(
             [classes.index(name) for name in scored],
             [float(table.loc[name, "mae"]) for name in scored],
-            marker=MARKERS[i % len(MARKERS)],
-            color=COLOURS[i % len(COLOURS)],
-            linestyle=LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)],
-            markerfacecolor=None if i < len(COLOURS) else "white",
-            linewidth=1.4,
-            markersize=5,
             label=escape(score.method),
+            **_style(i),
         )
     ax.set_xticks([classes.index(name) for name in longest], longest)
     ax.set_xlabel("gap length (steps)")
@@ -74,6 +70,18 @@ def plot_errors(scores: Sequence[Score], ax: Axes) -> Axes:
             frameon=False, fontsize=8, handlelength=3, loc="upper left", bbox_to_anchor=(1.0, 1.0)
         )
     return hide_spines(ax)
+
+
+def _style(i: int) -> dict[str, Any]:
+    """The look of the i-th method; colours and markers repeat after eight, on other lines."""
+    return {
+        "marker": MARKERS[i % len(MARKERS)],
+        "color": COLOURS[i % len(COLOURS)],
+        "linestyle": LINE_STYLES[i // len(COLOURS) % len(LINE_STYLES)],
+        "markerfacecolor": None if i < len(COLOURS) else "white",
+        "linewidth": 1.4,
+        "markersize": 5,
+    }
 
 
 def plot_accuracy(
@@ -94,11 +102,8 @@ def plot_accuracy(
         ax.plot(
             minutes,
             [float(np.mean(errors[x])) for x in minutes],
-            marker=MARKERS[i % len(MARKERS)],
-            color=COLOURS[i % len(COLOURS)],
-            linewidth=1.4,
-            markersize=5,
             label=escape(method),
+            **_style(i),
         )
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle=":")

@@ -1,4 +1,7 @@
+"""`cdsa info`, `cdsa score`, `cdsa demo` and what all commands have in common."""
+
 import json
+import logging
 import subprocess
 import sys
 from importlib.resources import files
@@ -8,6 +11,7 @@ import pandas as pd
 import pytest
 
 import cdsa as library
+from cdsa.cli import OLD_COMMANDS, OLD_OPTIONS, main
 from cdsa.cli import score as score_command
 from cdsa.datasets import nyc_weather
 from commands import invoke, refused, run
@@ -22,7 +26,7 @@ def table(tmp_path):
     return path
 
 
-def test_info_tells_what_was_recognised(table):
+def test_info_shows_what_was_detected(table):
     text = run("info", table)
     for words in (
         "panel",
@@ -39,7 +43,7 @@ def test_info_fits_a_terminal_of_80_columns(table):
     assert max(map(len, run("info", table).splitlines())) <= 80
 
 
-def test_info_sketches_when_what_is_missing(tmp_path):
+def test_info_sketches_missing_values_over_time(tmp_path):
     cube = network(steps=200, missing=0.0, measurements=2)
     cube[100:150, :, 0] = np.nan
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
@@ -64,7 +68,7 @@ def test_fill_writes_what_the_library_fills(table, tmp_path):
     )
 
 
-def test_fill_tells_the_error_to_expect_unless_told_not_to(table, tmp_path):
+def test_fill_estimates_the_error_unless_the_check_is_off(table, tmp_path):
     assert "expected error" in run("fill", table, "-o", tmp_path / "a.csv", "--method", "linear")
     assert "expected error" not in run(
         "fill", table, "-o", tmp_path / "b.csv", "--no-check", "--method", "linear"
@@ -80,13 +84,13 @@ def test_fill_counts_sources(table, tmp_path):
     assert all(r["expected_mae"] > 0 for r in records)
 
 
-def test_fill_writes_the_detail_beside(table, tmp_path):
+def test_fill_writes_one_row_per_filled_cell_to_the_detail_file(table, tmp_path):
     run("fill", table, "-o", tmp_path / "out.csv", "--detail", tmp_path / "detail.csv",
         "--method", "linear")  # fmt: skip
     assert len(pd.read_csv(tmp_path / "detail.csv")) == int(network(steps=200).isnull().sum())
 
 
-def test_angles_and_bounds_reach_the_filled_values(tmp_path):
+def test_directions_and_bounds_hold_for_filled_values(tmp_path):
     cube = network(steps=100)
     frame = panel(cube)
     wind = np.where(frame["temp"].isna(), np.nan, (350 + 20 * np.sin(np.arange(len(frame)))) % 360)
@@ -106,7 +110,7 @@ def test_missing_codes_may_be_negative_numbers(tmp_path):
     assert records[0]["missing"] > 0
 
 
-def test_wide_tables_take_locations_from_a_file(tmp_path):
+def test_wide_tables_get_coordinates_from_a_file(tmp_path):
     cube = network()
     wide(cube).to_csv(tmp_path / "in.csv", index=False)
     pd.DataFrame({"id": cube["location"], "lat": cube["lat"], "lon": cube["lon"]}).to_csv(
@@ -145,7 +149,7 @@ def test_score_json_has_the_promised_fields(table):
     assert {r["repeat"] for r in records} == {0, 1}
 
 
-def test_score_shows_the_best_first(table):
+def test_score_lists_the_best_method_first(table):
     lines = run("score", table, "--methods", "mean,linear", "--hide", "bursts:0.3").splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("method"))
     assert lines[first + 1].startswith("linear") and lines[first + 2].startswith("mean")
@@ -185,7 +189,7 @@ def test_methods_json_has_the_promised_fields():
     assert {"name", "task", "needs", "extra", "paper"} <= set(records[0])
 
 
-def test_bad_words_are_answered_in_one_message(table):
+def test_misspelt_and_old_names_are_refused_with_the_right_one(table):
     for command, option, word, answer in (
         ("score", "--methods", "linea", "did you mean 'linear'"),
         ("score", "--hide", "burst:0.1", "did you mean 'bursts'"),
@@ -197,23 +201,41 @@ def test_bad_words_are_answered_in_one_message(table):
         assert answer in refused(command, table, option, word)
 
 
-def test_the_old_name_of_the_option_file_set_is_answered():
-    told = refused("data", "show", "nyc-weather", "--form", "package")
-    assert "--form is now --file-set" in told
+def test_the_old_name_of_the_option_file_set_is_refused_with_the_new_one():
+    message = refused("data", "show", "nyc-weather", "--form", "package")
+    assert "--form is now --file-set" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(old, f"'cdsa {old}' is now 'cdsa {new}'") for old, new in OLD_COMMANDS.items()]
+    + [(" ".join(old), f"{old[1]} is now {new}") for old, new in OLD_OPTIONS.items()],
+)
+def test_an_old_name_is_refused_with_the_new_one(words, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["cdsa", *words.split()])
+    monkeypatch.setattr(logging.getLogger("cdsa"), "propagate", True)  # restored afterwards
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2 and capsys.readouterr().err == f"cdsa: {message}\n"
+
+
+def test_warnings_about_a_table_are_printed_with_the_result(tmp_path):
+    frame = panel(network(steps=100))
+    frame.loc[:20, "pm25"] = -999
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    assert "warning: " in run("info", tmp_path / "in.csv")
 
 
 def test_an_unknown_option_exits_with_2(table):
     assert invoke("info", table, "--nonsense").exit_code == 2
 
 
-def test_our_own_mistakes_show_no_traceback(table, monkeypatch, capsys):
-    from cdsa import cli
-    from cdsa.cli import app as module
-
+def test_a_bug_shows_no_traceback(monkeypatch, capsys):
     monkeypatch.delenv("CDSA_DEBUG", raising=False)
-    monkeypatch.setattr(module, "app", lambda: 1 / 0)
+    monkeypatch.setattr(logging.getLogger("cdsa"), "propagate", True)  # restored afterwards
+    monkeypatch.setattr("cdsa.cli.app.app", lambda: 1 / 0)
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main()
     assert stop.value.code == 1 and "something went wrong inside cdsa" in capsys.readouterr().err
 
 
@@ -229,17 +251,15 @@ def test_long_and_panel_tables_give_the_same_scores(tmp_path):
     assert [r["mae"] for r in first] == [r["mae"] for r in second]
 
 
-def test_the_demo_goes_the_whole_way(tmp_path, monkeypatch):
+def test_the_demo_runs_from_the_summary_to_the_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    few = ["linear", "climatology", "knn", "cdsa"]
-    assert set(few) < set(
-        score_command.usable_methods(library.open_demo())
-    )  # all of them take a minute
-    monkeypatch.setattr(score_command, "usable_methods", lambda cube: few)
+    methods = ["linear", "climatology", "knn", "cdsa"]  # all methods would take a minute
+    assert set(methods) < set(score_command.usable_methods(library.open_demo()))
+    monkeypatch.setattr(score_command, "usable_methods", lambda cube: methods)
     frame = pd.read_csv(files("cdsa") / "data" / "nyc_weather.csv.gz")
-    part = library.open_source(frame[frame["time"] < "2013-03-01"], units=nyc_weather.UNITS)
-    assert library.open_demo().sizes["time"] == 8730
-    monkeypatch.setattr(nyc_weather, "open_demo_source", lambda: part)  # and so does the whole year
+    source = library.open_source(frame[frame["time"] < "2013-03-01"], units=nyc_weather.UNITS)
+    assert library.open_demo().sizes["time"] == 8730  # so would all times
+    monkeypatch.setattr(nyc_weather, "open_demo_source", lambda: source)
     text = run("demo", "--minutes", 0.02)
     for words in ("1,410 steps", "pressure", "linear", "climatology", "knn", "cdsa", "wrote"):
         assert words in text

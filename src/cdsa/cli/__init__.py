@@ -12,19 +12,24 @@ OLD_COMMANDS = {
     "reproduce": "paper run",
     "tables": "paper tables",
     "complexity": "paper complexity",
+    "plot reasons": "plot explanation",
 }
-OLD_OPTIONS = {("paper", "--again"): "--force", ("paper", "--on"): "--datasets"}
+OLD_OPTIONS = {
+    ("forecast", "--steps"): "--horizon",
+    ("paper", "--again"): "--force",
+    ("paper", "--on"): "--datasets",
+}
 """Earlier names, of options with their command, and the new ones."""
 
 
 def main() -> None:
-    """Run a command; whatever goes wrong ends in one readable message."""
-    # torch's threads else spin while they wait, and a busy machine comes to a standstill
+    """Run a command; every failure ends in one readable message."""
+    # otherwise torch's threads spin while they wait, which stalls a busy machine
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cdsa.cli.app import app
     from cdsa.errors import CdsaError, StoppedError
 
-    logging.getLogger("cdsa").propagate = False  # what it would say is printed beside the results
+    logging.getLogger("cdsa").propagate = False  # its warnings are printed with the results
     logging.getLogger("cdsa").addHandler(logging.NullHandler())
     try:
         _refuse_old_names(sys.argv[1:])
@@ -37,26 +42,27 @@ def main() -> None:
         if end.code == STOPPED:  # what typer makes of Ctrl-C
             print("cdsa: stopped; nothing was written", file=sys.stderr)
         raise
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+    except BrokenPipeError:  # the reader of the output, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:
         _stop(
-            "there is not enough memory for this table. Read fewer measurements or a shorter time",
+            "there is not enough memory for this table. Read fewer measurements or a shorter "
+            "period",
             2,
         )
-    except Exception as error:  # our own mistake; the user gets a sentence, not a traceback
+    except Exception as error:  # a bug; the user gets a sentence, not a traceback
         if "allocate memory" in str(error) or "out of memory" in str(error):
             _stop(
-                "there is not enough memory for this network on these data. Take shorter windows "
-                "or fewer at once: --set window=12, --set train.batch_size=2",
+                "there is not enough memory for this network on these data. Use shorter windows or "
+                "smaller batches: --set window=12, --set train.batch_size=2",
                 2,
             )
         if os.environ.get("CDSA_DEBUG"):
             raise
         _stop(
             f"something went wrong inside cdsa ({type(error).__name__}: {error}). Please report "
-            "it; with CDSA_DEBUG=1 set, the whole story is shown",
+            "it; with CDSA_DEBUG=1 set, the traceback is shown",
             1,
         )
 
@@ -64,21 +70,21 @@ def main() -> None:
 def _refuse_old_names(words: list[str]) -> None:
     from cdsa.errors import ConfigError
 
-    command = words[0] if words else ""
-    if command in OLD_COMMANDS:
-        raise ConfigError(f"'cdsa {command}' is now 'cdsa {OLD_COMMANDS[command]}'")
+    for old in (" ".join(words[:1]), " ".join(words[:2])):
+        if old in OLD_COMMANDS:
+            raise ConfigError(f"'cdsa {old}' is now 'cdsa {OLD_COMMANDS[old]}'")
     for option in (word.partition("=")[0] for word in words):
-        if (command, option) in OLD_OPTIONS:
-            raise ConfigError(f"{option} is now {OLD_OPTIONS[command, option]}")
+        if (words[0], option) in OLD_OPTIONS:
+            raise ConfigError(f"{option} is now {OLD_OPTIONS[words[0], option]}")
 
 
 def _stop(message: str, code: int) -> None:
-    told = f"cdsa: {message}"
+    text = f"cdsa: {message}"
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
-        told = "\n".join(
+        text = "\n".join(
             textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-            for line in told.splitlines()
+            for line in text.splitlines()
         )
-    print(told, file=sys.stderr)
+    print(text, file=sys.stderr)
     sys.exit(code)

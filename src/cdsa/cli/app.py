@@ -13,24 +13,21 @@ from cdsa.cli.serve import serve
 from cdsa.cli.train import train
 
 app = typer.Typer(
-    help="Fill the holes of a sensor network's table, or carry it forward, with honest errors.",
+    help="Fill the gaps of a sensor network's table, or forecast it, with honest errors.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    *(demo, info, fill, forecast, score, train, explain),
-    *(plot, serve, methods),
-):
+for command in (demo, info, fill, forecast, score, train, explain, plot, serve, methods):
     app.command()(command)
 app.add_typer(paper, name="paper")
 app.add_typer(data, name="data")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"cdsa {version('cdsa')}")
@@ -39,8 +36,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    show: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    version: bool = typer.Option(
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Show the version.",
+        metavar="",
     ),
 ) -> None:
     pass

@@ -1,11 +1,10 @@
-"""What the terminal shows of networks: what they cost, how they were trained, what they foresee."""
+"""Trained networks and forecasts in the terminal."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
 
 from cdsa.cli import console
 from cdsa.core.cube import units_of
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def print_trained(
     filler: "NeuralFiller", folder: Path, records: Sequence[Mapping[str, Value]], *, stopped: bool
 ) -> None:
-    """How a training went and where the network is."""
+    """Size, duration and validation errors of a training, and where the network is."""
     if records:
         first = records[0]
         steps = format_count(int(first["steps"] or 0), "step")
@@ -31,7 +30,7 @@ def print_trained(
         )
         if first["measurement"] is not None:
             _print_errors(records, "error on cells held out from training")
-    console.out.print(f"wrote [bold]{escape(str(folder))}[/]", soft_wrap=True)
+    console.print_paths(folder)
     if stopped:
         console.out.print("stopped before the end: repeat the command to resume")
     command = "forecast FILE --horizon N" if filler.method.horizon else "fill FILE"
@@ -41,12 +40,8 @@ def print_trained(
 
 
 def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    units = any(record.get("unit") for record in records)
-    table.add_column("measurement")
-    table.add_column("unit" if units else "")
-    table.add_column("cells", justify="right")
-    table.add_column(title, justify="right")
+    unit = "unit" if any(record.get("unit") for record in records) else ""
+    table = console.new_table(["measurement", unit], ["cells", title])
     for record in records:
         error = record["mae"]
         table.add_row(
@@ -59,18 +54,15 @@ def _print_errors(records: Sequence[Mapping[str, Value]], title: str) -> None:
 
 
 def print_forecast(forecast: ForecastResult, outputs: Sequence[Path]) -> None:
-    """The forecast period, the expected error, and where it was written."""
+    """The period and the expected errors of a forecast, and the files that were written."""
     source, records, horizon = forecast.source, forecast.records, forecast.horizon
-    stamp = console.Stamps(source)
+    time_format = console.TimeFormat(source)
     times = source.cube["time"].to_numpy()[forecast.steps]
-    period = f"{stamp(times[0])} to {stamp(times[-1])}{stamp.zone}"
+    period = f"{time_format(times[0])} to {time_format(times[-1])}{time_format.zone}"
     console.out.print(f"{format_count(horizon, 'step')} ahead: {period}")
     units = units_of(source.cube)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("measurement")
-    table.add_column("unit" if any(units.values()) else "")
-    for name in ("forecast", "unfillable", "expected error"):
-        table.add_column(name, justify="right")
+    unit = "unit" if any(units.values()) else ""
+    table = console.new_table(["measurement", unit], ["forecast", "unfillable", "expected error"])
     for record in records:
         error = record["expected_mae"]
         table.add_row(
@@ -88,5 +80,4 @@ def print_forecast(forecast: ForecastResult, outputs: Sequence[Path]) -> None:
             else f"of a forecast of the last {format_count(horizon, 'step')} of the table"
         )
         console.out.print(f"expected error: mean absolute error {where}")
-    for path in outputs:
-        console.out.print(f"wrote [bold]{escape(str(path))}[/]", soft_wrap=True)
+    console.print_paths(*outputs)

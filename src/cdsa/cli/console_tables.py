@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cdsa.cli.console import out
+from cdsa.cli.console import new_table, out
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_share
 from cdsa.datasets.registry import OpenedDataset
@@ -140,12 +140,8 @@ def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
     """The cost of the four manners, with the paper's figures where there are any."""
     out.print(f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)")
     has_paper = costs[0].paper_flops is not None
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("manner")
-    for heading in ("10^9 operations", "10^5 parameters"):
-        table.add_column(heading, justify="right")
-        if has_paper:
-            table.add_column("the paper", justify="right")
+    paper = ["the paper"] if has_paper else []
+    table = new_table(["manner"], ["10^9 operations", *paper, "10^5 parameters", *paper])
     for cost in costs:
         row: list[str] = [cost.manner]
         for ours, theirs, scale in (

@@ -1,4 +1,4 @@
-"""Commands for public data sets: data list, info, get, show."""
+"""cdsa data: list, info, get and show public data sets."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,7 +71,7 @@ def get(
         console.out.print(f"{name} is available already: cdsa data info {name}")
     elif spec.downloads:
         for path in download(spec, target, lambda address: console.note(f"downloading {address}")):
-            console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+            console.print_paths(path)
     else:
         console.out.print(f"{name} has no public address to download it from.")
         console.out.print(f"by hand: {spec.manual_steps}")
@@ -113,10 +113,10 @@ def show_one(
         opened = open_dataset(name, folder, file_set=file_set)
         source = replace(open_source(opened.cube), name=name)
     console_tables.print_opened(opened)
-    console.print_inspection(source, summarise_cube(opened.cube))
+    console.print_summary(source, summarise_cube(opened.cube))
     if output is not None:
         save_cube(opened.cube, output, overwrite=overwrite)
-        console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+        console.print_paths(output)
         if detect_format(output) not in ("netcdf", "zarr"):
             console.note("a table cannot hold units and directions; NetCDF and Zarr can")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa.cli.options import File, Json
+from cdsa.cli.options import MODEL, File, Json
 from cdsa.cli.read_options import ReadArguments, with_read_options_for_cell
 from cdsa.core.text import format_number
 
@@ -20,18 +20,18 @@ def explain(
     file: File,
     *,
     read_options: ReadArguments,
-    model: Annotated[
-        Path, typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR")
+    model: Annotated[Path, MODEL],
+    cell_time: Annotated[
+        str, typer.Option("--time", help="Time of the cell: 2024-03-01T12:00.", metavar="TIME")
     ],
-    when: Annotated[str, typer.Option("--time", help="When, as 2024-03-01T12:00.", metavar="TIME")],
-    station: Annotated[str, typer.Option("--location", help="Which station.", metavar="NAME")],
-    measured: Annotated[
+    cell_location: Annotated[str, typer.Option("--location", help="Its station.", metavar="NAME")],
+    cell_measurement: Annotated[
         str | None,
         typer.Option(
-            "--measurement", help="Which measurement; not needed if there is one.", metavar="NAME"
+            "--measurement", help="Its measurement, if there are several.", metavar="NAME"
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", help="How many cells to name.", min=1)] = 10,
+    top: Annotated[int, typer.Option("--top", help="How many cells to list.", min=1)] = 10,
     json: Json = False,
 ) -> None:
     """Show which measured cells a filled value comes from, and the share of each."""
@@ -47,7 +47,8 @@ def explain(
     with console.busy(f"loading {model}"):
         filler = load_filler(model)
     clock = source.content.clock
-    explanation = run_explain(filler, source.cube, clock.parse(when), station, measured)
+    time = clock.parse(cell_time)
+    explanation = run_explain(filler, source.cube, time, cell_location, cell_measurement)
     if json:
         console.print_json(_records(explanation, top, clock))
         return
@@ -57,7 +58,7 @@ def explain(
 def _records(explanation: "Explanation", top: int, clock: "Clock") -> "list[dict[str, Value]]":
     cell = explanation.cell
     explained: dict[str, Value] = {
-        "of_time": _stamp(cell, clock),
+        "of_time": _timestamp(cell, clock),
         "of_location": cell.location,
         "of_measurement": cell.measurement,
         "of_value": explanation.value,
@@ -68,7 +69,7 @@ def _records(explanation: "Explanation", top: int, clock: "Clock") -> "list[dict
     }
     return [
         {
-            "time": _stamp(contribution.cell, clock),
+            "time": _timestamp(contribution.cell, clock),
             "location": contribution.cell.location,
             "measurement": contribution.cell.measurement,
             "value": contribution.value,
@@ -79,24 +80,23 @@ def _records(explanation: "Explanation", top: int, clock: "Clock") -> "list[dict
     ]
 
 
-def _stamp(cell: "Cell", clock: "Clock") -> str:
-    """The time of a cell, as the table writes it."""
+def _timestamp(cell: "Cell", clock: "Clock") -> str:
+    """The time of a cell, in the format of the table."""
     import numpy as np
 
     return clock.format(np.array([cell.time]))[0]
 
 
 def _print(explanation: "Explanation", top: int, unit: str, clock: "Clock") -> None:
-    """The value, how much of it comes from where, and its largest contributions."""
+    """The value, the shares of the groups, and the largest contributions."""
     from rich.markup import escape
-    from rich.table import Table
 
     from cdsa.cli import console
 
     cell, contributions = explanation.cell, explanation.top(top)
     console.out.print(
         f"[bold]{escape(cell.measurement)}[/] at [bold]{escape(cell.location)}[/], "
-        f"{escape(_stamp(cell, clock))}: filled with "
+        f"{escape(_timestamp(cell, clock))}: filled with "
         f"[bold]{format_number(explanation.value, 4)}[/] {escape(unit)}"
     )
     if not contributions:
@@ -104,13 +104,12 @@ def _print(explanation: "Explanation", top: int, unit: str, clock: "Clock") -> N
         return
     groups = ", ".join(f"{name} {share:.0%}" for name, share in explanation.by_group().items())
     console.say(f"comes from: {groups}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("share", "time", "station", "measurement", "value"):
-        table.add_column(name, justify="right" if name in ("share", "value") else "left")
+    table = console.new_table(["share", "time", "station", "measurement"], ["value"])
+    table.columns[0].justify = "right"
     for contribution in contributions:
         table.add_row(
             f"{contribution.share:.1%}",
-            escape(_stamp(contribution.cell, clock)),
+            escape(_timestamp(contribution.cell, clock)),
             escape(contribution.cell.location),
             escape(contribution.cell.measurement),
             format_number(contribution.value, 4),
@@ -118,4 +117,4 @@ def _print(explanation: "Explanation", top: int, unit: str, clock: "Clock") -> N
     console.out.print(table)
     rest = 1 - sum(contribution.share for contribution in contributions)
     if rest > 0.005:
-        console.say(f"the rest, {rest:.1%}, comes from other cells (--top for more)")
+        console.say(f"other cells contribute the remaining {rest:.1%} (--top for more)")

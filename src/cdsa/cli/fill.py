@@ -38,8 +38,8 @@ def fill(
         str | None,
         typer.Option(
             "--method",
-            help="See 'cdsa methods'. If not given, auto: cdsa, or a simpler one if that is better "
-            "on hidden cells.",
+            help="See 'cdsa methods'. By default auto: cdsa, or a simpler method where that is "
+            "better on hidden cells.",
         ),
     ] = None,
     model: Model = None,
@@ -47,7 +47,7 @@ def fill(
         Path | None,
         typer.Option(
             "--at",
-            help="A table of sites (name, lat, lon) without a sensor, to be filled too.",
+            help="A table of sites without a sensor (name, lat, lon), to fill as well.",
             metavar="FILE",
         ),
     ] = None,
@@ -55,7 +55,7 @@ def fill(
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", help="Also write a report, one page to open offline.", metavar="HTML"
+            "--report", help="Also write a report, a page to open offline.", metavar="HTML"
         ),
     ] = None,
     interval: Interval = defaults.INTERVAL,
@@ -63,15 +63,16 @@ def fill(
         bool,
         typer.Option(
             "--check/--no-check",
-            help="First hide a tenth of the measured cells to estimate the error.",
+            help="Hide a tenth of the measured cells first, to estimate the error.",
             metavar="",
         ),
     ] = True,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Fill the gaps of a table and write it in its own layout. Lower and upper bounds of each
-    filled value are in the detail file, and in NetCDF and Zarr."""
+    """Fill the gaps of a table and write it in its own layout.
+
+    Lower and upper bounds of each value are in the detail file, and in NetCDF and Zarr."""
     from cdsa.cli import console
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import write_texts
@@ -83,9 +84,8 @@ def fill(
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
     refuse_report(report, overwrite=overwrite)
-    refuse_both(method, model, training)
     request = FillRequest(
-        method=method or defaults.METHOD if model is None else _load(model, training),
+        method=_pick_method(method, model, training, default=defaults.METHOD),
         options=training.options(),
         interval=interval,
         check=check,
@@ -119,7 +119,7 @@ def forecast(
     training: Training,
     method: Annotated[
         str | None,
-        typer.Option("--method", help=f"See 'cdsa methods'; {defaults.FORECAST} if not given."),
+        typer.Option("--method", help=f"See 'cdsa methods'; default: {defaults.FORECAST}."),
     ] = None,
     model: Model = None,
     known: Known = None,
@@ -137,10 +137,9 @@ def forecast(
 
     outputs = [output] + ([detail] if detail else [])
     check_outputs(outputs, overwrite=overwrite)
-    refuse_both(method, model, training)
     request = ForecastRequest(
         horizon=horizon,
-        method=method or defaults.FORECAST if model is None else _load(model, training),
+        method=_pick_method(method, model, training, default=defaults.FORECAST),
         options=training.options(),
         interval=interval,
         known_covariates=read_names(known),
@@ -160,21 +159,20 @@ def forecast(
         console_networks.print_forecast(result, outputs)
 
 
-def refuse_both(method: str | None, model: Path | None, training: Training) -> None:
-    """Refuse a trained network together with a method or options of training."""
+def _pick_method(
+    method: str | None, model: Path | None, training: Training, *, default: str
+) -> "str | Filler":
+    """The method, or the trained network; refused if both are given, or options of training."""
     if model is None:
-        return
+        return method or default
     if method is not None:
         raise ConfigError("give either --method or --model, not both")
     unused = [name for name in training.given if name != "device"]
     if unused:
         raise ConfigError(f"--{unused[0]} is for training, but the network in {model} is trained")
-
-
-def _load(folder: Path, training: Training) -> "Filler":
     from cdsa.methods.engine.persistence import load_filler
 
-    return load_filler(folder, device=training.device)
+    return load_filler(model, device=training.device)
 
 
 def render_report(result: "FillResult", name: str) -> str:
@@ -196,7 +194,7 @@ def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"a report is a page: --report report.html, but found '{path}'")
+        raise ConfigError(f"a report is an HTML page, as in report.html, but found '{path}'")
     if find_spec("matplotlib") is None:
-        raise MissingExtraError("a report with pictures", "matplotlib", "plot")
+        raise MissingExtraError("a report with plots", "matplotlib", "plot")
     check_file(path, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Commands for the paper's tables: paper run, tables, complexity."""
+"""cdsa paper: run, tables, complexity."""
 
 import itertools
 from dataclasses import asdict
@@ -120,7 +120,7 @@ def tables(
     from cdsa.paper.render import write_pages
 
     for path in write_pages(results, output, overwrite=overwrite):
-        console.out.print(f"wrote [bold]{path}[/]", soft_wrap=True)
+        console.print_paths(path)
 
 
 @paper.command()

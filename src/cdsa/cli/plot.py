@@ -1,18 +1,18 @@
-"""The command that draws: plot."""
+"""cdsa plot."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from cdsa.cli.options import HOW_TO_HIDE, File, Overwrite, read_names
+from cdsa.cli.options import HIDE, File, Model, Overwrite, read_names
 from cdsa.cli.read_options import ReadArguments, with_read_options_for_cell
 from cdsa.cli.train_options import Training, with_train_options
 from cdsa.core import defaults
-from cdsa.errors import ConfigError, MissingExtraError
+from cdsa.errors import ConfigError, MissingExtraError, unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,31 +21,26 @@ if TYPE_CHECKING:
 
     from cdsa.core.times import Clock
     from cdsa.methods.base import Filler
-    from cdsa.methods.engine.estimator import NeuralFiller
     from cdsa.methods.explanation import Explanation
     from cdsa.workflows.score import Score
 
-
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
 Data = TypeVar("Data", "xr.DataArray", "xr.Dataset")
 
-
-OF_A_CELL = ("--model", "--time", "--location", "--measurement")
-
-
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+CELL_OPTIONS = ("--model", "--time", "--location", "--measurement")
+SERIES_OPTIONS = (
+    *("--methods", "--model", "--hide"),
+    *("--location", "--measurement", "--from", "--to"),
+)
 KINDS = {
     "gaps": ("--from", "--to"),
-    "series": (
-        *("--methods", "--model", "--hide", "--location", "--measurement", "--from", "--to"),
-    ),
+    "series": SERIES_OPTIONS,
     "map": ("--methods", "--hide"),
     "errors": ("--methods", "--hide"),
-    "reasons": OF_A_CELL,
-    "attention": OF_A_CELL,
+    "explanation": CELL_OPTIONS,
+    "attention": CELL_OPTIONS,
 }
-"""The pictures, and the options that each of them makes use of."""
+"""The kinds of plots, and the options that each of them uses."""
 
 
 @with_read_options_for_cell
@@ -54,9 +49,9 @@ def plot(
     kind: Annotated[
         str,
         typer.Argument(
-            help="gaps: when and where it is missing. series: a station's, filled. map: stations, "
-            "what is missing, and errors with --methods. errors: of methods by length of the gap. "
-            "reasons: where a value comes from. attention: its three maps.",
+            help="gaps: when and where values are missing. series: a filled series. map: stations, "
+            "missing values, and errors with --methods. errors: errors of methods by gap length. "
+            "explanation: where a filled value comes from. attention: its three attention maps.",
             metavar="|".join(KINDS),
         ),
     ],
@@ -69,138 +64,131 @@ def plot(
         str | None,
         typer.Option(
             "--methods",
-            help="errors: methods to score; map: one of them; series: one to fill with.",
+            help="errors: methods to score; map: one to score; series: one to fill with.",
         ),
     ] = None,
-    hide: Annotated[str | None, HOW_TO_HIDE] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", help="A folder that 'cdsa train' made.", metavar="DIR"),
+    hide: Annotated[str | None, HIDE] = None,
+    model: Model = None,
+    cell_time: Annotated[
+        str | None, typer.Option("--time", help="Time of a cell.", metavar="TIME")
     ] = None,
-    moment: Annotated[
-        str | None, typer.Option("--time", help="When, of a cell.", metavar="TIME")
+    cell_location: Annotated[
+        str | None, typer.Option("--location", help="Station.", metavar="NAME")
     ] = None,
-    place: Annotated[
-        str | None, typer.Option("--location", help="Which station.", metavar="NAME")
-    ] = None,
-    measured: Annotated[
-        str | None, typer.Option("--measurement", help="Which measurement.", metavar="NAME")
+    cell_measurement: Annotated[
+        str | None, typer.Option("--measurement", help="Measurement.", metavar="NAME")
     ] = None,
     first: Annotated[
-        str | None, typer.Option("--from", help="Draw from this time on.", metavar="TIME")
+        str | None, typer.Option("--from", help="First time to plot.", metavar="TIME")
     ] = None,
     last: Annotated[
-        str | None, typer.Option("--to", help="Draw up to this time.", metavar="TIME")
+        str | None, typer.Option("--to", help="Last time to plot.", metavar="TIME")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw a picture of a table: its gaps, its stations, what was filled, and why."""
+    """Plot a table: its gaps, its stations, filled series, errors, or where a value comes from."""
     from importlib.util import find_spec
 
     from cdsa.cli import console
     from cdsa.io.source import open_source
 
-    given = {
+    options = {
         "--methods": methods,
         "--hide": hide,
         "--model": model,
-        "--time": moment,
-        "--location": place,
-        "--measurement": measured,
+        "--time": cell_time,
+        "--location": cell_location,
+        "--measurement": cell_measurement,
         "--from": first,
         "--to": last,
     }
     names = read_names(methods)
-    _refuse_idle(kind, {name: value for name, value in given.items() if value}, names, training)
+    _refuse_unused(kind, {name: value for name, value in options.items() if value}, names, training)
     if find_spec("matplotlib") is None:
-        raise MissingExtraError("a picture", "matplotlib", "plot")
+        raise MissingExtraError("a plot", "matplotlib", "plot")
     from cdsa.plots.figures import check_figure_path, save_figure
 
     check_figure_path(output, overwrite=overwrite)
     with console.busy(f"reading {file.name}"):
         source = open_source(file, **read_options)
     clock = source.content.clock
-    picture = _Wish(
+    request = PlotRequest(
         cube=source.cube,
         methods=names,
         hide=hide,
         training=training,
         model=model,
-        moment=None if moment is None else clock.parse(moment),
-        place=place,
-        measured=measured,
-        shown=_stretch(first, last, clock),
+        time=None if cell_time is None else clock.parse(cell_time),
+        location=cell_location,
+        measurement=cell_measurement,
+        period=_period(first, last, clock),
     )
-    draw: dict[str, Callable[[], Figure]] = {
-        "gaps": picture.gaps,
-        "series": picture.series,
-        "map": picture.map,
-        "errors": picture.errors,
-        "reasons": picture.reasons,
-        "attention": picture.attention,
+    draw = {
+        "gaps": request.gaps,
+        "series": request.series,
+        "map": request.map,
+        "errors": request.errors,
+        "explanation": request.explanation,
+        "attention": request.attention,
     }
     save_figure(draw[kind](), output, overwrite=overwrite)
-    console.out.print(f"wrote [bold]{output}[/]", soft_wrap=True)
+    console.print_paths(output)
 
 
-def _refuse_idle(
-    kind: str, given: Mapping[str, object], methods: tuple[str, ...], training: Training
+def _refuse_unused(
+    kind: str, options: Mapping[str, object], methods: tuple[str, ...], training: Training
 ) -> None:
-    """Refuse options that the picture of this kind would make no use of."""
-    from cdsa.errors import unknown
-
+    """Refuse options that a plot of this kind does not use."""
     if kind not in KINDS:
-        raise ConfigError(unknown("picture", kind, KINDS))
-    useless = [name for name in given if name not in KINDS[kind]]
-    if useless:
+        raise ConfigError(unknown("plot", kind, KINDS))
+    unused = [name for name in options if name not in KINDS[kind]]
+    if unused:
         raise ConfigError(
-            f"a picture of {kind} makes no use of {', '.join(useless)}. Of such options it takes "
-            f"{', '.join(KINDS[kind])}"
+            f"'cdsa plot {kind}' does not use {', '.join(unused)}. It uses {', '.join(KINDS[kind])}"
         )
-    if "--methods" in given and "--model" in given:
+    if "--methods" in options and "--model" in options:
         raise ConfigError("give either --methods or --model, not both")
     if len(methods) > 1 and kind != "errors":
         raise ConfigError(
-            f"a picture of {kind} is of one method, but --methods names {', '.join(methods)}. "
-            "Leave all but one out"
+            f"'cdsa plot {kind}' shows one method, but --methods has {', '.join(methods)}. Give "
+            "one of them"
         )
-    if kind == "map" and "--hide" in given and not methods:
-        raise ConfigError("a map shows errors of a method on what --hide hides. Name --methods")
-    of_use = ("device",) if "--model" in given else tuple(training.given) if methods else ()
-    idle = [name for name in training.given if name not in of_use]
-    if idle:
-        raise ConfigError(f"--{idle[0]} is for training a network, and none is trained here")
+    if kind == "map" and "--hide" in options and not methods:
+        raise ConfigError("a map shows errors on the cells that --hide hides. Give --methods too")
+    used = ("device",) if "--model" in options else tuple(training.given) if methods else ()
+    unused = [name for name in training.given if name not in used]
+    if unused:
+        raise ConfigError(f"--{unused[0]} is for training a network, and none is trained here")
 
 
-def _stretch(first: str | None, last: str | None, clock: "Clock") -> slice:
-    """The time between two stamps, written as the table writes its own; a day is meant to its
-    end."""
-    whole_day = last is not None and DAY.fullmatch(last) is not None
+def _period(first: str | None, last: str | None, clock: "Clock") -> slice:
+    """The period between two times in the format of the table; a day includes all its hours."""
+    is_day = last is not None and DAY.fullmatch(last) is not None
     return slice(
         None if first is None else clock.parse(first),
-        None if last is None else clock.parse(f"{last}T23:59:59.999999999" if whole_day else last),
+        None if last is None else clock.parse(f"{last}T23:59:59.999999999" if is_day else last),
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Wish:
-    """What was asked for, and the pictures of it."""
+class PlotRequest:
+    """What to plot; it has a method for each kind of plot."""
 
     cube: "xr.DataArray"
     methods: tuple[str, ...]
     hide: str | None
     training: Training
     model: Path | None
-    moment: "np.datetime64 | None"
-    place: str | None
-    measured: str | None
-    shown: slice
+    time: "np.datetime64 | None"
+    location: str | None
+    measurement: str | None
+    period: slice
 
     def gaps(self) -> "Figure":
         from cdsa.plots import plot_gaps
         from cdsa.plots.figures import new_figure
 
-        cube = _between(self.cube, self.shown)
+        cube = _within(self.cube, self.period)
         rows = min(40, max(cube.sizes["location"], 4))
         figure = new_figure(9, 1.2 + 0.22 * rows)
         plot_gaps(cube, figure.axes[0])
@@ -212,9 +200,9 @@ class _Wish:
         from cdsa.workflows.fill import fill_with
         from cdsa.workflows.score import hidden_cells
 
-        place = self.place or str(self.cube["location"].to_numpy()[0])
-        kind = self._measurement()
-        _known(self.cube, "location", place)
+        location = self.location or str(self.cube["location"].to_numpy()[0])
+        measurement = self._measurement()
+        _check_label(self.cube, "location", location)
         visible, truth = self.cube, None
         if self.hide is not None:
             hidden = hidden_cells(self.cube, self.hide, seed=self.training.seed)
@@ -222,17 +210,17 @@ class _Wish:
         result = fill_with(self._filler(visible), visible)
         figure = new_figure(9, 3)
         plot_series(
-            _between(result, self.shown),
+            _within(result, self.period),
             figure.axes[0],
-            location=place,
-            measurement=kind,
+            location=location,
+            measurement=measurement,
             truth=truth,
             level=defaults.INTERVAL,
         )
         return figure
 
-    def _filler(self, visible: "xr.DataArray") -> "Filler | NeuralFiller":
-        """The network that was given, or the method when it has learnt from what it may see."""
+    def _filler(self, visible: "xr.DataArray") -> "Filler":
+        """The trained network, or the method fitted on the visible cells."""
         from cdsa.cli import console
         from cdsa.cli.progress import ConsoleReporter
         from cdsa.methods.engine.persistence import load_filler
@@ -258,9 +246,9 @@ class _Wish:
 
         errors, unit = None, ""
         if self.methods:
-            (scored,) = self._scores(self.methods)
-            table = scored.table("location")
-            errors, unit = {str(n): float(table.loc[n, "mae"]) for n in table.index}, scored.unit
+            (score,) = self._scores(self.methods)
+            table = score.table("location")
+            errors, unit = {str(n): float(table.loc[n, "mae"]) for n in table.index}, score.unit
         figure = new_figure(7, 6)
         plot_map(self.cube, figure.axes[0], errors=errors, unit=unit)
         return figure
@@ -286,60 +274,57 @@ class _Wish:
         )
         return compare_with_progress(request, self.cube, self.training.logdir)
 
-    def reasons(self) -> "Figure":
+    def explanation(self) -> "Figure":
         from cdsa.plots import plot_attended_series, plot_time_measurement
         from cdsa.plots.figures import new_figure
 
-        told = self._explained()
+        explanation = self._explain()
         figure = new_figure(11, 3.6, columns=2, width_ratios=[1, 1.6])
-        plot_time_measurement(told, figure.axes[0])
-        plot_attended_series(told, figure.axes[1])
+        plot_time_measurement(explanation, figure.axes[0])
+        plot_attended_series(explanation, figure.axes[1])
         return figure
 
     def attention(self) -> "Figure":
         from cdsa.plots import plot_attention_map
         from cdsa.plots.figures import new_figure
 
-        told = self._explained()
-        figure = new_figure(4 * max(1, len(told.maps)), 4.4, columns=max(1, len(told.maps)))
-        for ax, (axis, table) in zip(figure.axes, told.maps.items(), strict=False):
-            plot_attention_map(table, ax, row=getattr(told.cell, axis))
+        explanation = self._explain()
+        n_maps = max(1, len(explanation.maps))
+        figure = new_figure(4 * n_maps, 4.4, columns=n_maps)
+        for ax, (axis, table) in zip(figure.axes, explanation.maps.items(), strict=False):
+            plot_attention_map(table, ax, row=getattr(explanation.cell, axis))
         return figure
 
-    def _explained(self) -> "Explanation":
+    def _explain(self) -> "Explanation":
         from cdsa.methods.engine.persistence import load_filler
+        from cdsa.workflows.pipeline import run_explain
 
-        if self.model is None or self.moment is None or self.place is None:
+        if self.model is None or self.time is None or self.location is None:
             raise ConfigError(
-                "this picture is of a cell and a network: give --model, --time and --location, and "
+                "this plot shows a cell and a network: give --model, --time and --location, and "
                 "--measurement if there are several"
             )
         filler = load_filler(self.model, device=self.training.device)
-        return filler.explain(self.cube, self.moment, self.place, self._measurement())
+        return run_explain(filler, self.cube, self.time, self.location, self.measurement)
 
     def _measurement(self) -> str:
         names = [str(name) for name in self.cube["measurement"].to_numpy()]
-        if self.measured is None:
-            if len(names) > 1:
-                raise ConfigError(
-                    f"name one of the measurements with --measurement: {', '.join(names)}"
-                )
-            return names[0]
-        _known(self.cube, "measurement", self.measured)
-        return self.measured
+        if self.measurement is None and len(names) > 1:
+            raise ConfigError(f"choose one measurement with --measurement: {', '.join(names)}")
+        measurement = self.measurement or names[0]
+        _check_label(self.cube, "measurement", measurement)
+        return measurement
 
 
-def _known(cube: "xr.DataArray", axis: str, name: str) -> None:
-    from cdsa.errors import unknown
-
-    names = [str(one) for one in cube[axis].to_numpy()]
+def _check_label(cube: "xr.DataArray", axis: str, name: str) -> None:
+    names = [str(label) for label in cube[axis].to_numpy()]
     if name not in names:
         raise ConfigError(unknown(axis, name, names))
 
 
-def _between(data: Data, shown: slice) -> Data:
-    """The steps of a stretch of time."""
-    part = data.sel(time=shown)
-    if not part.sizes["time"]:
+def _within(data: Data, period: slice) -> Data:
+    """The steps of a period."""
+    selected = data.sel(time=period)
+    if not selected.sizes["time"]:
         raise ConfigError("there is no step between --from and --to")
-    return part
+    return selected

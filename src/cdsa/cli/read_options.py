@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from cdsa.cli.options import Options, option, takes
+from cdsa.cli.options import Options, option, with_options
 from cdsa.errors import ConfigError
 from cdsa.io.options import OPTIONS, RENAMED, Option, ReadOptions
 
@@ -28,11 +28,11 @@ def _declare(*options: Option) -> Options:
     }
 
 
-def _refuse_renamed(given: ReadArguments) -> ReadArguments:
+def _refuse_renamed(arguments: ReadArguments) -> ReadArguments:
     for old, new in RENAMED.items():
-        if given.pop(old):
+        if arguments.pop(old):
             raise ConfigError(f"--{old} is now {OPTIONS[new].command_line_flag}")
-    return given
+    return arguments
 
 
 _OPTIONS = _declare(*OPTIONS.values()) | {
@@ -50,8 +50,10 @@ _COLUMNS = _declare(
     )
 )
 
-with_read_options = takes("read_options", _OPTIONS, _DEFAULTS, _refuse_renamed)
-"""Decorator: the command receives the reading options as the dict `read_options`."""
+with_read_options = with_options("read_options", _OPTIONS, _DEFAULTS, _refuse_renamed)
+"""Adds the reading options to a command, which receives them as the dict `read_options`."""
 
-with_read_options_for_cell = takes("read_options", _OPTIONS | _COLUMNS, _DEFAULTS, _refuse_renamed)
+with_read_options_for_cell = with_options(
+    "read_options", _OPTIONS | _COLUMNS, _DEFAULTS, _refuse_renamed
+)
 """The same for a command whose --time, --location and --measurement select a cell."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cdsa.workflows.score import Score
 
 Seed = Annotated[
-    int, typer.Option("--seed", help="Chooses the hidden cells, and a network's weights.", min=0)
+    int, typer.Option("--seed", help="Seed of the hidden cells and of networks.", min=0)
 ]
 
 
@@ -36,7 +36,7 @@ def score(
         str | None,
         typer.Option(
             "--methods",
-            help="Methods to compare; cdsa and all that need no training if not given.",
+            help="Methods to compare; default: cdsa and all that need no training.",
             metavar="A,B",
         ),
     ] = None,
@@ -45,10 +45,10 @@ def score(
     seed: Seed = 0,
     test: Annotated[
         float | None,
-        typer.Option("--test", help="Fit on the start, score on this last share of the time."),
+        typer.Option("--test", help="Fit on the first part, score on this last share of the time."),
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="Errors by measurement, location or gap (its length).")
+        str, typer.Option("--by", help="Errors by measurement, location or gap length (gap).")
     ] = "measurement",
     json: Json = False,
     record: Record = None,
@@ -82,7 +82,7 @@ def score(
 
 
 def parse_by(by: str) -> str:
-    """The breakdown of errors that the user asked for."""
+    """The breakdown of errors; refused if there is none of this name."""
     from cdsa.core.metrics import GROUP_KEYS
 
     by = "location" if by == "station" else by
@@ -105,8 +105,8 @@ def compare_with_progress(
 
 
 def usable_methods(cube: "xr.DataArray") -> list[str]:
-    """The default network and all quick methods, as far as their extras are installed and the cube
-    has what they need; those left out are named."""
+    """The default network and all methods that need no training, if they are installed and the
+    cube has what they need; the others are listed in a note."""
     from cdsa.cli import console
     from cdsa.core.cube import has_coordinates
     from cdsa.methods.base import COORDINATES
@@ -114,30 +114,32 @@ def usable_methods(cube: "xr.DataArray") -> list[str]:
 
     candidates = [m for m in list_methods() if not m.trains or m.name == defaults.NETWORK]
     missing = [m for m in list_methods() if not m.installed]
-    far = [m for m in candidates if m.needs == COORDINATES and not has_coordinates(cube)]
-    small = [m for m in candidates if m.min_stations > cube.sizes["location"]]
+    n_stations, located = cube.sizes["location"], has_coordinates(cube)
+    without_coordinates = [m for m in candidates if m.needs == COORDINATES and not located]
+    with_few_stations = [m for m in candidates if m.min_stations > n_stations]
     if missing:
         names = ", ".join(f"{m.name} (extra '{m.extra}')" for m in missing)
-        console.note(f"left out, because not installed: {names}")
+        console.note(f"left out, because they are not installed: {names}")
     for reason, left_out in (
-        ("there are no coordinates", far),
-        ("there are too few stations", small),
+        ("they need coordinates", without_coordinates),
+        ("they need more stations", with_few_stations),
     ):
         names = ", ".join(m.name for m in left_out if m.installed)
         if names:
             console.note(f"left out, because {reason}: {names}")
-    return [m.name for m in candidates if m not in (*missing, *far, *small)]
+    unusable = (*missing, *without_coordinates, *with_few_stations)
+    return [m.name for m in candidates if m not in unusable]
 
 
 def best_usable(scores: "Sequence[Score]", hide: str) -> str | None:
-    """The best of the methods that do what was scored: those that forecast, for the last steps."""
+    """The best method for the task: of those that forecast if the last steps were hidden."""
     from cdsa.methods.registry import info_of
     from cdsa.workflows.score import best_method
 
     forecast = hide.startswith("last:")
     infos = [(score, info_of(score.method)) for score in scores]
-    fitting = [score for score, info in infos if (info.forecasts if forecast else info.fills)]
-    return best_method(fitting) if fitting else None
+    usable = [score for score, info in infos if (info.forecasts if forecast else info.fills)]
+    return best_method(usable) if usable else None
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
@@ -160,8 +162,7 @@ def demo(
     ] = None,
     record: Record = None,
 ) -> None:
-    """Inspect, score and fill the example data, and write a table and a report. Takes two
-    minutes."""
+    """Inspect, score and fill the example data, and write a table and a report, in two minutes."""
     from dataclasses import replace
     from importlib.util import find_spec
 
@@ -180,9 +181,9 @@ def demo(
 
     make_directory(folder)
     source = open_demo_source()
-    console.heading("1. What is in the table (cdsa info)")
-    console.print_inspection(source, summarise_cube(source.cube))
-    console.heading(f"2. Which method fills it best (cdsa score --hide {hide})")
+    console.heading("1. Contents of the table (cdsa info)")
+    console.print_summary(source, summarise_cube(source.cube))
+    console.heading(f"2. The best method (cdsa score --hide {hide})")
     names = tuple(usable_methods(source.cube))
     request = CompareRequest(methods=names, hide=hide, options=MethodOptions(minutes=minutes))
     request.validate()
@@ -208,7 +209,7 @@ def demo(
     records = [row for score in scores for row in score.records()]
     _record(record, records, data="nyc-weather", seed=0)
     best = selection.best
-    console.heading(f"3. The table filled by the best of them (cdsa fill --method {best})")
+    console.heading(f"3. The table filled by it (cdsa fill --method {best})")
     result = FillResult(fill_with(selection.filler, source.cube), selection, source)
     outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
     save_all(source, result.dataset, outputs[0], detail=outputs[1], overwrite=True)

@@ -26,22 +26,22 @@ def train(
     read_options: ReadArguments,
     training: Training,
     method: Annotated[
-        str | None, typer.Option("--method", help=f"{defaults.TRAIN} if not given.")
+        str | None, typer.Option("--method", help=f"See 'cdsa methods'; default: {defaults.TRAIN}.")
     ] = None,
     forecast: Annotated[
         int | None,
-        typer.Option("--forecast", help="Train to forecast so many steps.", min=1, metavar="STEPS"),
+        typer.Option("--forecast", help="Train to forecast this many steps.", min=1, metavar="N"),
     ] = None,
     known: Known = None,
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Start anew in a folder that holds a network.", metavar=""
+            "--overwrite", help="Start again in a folder that holds a network.", metavar=""
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Train a network and keep it. Ctrl-C keeps the best so far; the same command resumes."""
+    """Train a network and save it. Ctrl-C keeps the best weights; the same command resumes."""
     from cdsa.cli import console, console_networks
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.io.source import open_source

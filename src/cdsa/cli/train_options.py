@@ -1,4 +1,4 @@
-"""The options of training a network, the same for every command that trains one."""
+"""The options of training, the same for every command that trains a network."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cdsa.cli.options import Options, option, takes
+from cdsa.cli.options import Options, Values, option, with_options
 
 if TYPE_CHECKING:
     from cdsa.methods.registry import MethodOptions
@@ -22,7 +22,7 @@ OPTIONS: Options = {
     ),
     "preset": (
         str | None,
-        _option("--preset", help="Settings by name: paper, paper-nyc, small ...", metavar="NAME"),
+        _option("--preset", help="A set of settings: paper, paper-nyc, small ...", metavar="NAME"),
     ),
     "graph": (
         Path | None,
@@ -48,16 +48,16 @@ OPTIONS: Options = {
 SEED: Options = {
     "seed": (
         int | None,
-        _option("--seed", help="Seed of the first weights and the training.", metavar="N"),
+        _option("--seed", help="Seed of the initial weights and the training.", metavar="N"),
     )
 }
 
 
 @dataclass(frozen=True)
 class Training:
-    """The options that were given, by name."""
+    """The options of training that were given, by name."""
 
-    given: dict[str, object]
+    given: Values
 
     @property
     def device(self) -> str:
@@ -84,14 +84,14 @@ class Training:
         return MethodOptions(**given)  # type: ignore[arg-type]
 
 
-def _given(options: dict[str, object]) -> Training:
-    return Training({name: v for name, v in options.items() if v not in (None, [])})
+def _collect(values: Values) -> Training:
+    return Training({name: value for name, value in values.items() if value not in (None, [])})
 
 
-with_train_options = takes("training", OPTIONS | SEED, {}, _given)
-"""Gives a command every training option; it receives them as `training`."""
-with_train_options_but_seed = takes("training", OPTIONS, {}, _given)
-"""The same for a command with a seed of its own."""
+with_train_options = with_options("training", OPTIONS | SEED, {}, _collect)
+"""Adds the options of training to a command, which receives them as `training`."""
+with_train_options_but_seed = with_options("training", OPTIONS, {}, _collect)
+"""The same for a command that has its own seed."""
 
 
 def command_line() -> str:

@@ -64,16 +64,18 @@ def report_known(
 
 
 def report_below_zero(cube: xr.DataArray, result: xr.Dataset, message: Message) -> None:
-    """Warn about predictions or lower bounds below zero of a measurement that never was."""
-    lower = valid_range(cube)[0]
+    """Warn about predictions or lower bounds below zero of measurements that never were."""
+    dims = ("time", "location")
+    unbounded = ~np.isfinite(valid_range(cube)[0])
     lowest = result["lower"] if "lower" in result else result["value"]
-    for m, name in enumerate(cube["measurement"].to_numpy()):
-        minimum = float(cube[:, :, m].min())
-        if not np.isfinite(lower[m]) and minimum >= 0 and float(lowest[:, :, m].min()) < 0:
-            message(
-                f"{name} was never below zero, but predictions or lower bounds are. If it cannot "
-                f"be: --bounds {name}=0:"
-            )
+    positive, negative = (cube.min(dims) >= 0).to_numpy(), (lowest.min(dims) < 0).to_numpy()
+    names = [str(n) for n in cube["measurement"].to_numpy()[unbounded & positive & negative]]
+    if names:
+        message(
+            f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} never below zero, but "
+            "predictions or lower bounds are. If that cannot be: "
+            + " ".join(f"--bounds {name}=0:" for name in names)
+        )
 
 
 def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:

@@ -1,5 +1,6 @@
 """cdsa fill and cdsa forecast."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -187,8 +188,6 @@ def render_report(result: "FillResult", name: str) -> str:
 
 def refuse_report(path: Path | None, *, overwrite: bool) -> None:
     """Refuse a report that could not be written, before any work is done for it."""
-    from importlib.util import find_spec
-
     from cdsa.core.atomic import check_file
 
     if path is None:

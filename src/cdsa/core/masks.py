@@ -1,4 +1,4 @@
-"""Strategies for hiding observed cells, to score a method or to train one.
+"""Strategies for hiding observed cells, to score a method.
 
 A strategy is a frozen dataclass. Called with a cube and a random generator, it returns a boolean
 cube that is True where a cell is hidden. Only observed cells are hidden, and at least one stays

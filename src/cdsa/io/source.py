@@ -98,12 +98,12 @@ class Source:
         content = self.content.with_sites(cube)
         return replace(self, content=content, cube=cube, row_index=None)
 
-    def filled(self, result: xr.Dataset) -> pd.DataFrame | xr.Dataset:
+    def filled(self, result: xr.Dataset, *, typed: bool = False) -> pd.DataFrame | xr.Dataset:
         """The result in the form of the source: a frame for a table, a dataset for arrays."""
         self._refuse_other_cube(result)
         if isinstance(self.content, Arrays):
             return self.content.filled(result)
-        return self._restore_labels(self.content.filled(result["value"]))
+        return self._restore_labels(self.content.filled(result["value"], typed=typed))
 
     def _refuse_other_cube(self, result: xr.Dataset) -> None:
         """Refuse the result of another cube."""

@@ -170,7 +170,7 @@ class Method:
 
     @property
     def label(self) -> str:
-        """The name in tables; `make_method` understands it."""
+        """The name in tables; `build_method` understands it."""
         return self.name or type(self).__name__.lower()
 
     @property

@@ -564,7 +564,8 @@ def _to_pandas(data: Any) -> Any:
 
 def _as_given(result: FillResult | ForecastResult, data: Any) -> Any:
     """The result as the same kind of data; its method and expected errors in its attributes."""
-    filled = result.data
+    from_text = isinstance(data, str | Path)  # numbers for the user, not the text of the file
+    filled = result.source.filled(result.dataset, typed=from_text)
     if not isinstance(filled, pd.DataFrame):
         return filled
     if not _is_native(data):

@@ -47,9 +47,9 @@ def note(text: str) -> None:
     err.print(f"note: {escape(text)}")
 
 
-def say(text: str) -> None:
+def say(text: str, to: Console = out) -> None:
     """A line of the result."""
-    out.print(escape(text))
+    to.print(escape(text))
 
 
 def print_paths(*paths: Path) -> None:

@@ -97,7 +97,7 @@ def fill(
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         reporter.progress(f"reading {file.name}")
         source = open_source(file, **read_options)
-        console.print_notes(source, console.err if json else console.out)
+        console.print_notes(source, reporter.out)
         result = run_fill(request, source, reporter)
         reporter.progress("writing")
         pages = {report: render_report(result, file.name)} if report is not None else {}
@@ -150,7 +150,7 @@ def forecast(
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         reporter.progress(f"reading {file.name}")
         source = open_source(file, **read_options)
-        console.print_notes(source, console.err if json else console.out)
+        console.print_notes(source, reporter.out)
         result = run_forecast(request, source, reporter)
         reporter.progress("writing")
         save_all(result.source, result.dataset, output, detail=detail, overwrite=overwrite)

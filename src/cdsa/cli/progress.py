@@ -38,13 +38,11 @@ class ConsoleReporter(Reporter):
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
         )
-        self.bars = Bars(
-            *columns,
-            console=console.err,
-            transient=True,
-            disable=not console.err.is_terminal,
-            redirect_stdout=console.out.is_terminal,  # else it would end up on standard error
-        )
+        on_terminal = console.err.is_terminal
+        self.bars = Bars(*columns, console=console.err, transient=True, disable=not on_terminal)
+        # on a terminal, lines of the result are printed above the bars by the console that has them
+        above_bars = on_terminal and console.out.is_terminal
+        self.out = console.err if json or above_bars else console.out
         self.total, self.logdir, self.interruptible = total, logdir, interruptible
         self.json = json
         self.stack = ExitStack()
@@ -82,7 +80,10 @@ class ConsoleReporter(Reporter):
         console.note(text)
 
     def reason(self, text: str) -> None:
-        (console.note if self.json else console.say)(text)
+        if self.json:
+            console.note(text)
+        else:
+            console.say(text, self.out)
 
     def training_starts(self, method: Method) -> None:
         console.note(f"training {method.label} for {method.budget}")

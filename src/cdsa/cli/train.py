@@ -60,10 +60,10 @@ def train(
     )
     request.validate()
     pick_device(training.device)
-    with ConsoleReporter(logdir=training.logdir, interruptible=True) as reporter:
+    with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         reporter.progress(f"reading {file.name}")
         source = open_source(file, **read_options)
-        console.print_notes(source, console.err if json else console.out)
+        console.print_notes(source, reporter.out)
         if open_folder(output, overwrite=overwrite):
             console.note(f"resuming the training in {output}")
         filler = run_train(request, source.cube, reporter)

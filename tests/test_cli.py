@@ -130,8 +130,8 @@ def test_wide_tables_get_coordinates_from_a_file(tmp_path):
 def test_score_json_has_the_promised_fields(table):
     options = ["--methods", "mean,linear", "--hide", "bursts:0.3", "--repeat", "2", "--json"]
     command = [sys.executable, "-m", "cdsa", "score", table, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    records = json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    records = json.loads(result.stdout)
     assert len(records) == 2 * 2 * 3
     fields = [
         "method",

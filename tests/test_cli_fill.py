@@ -6,8 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from rich.console import Console
 
 import cdsa as library
+from cdsa.cli import console
+from cdsa.cli.progress import ConsoleReporter
 from commands import invoke, one_line, refused, run
 from conftest import network
 from frames import long, panel, wide
@@ -33,6 +36,23 @@ def test_fill_chooses_a_method_and_reports_why(table, tmp_path):
     text = run("fill", table, "-o", tmp_path / "out.csv", *QUICK)
     assert "chose " in text and "cells hidden for" in text and "linear" in text
     assert "expected error" in text and pd.read_csv(tmp_path / "out.csv").notna().all().all()
+
+
+@pytest.mark.parametrize(
+    ("terminals", "json", "expected"),
+    [
+        ((), False, "out"),
+        (("err",), False, "out"),  # standard output is redirected to a file
+        (("out", "err"), False, "err"),  # printed above the progress bars
+        ((), True, "err"),
+    ],
+)
+def test_result_lines_go_to_standard_output_unless_they_would_collide_with_bars(
+    terminals, json, expected, monkeypatch
+):
+    for name in ("out", "err"):
+        monkeypatch.setattr(console, name, Console(force_terminal=name in terminals))
+    assert ConsoleReporter(json=json).out is getattr(console, expected)
 
 
 def test_a_simpler_method_is_used_where_it_is_better(table, tmp_path):

@@ -12,15 +12,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 from playwright.sync_api import expect
-from typer.testing import CliRunner
 
 from cdsa import fill, score
-from cdsa.cli.app import app
 from cdsa.io.source import open_source
 from cdsa.methods.registry import build_method
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.page import render, write_report
 from cdsa.report.series import choose_series, pack_series
+from commands import refused, run
 from conftest import network
 from frames import panel
 
@@ -86,7 +85,7 @@ def test_names_are_text_and_never_markup(content):
     assert "<img src=x" not in page.replace("data:image", "")
     assert "&lt;b&gt;.csv" in page
     data = re.search(r'id="series-data">(.*?)</script>', page, re.DOTALL).group(1)
-    names = {one["location"] for one in json.loads(data)["series"]}
+    names = {series["location"] for series in json.loads(data)["series"]}
     assert names == {'<img src=x onerror="1">', "</script>", "a&b", "d"}
 
 
@@ -145,13 +144,13 @@ def test_times_are_written_as_in_the_file():
 
 
 def test_a_large_table_shows_the_series_with_the_most_filled_values(content, monkeypatch):
-    sizes = [len(json.dumps(one)) for one in pack_series(content.result)["series"]]
+    sizes = [len(json.dumps(series)) for series in pack_series(content.result)["series"]]
     room = int(3.5 * max(sizes))
     monkeypatch.setattr("cdsa.report.series.MAX_BYTES", room)
-    shown = choose_series(content.result)
-    assert len(shown) == 3 and pack_series(content.result)["left_out"] == 5
+    chosen = choose_series(content.result)
+    assert len(chosen) == 3 and pack_series(content.result)["left_out"] == 5
     filled = (content.result["source"] == "filled").sum("time").to_numpy()
-    assert {filled[one] for one in shown} == set(np.sort(filled.ravel())[-3:])
+    assert {filled[position] for position in chosen} == set(np.sort(filled.ravel())[-3:])
     least = tuple(int(at) for at in np.unravel_index(filled.argmin(), filled.shape))
     assert least in choose_series(content.result, [least])
     assert "series with fewer filled values are left out" in render(content)
@@ -195,14 +194,12 @@ def test_intervals_are_named_by_their_level(content, monkeypatch):
 
 def test_the_command_writes_it_with_the_table(tmp_path):
     panel(network(steps=200)).to_csv(tmp_path / "in.csv", index=False)
-    words = ["fill", str(tmp_path / "in.csv"), "-o", str(tmp_path / "o.csv")]
-    report = ["--method", "linear", "--report", str(tmp_path / "r.html")]
-    done = CliRunner().invoke(app, [*words, *report])
-    assert done.exit_code == 0 and "r.html" in done.output
+    words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv")
+    assert "r.html" in run(*words, "--method", "linear", "--report", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert all(title in page for title in SECTIONS) and "in 90% interval" in page
-    done = CliRunner().invoke(app, [*words, "--report", str(tmp_path / "r.txt"), "--overwrite"])
-    assert "a report is a page" in str(done.exception)
+    message = refused(*words, "--report", tmp_path / "r.txt", "--overwrite")
+    assert "a report is an HTML page" in message
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
@@ -217,8 +214,7 @@ def test_it_opens_from_disk_in_a_browser_without_a_network(tmp_path, browser):
     cube = network(steps=200)
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
     report, output = tmp_path / "r.html", tmp_path / "o.csv"
-    words = ["fill", tmp_path / "in.csv", "-o", output, "--method", "linear", "--report", report]
-    assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0
+    run("fill", tmp_path / "in.csv", "-o", output, "--method", "linear", "--report", report)
     problems, requests = [], []
     page = browser.new_page(offline=True)
     page.on("console", lambda message: problems.append(message.text))

@@ -69,7 +69,7 @@ class Score:
         rows = [(str(name), figures, False) for name, figures in self.errors.by(by).iterrows()]
         if len(rows) != 1:
             rows.append((ALL, self.errors.overall(), True))
-        own = by == "measurement"
+        by_measurement = by == "measurement"
         return [
             {
                 "method": self.method,
@@ -77,7 +77,7 @@ class Score:
                 "hide": self.hide,
                 "repeat": self.repeat,
                 **{figure: to_json_value(float(figures[figure])) for figure in METRICS},
-                "unit": self.units.get(name, "") if own and not overall else self.unit,
+                "unit": self.units.get(name, "") if by_measurement and not overall else self.unit,
                 "cells": int(figures["cells"]),
                 "overall": overall,
                 "seconds": round(self.seconds, 3),
@@ -181,7 +181,7 @@ def measure_errors(
     *,
     match_missingness: bool,
 ) -> Errors:
-    """Errors on hidden cells, weighted to be like the missing ones if wanted."""
+    """Errors on hidden cells, weighted to be like the missing ones if they are to match."""
     weights = None
     if match_missingness:
         weights = importance_weights([(eval_mask, visible)], natural_gap_mask(truth))[0]
@@ -265,5 +265,5 @@ def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
 def best_method(scores: Sequence[Score]) -> str:
     """The method with the least error over everything."""
     table = summarise(scores)
-    whole = table[table["overall"]] if table["overall"].any() else table
-    return str(whole.sort_values("mae", kind="stable")["method"].iloc[0])
+    overall = table[table["overall"]] if table["overall"].any() else table
+    return str(overall.sort_values("mae", kind="stable")["method"].iloc[0])

@@ -184,7 +184,7 @@ def test_the_command_shows_the_largest_contributions(saved, cube):
     assert result.exit_code == 0, result.output
     assert max(map(len, result.output.splitlines())) <= 80
     output = " ".join(result.output.split())
-    for text in (cell[1], cell[2], "filled with", "comes from: same series", "the rest"):
+    for text in (cell[1], cell[2], "filled with", "comes from: same series", "the remaining"):
         assert text in output
     records = json.loads(run_explain(saved, saved / "air.csv", cell, "--top", "3", "--json").stdout)
     assert len(records) == 3 and records[0]["share"] >= records[1]["share"]

@@ -202,7 +202,7 @@ const showExplanation = () => {
   const shares = Object.entries(groups).map(([name, share]) => `${name} ${percent(share)}`);
   $("explanation-text").textContent =
     `${measurement} at ${location}, ${formatTime(time)}: ${`${formatNumber(value)} ${series.units}`.trim()}. ` +
-    (cells.length ? `Comes from: ${shares.join(", ")}.` : "Nothing was measured nearby; this is the climatology.");
+    (cells.length ? `Comes from: ${shares.join("; ")}.` : "Nothing was measured nearby; this is the climatology.");
   const maxShare = Math.max(...cells.map((cell) => cell.share), 1e-9);
   fillTable($("contributions"),
     [["share", "n"], ["", "bars"], ["time"], ["station"], ["measurement"], ["value", "n"]],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cdsa.workflows.api import train as train
     from cdsa.workflows.score import summarise as summarise
 
-_HOMES = {
+_DEFINED_IN = {
     "CdsaError": "cdsa.errors",
     "make_cube": "cdsa.core.cube",
     "open_dataset": "cdsa.datasets.registry",
@@ -79,9 +79,9 @@ def __getattr__(name: str) -> object:
         return version("cdsa")
     if name == "masks":
         return import_module("cdsa.core.masks")
-    if name not in _HOMES:
+    if name not in _DEFINED_IN:
         raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_DEFINED_IN[name]), name)
 
 
 def __dir__() -> list[str]:

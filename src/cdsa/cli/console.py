@@ -23,7 +23,7 @@ from cdsa.io.source import Source
 from cdsa.methods.registry import MethodInfo
 from cdsa.workflows.fill import FILL_SOURCES
 from cdsa.workflows.pipeline import FillResult
-from cdsa.workflows.score import MIXED, Score, summarise
+from cdsa.workflows.score import MIXED_UNITS, Score, summarise
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
@@ -285,7 +285,7 @@ def print_best(method: str | None, hide: str) -> None:
 
 
 def _unit_phrase(unit: str) -> str:
-    phrase = f"in {unit} of each measurement" if unit == MIXED else unit
+    phrase = f"in {unit} of each measurement" if unit == MIXED_UNITS else unit
     return f", {escape(phrase)}" if phrase else ""
 
 

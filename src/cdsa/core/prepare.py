@@ -1,4 +1,4 @@
-"""The door to every method: a cube is checked once, and its directions are converted once."""
+"""Every cube is checked once, and its directions are converted once, before a method gets it."""
 
 from dataclasses import dataclass
 

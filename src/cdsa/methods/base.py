@@ -224,7 +224,7 @@ class Method:
             f"minutes are for methods that train a network, and '{self.label}' does not"
         )
 
-    def within(self, max_minutes: float | None, cube: Cube) -> Self:
+    def with_time_limit(self, max_minutes: float | None, cube: Cube) -> Self:
         """The same with its training on this cube limited to so many minutes."""
         return self
 

@@ -39,7 +39,7 @@ from cdsa.paper.tables import (
     road_edges,
 )
 from cdsa.training.callbacks import RunContext
-from cdsa.workflows.score import MIXED, fill_levels
+from cdsa.workflows.score import MIXED_UNITS, fill_levels
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
@@ -212,7 +212,7 @@ def _measure(experiment: Experiment, cache: Cache) -> Records:
     units = list(units_of(trial.test).values())
     common |= training | {"graph": "roads" if _uses_roads(filler) else None}
     common |= {
-        "unit": units[0] if len(units) == 1 else MIXED,
+        "unit": units[0] if len(units) == 1 else MIXED_UNITS,
         "measured_on": describe_data(data),
         "prepared": "; ".join(trial.remarks) or None,
         # a resumed training took longer than this session

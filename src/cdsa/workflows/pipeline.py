@@ -389,7 +389,7 @@ def _select(
         reporter.progress(f"fitting {built.label}")
     return run_plan(
         plan,
-        built.within(request.max_minutes, train),
+        built.with_time_limit(request.max_minutes, train),
         run=reporter.run_context(request.device),
         progress=lambda name: reporter.progress(f"trying {name}"),
     )
@@ -425,7 +425,7 @@ def forecast_cube(
         label, errors = name_of(filler.settings or "model"), filler.validation_errors
     else:
         data = prepare(past, checked=True)
-        method = request.built.within(request.max_minutes, data)
+        method = request.built.with_time_limit(request.max_minutes, data)
         label = method.label
         reporter.progress(f"fitting {label}")
         filler = method.fit(data, reporter.run_context(request.device))
@@ -460,7 +460,7 @@ def run_compare(
     data = prepare(cube, checked=True)
     run = reporter.run_context(request.device)
     names = [name_of(method) for method in request.methods]
-    methods = [method.within(request.max_minutes, data) for method in request.built]
+    methods = [method.with_time_limit(request.max_minutes, data) for method in request.built]
     scores = []
     for repeat in range(request.repeats):
         for name, method in zip(names, methods, strict=True):

@@ -21,7 +21,7 @@ from cdsa.methods.base import Filler, Method
 from cdsa.training.callbacks import RunContext
 
 ALL = "all"
-MIXED = "standard deviations"
+MIXED_UNITS = "standard deviations"
 """The unit of errors over several measurements: the standard deviation of each."""
 Hide = str | HideStrategy | xr.DataArray
 """What is hidden: 'bursts:0.2', a strategy, or a mask."""
@@ -55,9 +55,9 @@ class Score:
     def unit(self) -> str:
         """The unit of the error over everything."""
         scored = self.errors.sums.index.get_level_values("measurement").unique()
-        return (
-            MIXED if len(scored) > 1 else self.units.get(str(scored[0]), "") if len(scored) else ""
-        )
+        if len(scored) > 1:
+            return MIXED_UNITS
+        return self.units.get(str(scored[0]), "") if len(scored) else ""
 
     def table(self, by: str | None = None) -> pd.DataFrame:
         """Figures per 'measurement', 'location' or 'gap' (length); over everything without `by`."""

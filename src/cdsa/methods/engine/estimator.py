@@ -171,7 +171,7 @@ class Neural(Method):
     def with_budget(self, minutes: float | None = None, epochs: int | None = None) -> Self:
         return replace(self, train=replace(self.train, minutes=minutes, epochs=epochs))
 
-    def within(self, max_minutes: float | None, cube: Cube) -> Self:
+    def with_time_limit(self, max_minutes: float | None, cube: Cube) -> Self:
         if max_minutes is None:
             return self
         minutes = min(self.resolve(cube).train.minutes or defaults.MINUTES, max_minutes)

@@ -52,7 +52,7 @@ def test_the_example_is_known_everywhere(registered):
     demo = cdsa.open_demo()[:50]
     assert cdsa.fill(demo, registered).attrs["method"] == registered
     [score] = cdsa.compare(demo, [registered], hide="random:0.2")
-    assert score.unanswered == 0
+    assert score.unfilled == 0
 
 
 def test_every_place_that_is_named_exists():

@@ -109,12 +109,12 @@ def test_every_method_is_scored_on_the_same_cells(cube):
 
 def test_a_perfect_method_has_no_error(cube):
     score = cdsa.score(cube, Oracle(truth=cube), "random:0.4")
-    assert score.table()["mae"].item() == 0 and score.unanswered == 0
+    assert score.table()["mae"].item() == 0 and score.unfilled == 0
 
 
 def test_cells_left_open_are_reported(cube):
     score = cdsa.score(cube, Empty(), "random:0.4")
-    assert score.unanswered == score.hidden > 0
+    assert score.unfilled == score.hidden > 0
 
 
 def test_a_score_without_predictions_can_be_summarised():

@@ -267,8 +267,8 @@ def print_scores(scores: Sequence[Score], by: str = "measurement") -> None:
     out.print(table)
     if len(overall) < len(summary) or by != "measurement":
         _print_breakdown(summary[~summary["overall"]], by, repeats, unit, list(ranked["method"]))
-    unanswered = {score.method: score.unanswered for score in scores if score.unanswered}
-    for method, count in unanswered.items():
+    unfilled = {score.method: score.unfilled for score in scores if score.unfilled}
+    for method, count in unfilled.items():
         out.print(f"{method} left {format_count(count, 'hidden cell')} open; they are not counted")
 
 

@@ -38,7 +38,7 @@ class Score:
     hidden: int
     """Cells that were hidden."""
 
-    unanswered: int
+    unfilled: int
     """Hidden cells that the method left open."""
 
     longest: int
@@ -154,7 +154,7 @@ def try_method(
             filled, truth, eval_mask, visible.cube, intervals, match_missingness=match_missingness
         ),
         hidden=int(eval_mask.sum()),
-        unanswered=int((eval_mask & filled.isnull()).sum()),
+        unfilled=int((eval_mask & filled.isnull()).sum()),
         longest=int(gap_lengths.max(initial=0)),
         units=units_of(data.cube),
         seconds=seconds,

@@ -11,7 +11,6 @@ import dataclasses
 import inspect
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,6 @@ def needs_of(info: MethodInfo) -> str:
 def describe_method(info: MethodInfo) -> list[str]:
     """The lines of a method's section."""
     method = info.load()
-    module = import_module(info.module.partition(":")[0])
     facts = [
         f"**{info.summary[0].upper()}{info.summary[1:]}.**",
         f"For: {info.task}.",
@@ -129,7 +127,7 @@ def describe_method(info: MethodInfo) -> list[str]:
         if info.trains
         else "",
         f"Paper: {info.paper}." if info.paper else "",
-        f"Code: `{method.__name__}` in `src/{module.__name__.replace('.', '/')}.py`.",
+        f"Code: `{method.__name__}` in `src/{method.__module__.replace('.', '/')}.py`.",
     ]
     lines = [f"## {info.name}", "", " ".join(filter(None, facts)), ""]
     lines += [unwrap(inspect.getdoc(method) or ""), ""]

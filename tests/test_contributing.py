@@ -30,7 +30,7 @@ def registered(tmp_path, monkeypatch):
     info = eval(REGISTRY_ENTRY, {"MethodInfo": MethodInfo})
     path = tmp_path / "example.py"
     path.write_text(MODULE_CODE, encoding="utf-8")
-    module_name = info.module.partition(":")[0]
+    module_name = f"cdsa.methods.{info.module.partition(':')[0]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, module_name, module)

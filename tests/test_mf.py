@@ -7,7 +7,7 @@ import xarray as xr
 from cdsa import score
 from cdsa.core.cube import make_cube
 from cdsa.errors import ConfigError
-from cdsa.methods.baselines.mf import FactorImputer, MatrixFactorization, _solve_tridiagonal
+from cdsa.methods.baselines.mf import MatrixFactorization, _solve_tridiagonal
 
 
 def low_rank(rank=3, n_steps=300, n_series=20, noise=0.0, smooth=False) -> xr.DataArray:
@@ -36,7 +36,7 @@ def test_the_rank_is_chosen_on_hidden_cells():
     cube = low_rank(rank=4, n_steps=150, noise=0.05, smooth=True)
     settings = MatrixFactorization(smoothness=0.01, ridge=0.01)
     scaled = (cube - cube.mean("time")) / cube.std("time")
-    assert FactorImputer(settings).choose_rank(scaled.to_numpy()[..., 0]) == 4
+    assert settings.choose_rank(scaled.to_numpy()[..., 0]) == 4
 
 
 def test_smooth_factors_fill_gaps_of_all_series_at_once():

@@ -26,6 +26,8 @@ COORDINATES: Needs = "coordinates"
 GRAPH: Needs = "coordinates or a graph"
 Bounds = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper bound of every cell."""
+Filled = tuple[xr.DataArray, list[Bounds]]
+"""A filled cube, and bounds for each of several levels."""
 Edge = tuple[str, str, float]
 """Edge of a graph of stations: source, target, weight."""
 
@@ -51,9 +53,7 @@ class Filler:
         """The cube with every fillable gap filled and every measured value as it was."""
         raise NotImplementedError
 
-    def fill_intervals(
-        self, cube: Cube, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[Bounds]]:
+    def fill_intervals(self, cube: Cube, levels: Sequence[float]) -> Filled:
         """The cube filled, and for every level bounds that contain a hidden value with that
         probability; NaN where unknown. Without intervals, all bounds are NaN."""
         unknown = xr.full_like(prepare(cube).cube, np.nan)

@@ -53,17 +53,13 @@ class Explanation:
         """The cells with the largest shares."""
         flat = self.shares.to_numpy().ravel()
         order = np.argsort(-flat, kind="stable")[:n]
+        labels = [self.shares[axis].to_numpy() for axis in Cell._fields]
         contributions = []
         for number in order[flat[order] > 0]:
-            t, l, m = (int(i) for i in np.unravel_index(number, self.shares.shape))  # noqa: E741
-            cell = Cell(
-                self.shares["time"].to_numpy()[t],
-                str(self.shares["location"].to_numpy()[l]),
-                str(self.shares["measurement"].to_numpy()[m]),
-            )
-            contributions.append(
-                Contribution(cell, float(self.values[t, l, m]), float(flat[number]))
-            )
+            position = np.unravel_index(number, self.shares.shape)
+            time, location, name = (x[i] for x, i in zip(labels, position, strict=True))
+            value, share = float(self.values[position]), float(flat[number])
+            contributions.append(Contribution(Cell(time, str(location), str(name)), value, share))
         return contributions
 
     def by_group(self) -> dict[str, float]:
@@ -81,9 +77,10 @@ def find_cell(
     cube: xr.DataArray, time: object, location: str, measurement: str
 ) -> tuple[int, int, int]:
     """The position of a cell in a cube; refused if there is none, or if it was measured."""
+    names = {axis: [str(name) for name in cube[axis].to_numpy()] for axis in cube.dims[1:]}
     for axis, name in (("location", location), ("measurement", measurement)):
-        if name not in cube[axis].to_numpy():
-            raise ConfigError(unknown(axis, name, [str(n) for n in cube[axis].to_numpy()]))
+        if name not in names[axis]:
+            raise ConfigError(unknown(axis, name, names[axis]))
     requested = Clock().parse(time)
     times = cube["time"].to_numpy()
     steps = np.flatnonzero(times == requested)
@@ -95,8 +92,8 @@ def find_cell(
         )
     position = (
         int(steps[0]),
-        int(np.flatnonzero(cube["location"].to_numpy() == location)[0]),
-        int(np.flatnonzero(cube["measurement"].to_numpy() == measurement)[0]),
+        names["location"].index(location),
+        names["measurement"].index(measurement),
     )
     if np.isfinite(cube.to_numpy()[position]):
         raise ConfigError(

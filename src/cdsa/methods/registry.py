@@ -1,6 +1,5 @@
-"""The methods by name, and how one is made from its name."""
+"""The methods by name, and how one is made from its name and options."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,17 +10,20 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import COORDINATES, GRAPH, Edge, Method, Needs
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MethodInfo:
     """What to know about a method before using it."""
 
     name: str
-    summary: str
     module: str
-    """Module and class, as in 'cdsa.methods.baselines.simple:Linear'."""
+    """Module and class below `cdsa.methods`, as in 'baselines.simple:Linear'."""
 
-    task: str = "fill"
+    task: str
     """What it is for: fill, forecast, or both."""
+
+    summary: str
+    paper: str = ""
+    """Where it was published."""
 
     needs: Needs = ""
     """What the cube must have, such as coordinates."""
@@ -29,17 +31,8 @@ class MethodInfo:
     min_stations: int = 1
     """With fewer stations it returns means or straight lines."""
 
-    extra: str = ""
-    """Extra to install."""
-
     package: str = ""
-    """Package that the extra brings, by the name it is imported with."""
-
-    paper: str = ""
-    """Where it was published."""
-
-    trains: bool = False
-    """Whether it is a network, which trains for minutes and can be saved."""
+    """Optional package that it needs, by the name it is imported with."""
 
     @property
     def fills(self) -> bool:
@@ -50,6 +43,16 @@ class MethodInfo:
         return "forecast" in self.task
 
     @property
+    def trains(self) -> bool:
+        """Whether it is a network, which trains for minutes and can be saved."""
+        return self.module.startswith("neural.")
+
+    @property
+    def extra(self) -> str:
+        """Extra to install for its package."""
+        return "baselines" if self.package else ""
+
+    @property
     def installed(self) -> bool:
         """Whether everything it needs is installed."""
         return not self.package or find_spec(self.package) is not None
@@ -57,190 +60,91 @@ class MethodInfo:
     def load(self) -> type[Method]:
         """The class of the method, imported on demand."""
         module, _, name = self.module.partition(":")
-        loaded: type[Method] = getattr(import_module(module), name)
+        loaded: type[Method] = getattr(import_module(f"cdsa.methods.{module}"), name)
         return loaded
 
-    def build(self) -> Method:
-        """The method with its default settings."""
-        return self.load()()
+
+BOTH = "fill, forecast"
+
+# fmt: off
+METHODS = (
+    MethodInfo("mean", "baselines.simple:Mean", BOTH, "mean of the station's own values"),
+    MethodInfo("last", "baselines.simple:Last", BOTH, "last value before the gap"),
+    MethodInfo("linear", "baselines.simple:Linear", "fill", "linear interpolation in time"),
+    MethodInfo("climatology", "baselines.simple:Climatology", BOTH,
+               "mean of the station at this hour and month"),
+    MethodInfo("ar", "baselines.ar:AutoRegressive", BOTH,
+               "auto-regression of each series, smoothed from both sides",
+               "Box & Jenkins, 1970", package="statsmodels"),
+    MethodInfo("idw", "baselines.idw:Idw", "fill",
+               "mean of the other stations, weighted by inverse distance",
+               "Shepard, ACM 1968", COORDINATES),
+    MethodInfo("kriging", "baselines.kriging:Kriging", "fill",
+               "best linear prediction from the other stations by a fitted variogram; "
+               "kriging:linear for a linear one",
+               "Matheron, Economic Geology 1963", COORDINATES, min_stations=5, package="pykrige"),
+    MethodInfo("knn", "baselines.sklearn_imputers:Knn", "fill",
+               "mean over the most similar time steps",
+               "Troyanskaya et al., Bioinformatics 2001", package="sklearn"),
+    MethodInfo("mice", "baselines.sklearn_imputers:Mice", "fill",
+               "each series regressed on the others, in turns",
+               "van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011", package="sklearn"),
+    MethodInfo("mf", "baselines.mf:MatrixFactorization", "fill",
+               "matrix factorization with smooth temporal factors",
+               "Koren et al., Computer 2009; Yu et al., NIPS 2016"),
+    MethodInfo("st-mvl", "baselines.stmvl:StMvl", "fill",
+               "four views, global and local in space and time, blended",
+               "Yi et al., IJCAI 2016", COORDINATES),
+    MethodInfo("cdsa", "neural.cdsa:Cdsa", BOTH,
+               "attention that knows places, times and gaps; any stations; intervals",
+               "after Ma et al., 2019 (CDSA)"),
+    MethodInfo("brits", "neural.brits:Brits", BOTH,
+               "a recurrent network that reads and fills in both directions",
+               "Cao et al., NeurIPS 2018"),
+    MethodInfo("mtsi", "neural.mtsi:Mtsi", BOTH,
+               "a GAN: the generated window that fits the observations best",
+               "Luo et al., NeurIPS 2018"),
+    MethodInfo("iin", "neural.iin:Iin", "fill",
+               "a recurrent network that refines its own predictions, round by round",
+               "Zhou & Huang, AAAI workshops 2018"),
+    MethodInfo("fc-lstm", "neural.fclstm:FcLstm", "forecast",
+               "an encoder and a decoder over all series, without a graph",
+               "Sutskever et al., NIPS 2014"),
+    MethodInfo("dcrnn", "neural.dcrnn:Dcrnn", BOTH,
+               "a recurrent network that diffuses along the graph of stations",
+               "Li et al., ICLR 2018", GRAPH),
+    MethodInfo("dst-gcnn", "neural.dstgcnn:DstGcnn", "forecast",
+               "convolutions over time and along a graph predicted for every step",
+               "Wang et al., 2018", GRAPH),
+    MethodInfo("gaan", "neural.gaan:Gaan", "forecast",
+               "a recurrent network in which stations attend to their neighbours",
+               "Zhang et al., UAI 2018", GRAPH),
+    MethodInfo("cdsa-paper", "neural.cdsa_paper:CdsaPaper", "fill",
+               "the paper's network: attention over time, location and measurement; "
+               "cdsa-paper:joint, :independent, :shared for its other manners",
+               "Ma et al., 2019 (CDSA)"),
+    MethodInfo("cdsa-paper-forecast", "neural.cdsa_paper:CdsaPaperForecast", "forecast",
+               "the paper's encoder-decoder, for the steps ahead",
+               "Ma et al., 2019 (CDSA)"),
+)
+# fmt: on
+
+REGISTRY = {info.name: info for info in METHODS}
 
 
-REGISTRY: dict[str, MethodInfo] = {
-    info.name: info
-    for info in (
-        MethodInfo(
-            name="mean",
-            summary="mean of the station's own values",
-            module="cdsa.methods.baselines.simple:Mean",
-            task="fill, forecast",
-        ),
-        MethodInfo(
-            name="last",
-            summary="last value before the gap",
-            module="cdsa.methods.baselines.simple:Last",
-            task="fill, forecast",
-        ),
-        MethodInfo(
-            name="linear",
-            summary="linear interpolation in time",
-            module="cdsa.methods.baselines.simple:Linear",
-            task="fill",
-        ),
-        MethodInfo(
-            name="climatology",
-            summary="mean of the station at this hour and month",
-            module="cdsa.methods.baselines.simple:Climatology",
-            task="fill, forecast",
-        ),
-        MethodInfo(
-            name="ar",
-            summary="auto-regression of each series, smoothed from both sides",
-            module="cdsa.methods.baselines.ar:AutoRegressive",
-            task="fill, forecast",
-            extra="baselines",
-            package="statsmodels",
-            paper="Box & Jenkins, 1970",
-        ),
-        MethodInfo(
-            name="idw",
-            summary="mean of the other stations, weighted by inverse distance",
-            module="cdsa.methods.baselines.idw:Idw",
-            needs=COORDINATES,
-            paper="Shepard, ACM 1968",
-        ),
-        MethodInfo(
-            name="kriging",
-            summary="best linear prediction from the other stations by a fitted variogram; "
-            "kriging:linear for a linear one",
-            module="cdsa.methods.baselines.kriging:Kriging",
-            needs=COORDINATES,
-            min_stations=5,
-            extra="baselines",
-            package="pykrige",
-            paper="Matheron, Economic Geology 1963",
-        ),
-        MethodInfo(
-            name="knn",
-            summary="mean over the most similar time steps",
-            module="cdsa.methods.baselines.sklearn_imputers:Knn",
-            extra="baselines",
-            package="sklearn",
-            paper="Troyanskaya et al., Bioinformatics 2001",
-        ),
-        MethodInfo(
-            name="mice",
-            summary="each series regressed on the others, in turns",
-            module="cdsa.methods.baselines.sklearn_imputers:Mice",
-            extra="baselines",
-            package="sklearn",
-            paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
-        ),
-        MethodInfo(
-            name="mf",
-            summary="matrix factorization with smooth temporal factors",
-            module="cdsa.methods.baselines.mf:MatrixFactorization",
-            paper="Koren et al., Computer 2009; Yu et al., NIPS 2016",
-        ),
-        MethodInfo(
-            name="st-mvl",
-            summary="four views, global and local in space and time, blended",
-            module="cdsa.methods.baselines.stmvl:StMvl",
-            needs=COORDINATES,
-            paper="Yi et al., IJCAI 2016",
-        ),
-        MethodInfo(
-            name="cdsa",
-            summary="attention that knows places, times and gaps; any stations; intervals",
-            module="cdsa.methods.neural.cdsa:Cdsa",
-            task="fill, forecast",
-            paper="after Ma et al., 2019 (CDSA)",
-            trains=True,
-        ),
-        MethodInfo(
-            name="brits",
-            summary="a recurrent network that reads and fills in both directions",
-            module="cdsa.methods.neural.brits:Brits",
-            task="fill, forecast",
-            paper="Cao et al., NeurIPS 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="mtsi",
-            summary="a GAN: the generated window that fits the observations best",
-            module="cdsa.methods.neural.mtsi:Mtsi",
-            task="fill, forecast",
-            paper="Luo et al., NeurIPS 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="iin",
-            summary="a recurrent network that refines its own predictions, round by round",
-            module="cdsa.methods.neural.iin:Iin",
-            paper="Zhou & Huang, AAAI workshops 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="fc-lstm",
-            summary="an encoder and a decoder over all series, without a graph",
-            module="cdsa.methods.neural.fclstm:FcLstm",
-            task="forecast",
-            paper="Sutskever et al., NIPS 2014",
-            trains=True,
-        ),
-        MethodInfo(
-            name="dcrnn",
-            summary="a recurrent network that diffuses along the graph of stations",
-            module="cdsa.methods.neural.dcrnn:Dcrnn",
-            task="fill, forecast",
-            needs=GRAPH,
-            paper="Li et al., ICLR 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="dst-gcnn",
-            summary="convolutions over time and along a graph predicted for every step",
-            module="cdsa.methods.neural.dstgcnn:DstGcnn",
-            task="forecast",
-            needs=GRAPH,
-            paper="Wang et al., 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="gaan",
-            summary="a recurrent network in which stations attend to their neighbours",
-            module="cdsa.methods.neural.gaan:Gaan",
-            task="forecast",
-            needs=GRAPH,
-            paper="Zhang et al., UAI 2018",
-            trains=True,
-        ),
-        MethodInfo(
-            name="cdsa-paper",
-            summary="the paper's network: attention over time, location and measurement; "
-            "cdsa-paper:joint, :independent, :shared for its other manners",
-            module="cdsa.methods.neural.cdsa_paper:CdsaPaper",
-            task="fill",
-            paper="Ma et al., 2019 (CDSA)",
-            trains=True,
-        ),
-        MethodInfo(
-            name="cdsa-paper-forecast",
-            summary="the paper's encoder-decoder, for the steps ahead",
-            module="cdsa.methods.neural.cdsa_paper:CdsaPaperForecast",
-            task="forecast",
-            paper="Ma et al., 2019 (CDSA)",
-            trains=True,
-        ),
-    )
-}
+def split_name(name: str) -> tuple[str, str, str]:
+    """Name, manner and preset of 'name:manner@preset'."""
+    name, _, preset = name.partition("@")
+    name, _, manner = name.partition(":")
+    return name, manner, preset
 
 
 def info_of(name: str) -> MethodInfo:
     """The entry of a method; a manner or a preset may follow its name."""
-    plain = re.split("[:@]", name, maxsplit=1)[0]
-    if plain not in REGISTRY:
-        raise ConfigError(unknown("method", plain, REGISTRY))
-    return REGISTRY[plain]
+    name, _, _ = split_name(name)
+    if name not in REGISTRY:
+        raise ConfigError(unknown("method", name, REGISTRY))
+    return REGISTRY[name]
 
 
 def list_methods() -> list[MethodInfo]:
@@ -278,8 +182,7 @@ class MethodOptions:
     def given(self) -> list[str]:
         """Options for training that are set."""
         names = ("manner", "preset", "graph", "minutes", "epochs", "set")
-        defaults = MethodOptions()
-        return [name for name in names if getattr(self, name) != getattr(defaults, name)]
+        return [name for name in names if getattr(self, name) not in ("", (), None)]
 
 
 NO_OPTIONS = MethodOptions()
@@ -323,19 +226,28 @@ def build_method(
     >>> method.variogram
     'linear'
     """
+    manner = preset = ""
     if isinstance(method, str):
-        built = _from_name(method, options.preset, horizon)
+        info, (_, manner, preset) = info_of(method), split_name(method)
+        if horizon and not info.forecasts:
+            others = ", ".join(other.name for other in list_methods() if other.forecasts)
+            raise ConfigError(f"'{info.name}' fills gaps but cannot forecast. These can: {others}")
+        built = info.load()()
     elif isinstance(method, Method):
-        built = method.with_preset(options.preset) if options.preset else method
+        built = method
     else:
         raise ConfigError(
             f"a method is a name such as 'linear' or a cdsa.Method, but found {method!r}. To "
             "compare several, use cdsa.compare"
         )
+    if options.preset or preset:
+        built = built.with_preset(options.preset or preset)
+    if manner:
+        built = built.with_manner(manner)
     if options.graph:
         built = built.with_graph(options.graph)
     if not built.trains and (given := options.given()):
-        networks = ", ".join(info.name for info in REGISTRY.values() if info.trains)
+        networks = ", ".join(info.name for info in list_methods() if info.trains)
         raise ConfigError(
             f"--{given[0]} is for methods that train a network ({networks}), and "
             f"'{built.label}' does not"
@@ -357,20 +269,6 @@ def build_method(
             f"{', '.join(options.set)}"
         )
     return built
-
-
-def _from_name(name: str, preset: str, horizon: int) -> Method:
-    """The method of this name, refused if it cannot forecast when it should."""
-    base, _, own_preset = name.partition("@")
-    plain, _, manner = base.partition(":")
-    info = info_of(plain)
-    if horizon and not info.forecasts:
-        others = ", ".join(other.name for other in REGISTRY.values() if other.forecasts)
-        raise ConfigError(f"'{plain}' fills gaps but cannot forecast. These can: {others}")
-    built = info.build()
-    if preset or own_preset:
-        built = built.with_preset(preset or own_preset)
-    return built.with_manner(manner) if manner else built
 
 
 def name_of(method: str | Method) -> str:

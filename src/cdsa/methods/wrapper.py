@@ -70,7 +70,7 @@ class Guarantees:
 
 def means_of(data: PreparedCube) -> tuple[xr.DataArray, xr.DataArray]:
     """Means by (location, measurement) and by measurement, in components."""
-    components = drop_aux_coords(data.components)
+    components = data.components.reset_coords(drop=True)
     return components.mean("time"), components.mean(("time", "location"))
 
 
@@ -103,11 +103,6 @@ def clip_to_bounds(cube: xr.DataArray) -> xr.DataArray:
     """The cube with no value outside the valid range of its measurement."""
     low, high = (xr.DataArray(bound, dims="measurement") for bound in valid_range(cube))
     return cube.clip(low, high)
-
-
-def drop_aux_coords(cube: xr.DataArray) -> xr.DataArray:
-    """The cube with the labels of its dimensions and no other coordinates."""
-    return cube.drop_vars([name for name in cube.coords if name not in cube.dims])
 
 
 def refuse_no_coordinates(cube: xr.DataArray, method: str) -> None:

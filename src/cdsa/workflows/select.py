@@ -16,7 +16,7 @@ from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
 from cdsa.methods.base import COORDINATES, Filler, Method
 from cdsa.methods.calibration import ConformalFiller, cross_fitted_bounds
-from cdsa.methods.compose import PerSite, PerVariable
+from cdsa.methods.compose import CombinedFiller
 from cdsa.methods.registry import build_method, info_of, name_of
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.score import (
@@ -168,17 +168,18 @@ def run_plan(
     reasons = tuple(_reasons(by_name, selection, at_sites=plan.sites))
     if not plan.sites:
         return replace(selection, reasons=reasons)
-    names = tuple(str(name) for name in train.cube["location"].to_numpy())
+    names = [str(name) for name in train.cube["location"].to_numpy()]
     filler, best, at_sites = selection.filler, selection.best, by_name[selection.best]
     if plan.auto and best != label:  # the mean of neighbours is no way to fill a short gap
-        filler = PerSite(selection.networks[label], filler, names)
+        network = selection.networks[label]
+        filler = CombinedFiller("location", dict.fromkeys(names, network), filler)
         best = f"{label}, {best} at sites"
     if not method.trains:  # intervals at a new site do not hold in a gap; refitting is quick
         gaps = cells_to_validate_on(train.cube, plan.message)
         if gaps is not None:
             at_stations = choose([method], train, gaps, match_missingness=True)
             return Selection(
-                PerSite(at_stations.filler, filler, names),
+                CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler),
                 best,
                 at_stations.scores[0],
                 reasons,
@@ -251,7 +252,8 @@ def choose(
         scores[name] = replace(scores[name], errors=errors)
     filler = fillers[best]
     if others:
-        filler = PerVariable(filler, {variable: fillers[name] for variable, name in others.items()})
+        by_variable = {variable: fillers[name] for variable, name in others.items()}
+        filler = CombinedFiller("measurement", by_variable, filler)
     return Selection(
         filler,
         best,

@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from cdsa.errors import ConfigError, MissingExtraError
+from cdsa.methods.baselines.simple import to_cube, to_frame
 from cdsa.methods.wrapper import Baseline, PredictFn
 
 Floats = NDArray[np.float64]
@@ -64,30 +65,19 @@ class AutoRegressive(Baseline):
     def _fit(self, components: xr.DataArray) -> PredictFn:
         _sarimax()  # says what to install before any work
         processes = {
-            name: fit_process(series.astype(np.float64), self.max_order)
-            for name, series in zip(_names(components), _columns(components).T, strict=True)
+            name: fit_process(series.to_numpy(), self.max_order)
+            for name, series in to_frame(components).items()
         }
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
-            values = _columns(cube).copy()
-            for column, name in enumerate(_names(cube)):
+            frame = to_frame(cube.copy())
+            for name, series in frame.items():
                 process = processes.get(name)
                 if process is not None:
-                    values[:, column] = smooth(values[:, column], process)
-            return cube.copy(data=values.reshape(cube.shape))
+                    frame[name] = smooth(series.to_numpy(), process)
+            return to_cube(frame, cube)
 
         return predict
-
-
-def _names(cube: xr.DataArray) -> list[tuple[str, str]]:
-    """Location and measurement of every series."""
-    locations, measurements = (cube[axis].to_numpy() for axis in ("location", "measurement"))
-    return [(str(location), str(name)) for location in locations for name in measurements]
-
-
-def _columns(cube: xr.DataArray) -> Floats:
-    """The series of a cube, (t, series)."""
-    return cube.to_numpy().reshape(cube.sizes["time"], -1)
 
 
 def fit_process(series: Floats, max_order: int) -> Process | None:
@@ -143,7 +133,7 @@ def _stationary(coefficients: Floats) -> tuple[float, ...]:
 
 def smooth(series: Floats, process: Process) -> Floats:
     """The series (t,) with gaps filled by the Kalman smoother."""
-    centred = series.astype(np.float64) - process.mean
+    centred = series - process.mean
     if not np.isfinite(centred).any():
         return np.full_like(centred, process.mean)
     order = (len(process.coefficients), 0, 0)

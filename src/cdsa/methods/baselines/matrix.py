@@ -5,7 +5,6 @@ Columns without any observation are left out.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import xarray as xr
@@ -18,18 +17,14 @@ from cdsa.methods.wrapper import PredictFn
 Matrix = NDArray[np.float64]
 
 
-class Imputer(Protocol):
-    """An imputer as scikit-learn has them."""
-
-    def fit(self, rows: Matrix) -> object: ...
-
-    def transform(self, rows: Matrix) -> Matrix: ...
+ImputeFn = Callable[[Matrix], Matrix]
+"""Fills the gaps of a matrix with the columns fitted on."""
 
 
 def fit_matrix(
-    components: xr.DataArray, make: Callable[[int], Imputer], *, temporal: bool = False
+    components: xr.DataArray, fit: Callable[[Matrix], ImputeFn], *, temporal: bool = False
 ) -> PredictFn:
-    """Fit an imputer, made for a number of columns, on the matrix of a cube.
+    """Fit an imputer on the matrix of a cube.
 
     An imputer that is not `temporal` ignores the order of rows and could only fill an empty row
     with means: such rows are interpolated linearly in time instead.
@@ -46,15 +41,14 @@ def fit_matrix(
     used = np.isfinite(training_rows).any(axis=0)
     if not used.any():
         return lambda cube: xr.full_like(cube, np.nan)
-    imputer = make(int(used.sum()))
-    imputer.fit(training_rows[:, used])
+    impute = fit(training_rows[:, used])
 
     def predict(cube: xr.DataArray) -> xr.DataArray:
         rows = to_rows(cube)[:, used]
         filled = np.full((len(rows), len(locations) * len(measurements)), np.nan)
         imputed = np.isfinite(rows).any(axis=1) | temporal
         if imputed.any():
-            filled[np.ix_(imputed, used)] = imputer.transform(rows[imputed])
+            filled[np.ix_(imputed, used)] = impute(rows[imputed])
         scaled = xr.DataArray(
             filled.reshape(len(rows), len(locations), len(measurements)),
             dims=cube.dims,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cdsa.core.cube import DIMS
 from cdsa.core.masks import Bursts
 from cdsa.errors import ConfigError
-from cdsa.methods.baselines.matrix import Matrix, fit_matrix
+from cdsa.methods.baselines.matrix import ImputeFn, Matrix, fit_matrix
 from cdsa.methods.wrapper import Baseline, PredictFn
 
 Bools = NDArray[np.bool_]
@@ -73,36 +73,22 @@ class MatrixFactorization(Baseline):
             )
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return fit_matrix(components, lambda n_columns: FactorImputer(self), temporal=True)
+        return fit_matrix(components, self._fit_rows, temporal=True)
 
     def with_seed(self, seed: int) -> Self:
         return replace(self, seed=seed)
 
-
-class FactorImputer:
-    """The factorization of a matrix (t, s), as an imputer."""
-
-    def __init__(self, settings: MatrixFactorization) -> None:
-        self.settings = settings
-        self.loadings = np.empty((0, 1))
-
-    def fit(self, rows: Matrix) -> "FactorImputer":
-        """Fit the loadings, of the rank that reproduces hidden cells best."""
-        observed, values = np.isfinite(rows), np.nan_to_num(rows)
-        self.loadings = self._fit_loadings(values, observed, self.choose_rank(rows))
-        return self
-
-    def transform(self, rows: Matrix) -> Matrix:
-        """The matrix with its gaps filled, by temporal factors fitted to what it has."""
-        return np.where(np.isfinite(rows), rows, self._reconstruct(rows, self.loadings))
+    def _fit_rows(self, rows: Matrix) -> ImputeFn:
+        loadings = self._fit_loadings(rows, self.choose_rank(rows))
+        return lambda rows: np.where(np.isfinite(rows), rows, self._reconstruct(rows, loadings))
 
     def choose_rank(self, rows: Matrix) -> int:
-        """The rank with the least error on hidden cells."""
-        ranks = [rank for rank in self.settings.ranks if rank < min(rows.shape)] or [1]
+        """The rank with the least error on hidden cells of a matrix (t, s)."""
+        ranks = [rank for rank in self.ranks if rank < min(rows.shape)] or [1]
         observed = np.isfinite(rows)
         if len(ranks) == 1 or observed.sum() * HOLDOUT_SHARE < 1:
             return ranks[0]
-        rng = np.random.default_rng(self.settings.seed)
+        rng = np.random.default_rng(self.seed)
         hidden = Bursts(share=HOLDOUT_SHARE)(xr.DataArray(rows[..., None], dims=DIMS), rng)
         visible = np.where(hidden.to_numpy()[..., 0], np.nan, rows)
         holdout = np.isnan(visible) & observed
@@ -110,19 +96,21 @@ class FactorImputer:
             return ranks[0]
         errors = {}
         for rank in ranks:
-            loadings = self._fit_loadings(np.nan_to_num(visible), np.isfinite(visible), rank)
+            loadings = self._fit_loadings(visible, rank)
             errors[rank] = np.abs(self._reconstruct(visible, loadings) - rows)[holdout].mean()
         return min(errors, key=lambda rank: errors[rank])
 
     def _reconstruct(self, rows: Matrix, loadings: Matrix) -> Matrix:
+        """The product of the loadings and of temporal factors fitted to the rows."""
         factors = self._fit_factors(np.nan_to_num(rows), np.isfinite(rows), loadings)
         return factors @ loadings.T
 
-    def _fit_loadings(self, values: Matrix, observed: Bools, rank: int) -> Matrix:
-        rng = np.random.default_rng([self.settings.seed, rank])
+    def _fit_loadings(self, rows: Matrix, rank: int) -> Matrix:
+        values, observed = np.nan_to_num(rows), np.isfinite(rows)
+        rng = np.random.default_rng([self.seed, rank])
         v: Matrix = rng.normal(size=(values.shape[1], rank)) / np.sqrt(rank)
-        penalty = self.settings.ridge * np.eye(rank)
-        for _ in range(self.settings.n_rounds):
+        penalty = self.ridge * np.eye(rank)
+        for _ in range(self.n_rounds):
             u = self._fit_factors(values, observed, v)
             gram = np.einsum("ts, tr, tq -> srq", observed, u, u, optimize=True) + penalty
             v = np.linalg.solve(gram, (values.T @ u)[..., None])[..., 0]
@@ -131,12 +119,12 @@ class FactorImputer:
     def _fit_factors(self, values: Matrix, observed: Bools, v: Matrix) -> Matrix:
         """The temporal factors (t, r): a ridge regression on the observed cells of each step, tied
         to the steps before and after."""
-        n_steps, rank, smoothness = len(values), v.shape[1], self.settings.smoothness
+        n_steps, rank, smoothness = len(values), v.shape[1], self.smoothness
         gram = np.einsum("ts, sr, sq -> trq", observed, v, v, optimize=True)
         n_neighbours = np.full(n_steps, 2.0)
         n_neighbours[0] -= 1
         n_neighbours[-1] -= 1
-        penalty = self.settings.ridge + smoothness * n_neighbours
+        penalty = self.ridge + smoothness * n_neighbours
         gram += penalty[:, None, None] * np.eye(rank)
         if smoothness:
             return _solve_tridiagonal(gram, values @ v, smoothness)

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from cdsa.methods.wrapper import Baseline, PredictFn
 
@@ -18,12 +17,7 @@ class Mean(Baseline):
     name: ClassVar[str] = "mean"
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return _predict_nothing
-
-
-def _predict_nothing(cube: xr.DataArray) -> xr.DataArray:
-    """All NaN: the wrapper fills what a method leaves open with means."""
-    return xr.full_like(cube, np.nan)
+        return lambda cube: xr.full_like(cube, np.nan)  # the wrapper fills in means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +27,7 @@ class Last(Baseline):
     name: ClassVar[str] = "last"
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return _carry_forward
-
-
-def _carry_forward(cube: xr.DataArray) -> xr.DataArray:
-    series = _to_frame(cube).ffill().bfill()
-    return cube.copy(data=series.to_numpy().reshape(cube.shape))
+        return lambda cube: to_cube(to_frame(cube).ffill().bfill(), cube)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +42,7 @@ class Linear(Baseline):
 
 def interpolate_linear(cube: xr.DataArray) -> xr.DataArray:
     """The cube with each gap interpolated linearly in time."""
-    steps = np.arange(cube.sizes["time"])
-    values = cube.to_numpy().reshape(len(steps), -1).copy()
-    observed = np.isfinite(values)
-    for column in np.flatnonzero(observed.any(axis=0) & ~observed.all(axis=0)):
-        known = observed[:, column]
-        values[~known, column] = np.interp(steps[~known], steps[known], values[known, column])
-    return cube.copy(data=values.reshape(cube.shape))
+    return to_cube(to_frame(cube).interpolate(limit_direction="both"), cube)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,31 +56,33 @@ class Climatology(Baseline):
     name: ClassVar[str] = "climatology"
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        series = _to_frame(components)
-        hour, month = _calendar(components)
-        tables = [series.groupby(key).mean() for key in ([hour, month], [hour], [month])]
+        series = to_frame(components)
+        tables = [series.groupby(key).mean() for key in _calendar_keys(components)]
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
-            hour, month = _calendar(cube)
-            keys = pd.MultiIndex.from_arrays([hour, month]), pd.Index(hour), pd.Index(month)
-            columns = _to_frame(cube).columns
-            prediction = np.full((len(hour), len(columns)), np.nan)
-            for table, key in zip(tables, keys, strict=True):
-                means = table.reindex(index=key, columns=columns).to_numpy()
-                prediction = np.where(np.isnan(prediction), means, prediction)
-            return cube.copy(data=prediction.reshape(cube.shape))
+            prediction = to_frame(xr.full_like(cube, np.nan))
+            for table, key in zip(tables, _calendar_keys(cube), strict=True):
+                means = table.reindex(index=key, columns=prediction.columns).to_numpy()
+                prediction = prediction.where(prediction.notna(), means)
+            return to_cube(prediction, cube)
 
         return predict
 
 
-def _calendar(cube: xr.DataArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _calendar_keys(cube: xr.DataArray) -> tuple[pd.Index, pd.Index, pd.Index]:
+    """Of each time step the hour and month, the hour, and the month."""
     time = pd.DatetimeIndex(cube["time"].to_numpy())
-    return time.hour.to_numpy(np.int64), time.month.to_numpy(np.int64)
+    return pd.MultiIndex.from_arrays([time.hour, time.month]), time.hour, time.month
 
 
-def _to_frame(cube: xr.DataArray) -> pd.DataFrame:
+def to_frame(cube: xr.DataArray) -> pd.DataFrame:
     """A row per time step, a column per (location, measurement)."""
     columns = pd.MultiIndex.from_product(
         [cube["location"].to_numpy(), cube["measurement"].to_numpy()]
     )
     return pd.DataFrame(cube.to_numpy().reshape(cube.sizes["time"], -1), columns=columns)
+
+
+def to_cube(frame: pd.DataFrame, like: xr.DataArray) -> xr.DataArray:
+    """The values of a frame of `to_frame` as a cube with the labels of another."""
+    return like.copy(data=frame.to_numpy(copy=True).reshape(like.shape))

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from cdsa.errors import MissingExtraError
-from cdsa.methods.baselines.matrix import Imputer, Matrix, fit_matrix
+from cdsa.methods.baselines.matrix import ImputeFn, Matrix, fit_matrix
 from cdsa.methods.wrapper import Baseline, PredictFn
 
 
@@ -34,29 +34,17 @@ class Knn(Baseline):
     """Time steps to search, spread evenly over the table: cost grows with their number."""
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return fit_matrix(components, self._imputer)
+        return fit_matrix(components, self._fit_rows)
 
-    def _imputer(self, n_columns: int) -> Imputer:
+    def _fit_rows(self, rows: Matrix) -> ImputeFn:
         try:
             from sklearn.impute import KNNImputer
         except ImportError as error:
             raise MissingExtraError("The method 'knn'", "scikit-learn", "baselines") from error
         knn = KNNImputer(n_neighbors=self.n_neighbors, weights="distance", keep_empty_features=True)
-        return _Subsampled(knn, self.max_donors)
-
-
-class _Subsampled:
-    """An imputer fitted on at most `max_rows` rows, spread evenly."""
-
-    def __init__(self, imputer: Imputer, max_rows: int) -> None:
-        self.imputer, self.max_rows = imputer, max_rows
-
-    def fit(self, rows: Matrix) -> object:
-        chosen = np.linspace(0, len(rows) - 1, min(self.max_rows, len(rows))).astype(int)
-        return self.imputer.fit(rows[chosen])
-
-    def transform(self, rows: Matrix) -> Matrix:
-        return self.imputer.transform(rows)
+        donors = np.linspace(0, len(rows) - 1, min(self.max_donors, len(rows))).astype(int)
+        impute: ImputeFn = knn.fit(rows[donors]).transform
+        return impute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,37 +71,27 @@ class Mice(Baseline):
     """Seed of that draw."""
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        return fit_matrix(components, self._imputer)
+        return fit_matrix(components, self._fit_rows)
 
-    def _imputer(self, n_columns: int) -> Imputer:
+    def _fit_rows(self, rows: Matrix) -> ImputeFn:
         try:
             from sklearn.experimental import enable_iterative_imputer  # noqa: F401
             from sklearn.impute import IterativeImputer
         except ImportError as error:
             raise MissingExtraError("The method 'mice'", "scikit-learn", "baselines") from error
-        many = n_columns > self.n_nearest_features
-        return _Quiet(
-            IterativeImputer(
-                max_iter=self.max_iter,
-                n_nearest_features=self.n_nearest_features if many else None,
-                keep_empty_features=True,
-                random_state=self.seed,
-            )
+        many = rows.shape[1] > self.n_nearest_features
+        mice = IterativeImputer(
+            max_iter=self.max_iter,
+            n_nearest_features=self.n_nearest_features if many else None,
+            keep_empty_features=True,
+            random_state=self.seed,
         )
+        with warnings.catch_warnings(action="ignore"):  # the rounds may end before convergence
+            mice.fit(rows)
 
+        def impute(rows: Matrix) -> Matrix:
+            with warnings.catch_warnings(action="ignore"):
+                filled: Matrix = mice.transform(rows)
+            return filled
 
-class _Quiet:
-    """An imputer that does not warn when its rounds end before convergence."""
-
-    def __init__(self, imputer: Imputer) -> None:
-        self.imputer = imputer
-
-    def fit(self, rows: Matrix) -> object:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.imputer.fit(rows)
-
-    def transform(self, rows: Matrix) -> Matrix:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.imputer.transform(rows)
+        return impute

@@ -23,7 +23,6 @@ from cdsa.methods.engine.validation import (
     choose_holdout,
     spread_evenly,
 )
-from cdsa.methods.wrapper import drop_aux_coords
 from cdsa.nn.types import Network, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
@@ -67,12 +66,11 @@ def fit_network(
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
-    windows = cut(
-        drop_aux_coords(scaled.where(~target)), window, stride, steps=train_steps, context=context
-    )
+    visible = scaled.where(~target).reset_coords(drop=True)
+    windows = cut(visible, window, stride, steps=train_steps, context=context)
     windows = _with_observations(windows, horizon or window)
     validation = cut(
-        drop_aux_coords(scaled),
+        scaled.reset_coords(drop=True),
         window,
         horizon or window,
         target=target,

@@ -50,17 +50,17 @@ def test_cancelled_jobs_never_displace_results(store):
 
     jobs = Jobs(Limits(), store, work)
     stored = add_table(store)
-    done = jobs.submit(stored, LINEAR)
+    done = jobs.submit(stored, "fill", LINEAR)
     wait_until(lambda: done.state == "done")
-    slow = jobs.submit(stored, SLOW)
+    slow = jobs.submit(stored, "fill", SLOW)
     for _ in range(50):
-        jobs.cancel(jobs.submit(stored, LINEAR))
+        jobs.cancel(jobs.submit(stored, "fill", LINEAR))
     assert jobs.get(done.id) is done and done.folder.exists()
     assert len(jobs.all()) <= 2 + Limits().results_per_table
     proceed.set()
     wait_until(lambda: slow.state == "done")
     jobs.remove_all(stored)
-    last = jobs.submit(stored, LINEAR)
+    last = jobs.submit(stored, "fill", LINEAR)
     wait_until(lambda: last.state == "done")  # the thread survives the removal of other jobs
     jobs.close()
 
@@ -131,9 +131,9 @@ def test_a_job_stops_and_leaves_nothing_when_its_table_is_removed(store):
 
     jobs = Jobs(Limits(), store, work)
     stored, other = add_table(store), add_table(store)
-    jobs.submit(stored, LINEAR)
+    jobs.submit(stored, "fill", LINEAR)
     started.wait(5)
-    waiting = jobs.submit(other, LINEAR)
+    waiting = jobs.submit(other, "fill", LINEAR)
     assert jobs.queue_position(waiting) == 1
     jobs.remove_all(stored)
     wait_until(lambda: waiting.state != "waiting")

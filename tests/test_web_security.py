@@ -162,7 +162,7 @@ def test_the_store_holds_a_limited_number_of_tables(tmp_path):
     stored = store.add_copy("a.csv", tmp_path / "a.csv")
     with pytest.raises(CapacityError, match="at most 1 tables"):
         store.add_copy("a.csv", tmp_path / "a.csv")
-    job = jobs.submit(stored, FillRequest())
+    job = jobs.submit(stored, "fill", FillRequest())
     jobs.remove_all(stored)
     with pytest.raises(NotFoundError):
         jobs.get(job.id)

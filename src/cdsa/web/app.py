@@ -24,6 +24,14 @@ MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 SHARED = ("chart.js", "style.css")
 """Files that the page has in common with a report."""
 
+STATUS_CODES: dict[type[Exception], int] = {
+    RequestValidationError: 422,
+    NotFoundError: 404,
+    TooLargeError: 413,
+    CapacityError: 429,
+    CdsaError: 422,
+    ClientDisconnect: 400,  # nobody reads it
+}
 MOVED = {"/api/tables/{table}/reading": "options", "/api/jobs/{job}/reasons": "explanation"}
 """Former paths, and the new name of their last part."""
 
@@ -92,23 +100,15 @@ def _add_moved(app: FastAPI) -> None:
 def _add_error_handlers(app: FastAPI) -> None:
     """Answer errors with the messages of the command line."""
 
-    def handler(status_code: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
-        async def handle(request: Request, error: Exception) -> JSONResponse:
-            return JSONResponse({"detail": str(error)}, status_code=status_code)
+    async def handle(request: Request, error: Exception) -> JSONResponse:
+        status = next(code for kind, code in STATUS_CODES.items() if isinstance(error, kind))
+        text = str(error)
+        if isinstance(error, RequestValidationError):
+            text = "; ".join(_message(detail["loc"], detail["msg"]) for detail in error.errors())
+        return JSONResponse({"detail": text}, status_code=status)
 
-        return handle
-
-    async def handle_invalid(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        messages = [_message(detail["loc"], detail["msg"]) for detail in error.errors()]
-        return JSONResponse({"detail": "; ".join(messages)}, status_code=422)
-
-    app.exception_handler(RequestValidationError)(handle_invalid)
-    app.exception_handler(NotFoundError)(handler(404))
-    app.exception_handler(TooLargeError)(handler(413))
-    app.exception_handler(CapacityError)(handler(429))
-    app.exception_handler(CdsaError)(handler(422))
-    app.exception_handler(ClientDisconnect)(handler(400))  # nobody reads it
+    for kind in STATUS_CODES:
+        app.exception_handler(kind)(handle)
 
 
 def _message(location: tuple[int | str, ...], text: str) -> str:

@@ -18,15 +18,8 @@ from cdsa.web.limits import Limits
 from cdsa.web.store import CapacityError, NotFoundError, Options, StoredTable, TableStore
 from cdsa.workflows.pipeline import CompareRequest, FillRequest, ForecastRequest
 
-Kind = Literal["fill", "forecast", "score"]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-
 Request = FillRequest | ForecastRequest | CompareRequest
-KINDS: dict[type[Request], Kind] = {
-    FillRequest: "fill",
-    ForecastRequest: "forecast",
-    CompareRequest: "score",
-}
 
 logger = logging.getLogger("cdsa")
 
@@ -41,6 +34,7 @@ class Job:
 
     id: str
     table: StoredTable
+    kind: str
     request: Request
     options: Options = field(default_factory=dict)
     """Read options of the table when the job was submitted."""
@@ -61,11 +55,6 @@ class Job:
     cancelled: bool = False
     bytes: int = 0
     """Size of its results on disk."""
-
-    @property
-    def kind(self) -> Kind:
-        """The operation that was requested."""
-        return KINDS[type(self.request)]
 
     @property
     def folder(self) -> Path:
@@ -93,14 +82,14 @@ class Jobs:
         self._thread = threading.Thread(target=self._loop, name="cdsa-jobs", daemon=True)
         self._thread.start()
 
-    def submit(self, table: StoredTable, request: Request) -> Job:
+    def submit(self, table: StoredTable, kind: str, request: Request) -> Job:
         """Append a job to the queue."""
         with self._changed:
             if len(self._queue) >= self.limits.queue:
                 raise CapacityError(
                     f"the queue is full: {self.limits.queue} jobs are waiting. Try again later"
                 )
-            job = Job(secrets.token_urlsafe(24), table, request, dict(table.options))
+            job = Job(secrets.token_urlsafe(24), table, kind, request, dict(table.options))
             table.n_jobs += 1
             self._jobs[job.id] = job
             self._queue.append(job)

@@ -49,15 +49,8 @@ results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=RESPON
 @server.get("/health")
 async def health(services: ServicesDep) -> schemas.Health:
     """The version and the limits of the server."""
-    limits = services.limits
-    return schemas.Health(
-        version=version("cdsa"),
-        tables=len(services.store),
-        megabytes=limits.megabytes,
-        training_minutes=limits.training_minutes,
-        keep_minutes=limits.keep_minutes,
-        suffixes=list(SUFFIXES),
-    )
+    status = {"version": version("cdsa"), "tables": len(services.store), "suffixes": SUFFIXES}
+    return schemas.Health.model_validate(vars(services.limits) | status)
 
 
 @server.get("/methods")
@@ -130,9 +123,9 @@ async def set_options(
     """Read a table with other options. Its jobs are removed, as their results no longer apply; if
     the table cannot be read, nothing changes."""
     stored = services.store.get(table)
-    await services.run_limited(
-        services.store.set_options, stored, options.model_dump(exclude_none=True)
-    )
+    new_options = options.model_dump(exclude_none=True)
+    await services.run_limited(services.store.source, stored, new_options)
+    stored.options = new_options
     services.jobs.remove_all(stored)
     return await services.summary(stored)
 
@@ -169,28 +162,22 @@ async def series(
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-@jobs.post("/tables/{table}/fill", status_code=202)
-async def fill(
-    services: ServicesDep, table: str, request: schemas.FillRequest
-) -> schemas.JobStatus:
-    """Submit a job that fills the gaps of a table."""
-    return await services.submit(table, request)
+def _add_job(body: type[schemas.JobRequest]) -> None:
+    """Add the operation that submits a job of a kind."""
+
+    async def submit(
+        services: ServicesDep,
+        table: str,
+        request: body,  # type: ignore[valid-type]
+    ) -> schemas.JobStatus:
+        return await services.submit(table, request)
+
+    path = f"/tables/{{table}}/{body.kind}"
+    jobs.post(path, name=body.kind, description=body.__doc__, status_code=202)(submit)
 
 
-@jobs.post("/tables/{table}/forecast", status_code=202)
-async def forecast(
-    services: ServicesDep, table: str, request: schemas.ForecastRequest
-) -> schemas.JobStatus:
-    """Submit a job that forecasts a table."""
-    return await services.submit(table, request)
-
-
-@jobs.post("/tables/{table}/score", status_code=202)
-async def score(
-    services: ServicesDep, table: str, request: schemas.ScoreRequest
-) -> schemas.JobStatus:
-    """Submit a job that compares methods on hidden cells; the scores are in its records."""
-    return await services.submit(table, request)
+for request in schemas.JOB_REQUESTS:
+    _add_job(request)
 
 
 @jobs.get("/jobs/{job}")

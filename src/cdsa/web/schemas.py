@@ -1,20 +1,16 @@
 """Requests and responses of the API, as its documentation shows them."""
 
-from typing import Annotated, Literal
+import math
+from dataclasses import fields, replace
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from cdsa.core import defaults
 from cdsa.io.options import OPTIONS, Option, check_name
 from cdsa.io.sidecars import SITES_TABLE, parse_sites
 from cdsa.methods.registry import MethodOptions
+from cdsa.web.jobs import Request, State
 from cdsa.web.store import parse_sidecar
 from cdsa.workflows import pipeline
 
@@ -23,9 +19,17 @@ MAX_OFFSET = 10**9
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 LongText = Annotated[str, Field(min_length=1, max_length=20_000)]
-Number = float | None
+Bound = float | None
 Lines = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 """A small table as the text of a CSV file, whose first line names the columns."""
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+Number = Annotated[float | None, AfterValidator(_finite)]
+"""A number of a response; NaN becomes null."""
 
 RENAMED = {
     "reading": "options",
@@ -65,7 +69,7 @@ def _read_field(option: Option) -> tuple[object, object]:
         "table": Lines,
         "names": LongText | tuple[Text, ...],
         "units": LongText | tuple[Text, ...] | dict[Text, Text],
-        "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Number, Number]],
+        "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Bound, Bound]],
     }
     kind = Literal[option.choices] if option.choices else types.get(option.kind, Text)
     help = option.help + (" Given as the text of a CSV file." if option.kind == "table" else "")
@@ -132,13 +136,6 @@ class ExplanationQuery(StrictSchema):
 
     top: int = Field(10, ge=1, le=100)
 
-    @property
-    def moment(self) -> str | int:
-        """The number of the time step or, without one, its timestamp."""
-        moment = self.time if self.step is None else self.step
-        assert moment is not None
-        return moment
-
     @model_validator(mode="after")
     def _require_a_moment(self) -> "ExplanationQuery":
         if self.time is None and self.step is None:
@@ -146,22 +143,31 @@ class ExplanationQuery(StrictSchema):
         return self
 
 
-class TrainingRequest(StrictSchema):
-    """What all jobs have in common."""
+class JobRequest(StrictSchema):
+    """What all jobs have in common. A job of another kind is a subclass in `JOB_REQUESTS`, and a
+    case in `tasks.run`."""
+
+    kind: ClassVar[str]
+    workflow: ClassVar[type[Request]]
+    """The request of the workflow, whose fields have the same names."""
 
     minutes: float | None = Field(None, gt=0)
     """Training time, for methods that train a network; by default it is chosen from the table."""
 
     seed: int = Field(0, ge=0, le=2**31)
 
-    @property
-    def method_options(self) -> MethodOptions:
-        return MethodOptions(minutes=self.minutes, seed=self.seed)
+    def to_request(self) -> Request:
+        """The request of the workflow."""
+        names = {field.name for field in fields(self.workflow)}
+        given = {name: value for name, value in self if name in names}
+        return self.workflow(options=MethodOptions(minutes=self.minutes, seed=self.seed), **given)
 
 
-class FillRequest(TrainingRequest):
-    """Like `cdsa fill`."""
+class FillRequest(JobRequest):
+    """A job that fills the gaps of a table, like `cdsa fill`."""
 
+    kind = "fill"
+    workflow = pipeline.FillRequest
     method: Text = defaults.METHOD
     """A method of `GET /api/methods` that fills; auto takes the best one."""
 
@@ -174,23 +180,20 @@ class FillRequest(TrainingRequest):
     at: Lines | None = None
     """Unmonitored sites to fill as well: the text of a CSV file with columns name, lat, lon."""
 
-    def to_request(self) -> pipeline.FillRequest:
+    def to_request(self) -> Request:
         """The request of the workflow, with the sites parsed."""
-        sites = None
-        if self.at is not None:
-            sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE)
-        return pipeline.FillRequest(
-            method=self.method,
-            options=self.method_options,
-            interval=self.interval,
-            check=self.check,
-            at=sites,
-        )
+        request = super().to_request()
+        assert isinstance(request, pipeline.FillRequest)
+        if self.at is None:
+            return request
+        return replace(request, at=parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE))
 
 
-class ForecastRequest(TrainingRequest):
-    """Like `cdsa forecast`."""
+class ForecastRequest(JobRequest):
+    """A job that forecasts a table, like `cdsa forecast`."""
 
+    kind = "forecast"
+    workflow = pipeline.ForecastRequest
     horizon: int = Field(ge=1, le=10_000)
     """Time steps to forecast."""
 
@@ -200,24 +203,16 @@ class ForecastRequest(TrainingRequest):
     interval: float = Field(defaults.INTERVAL, gt=0, lt=1)
     """Nominal coverage of the prediction intervals."""
 
-    known_covariates: list[Text] = Field(default_factory=list, max_length=1000)
+    known_covariates: tuple[Text, ...] = Field(default_factory=tuple, max_length=1000)
     """Measurements whose future values are in the last rows of the table."""
 
-    def to_request(self) -> pipeline.ForecastRequest:
-        """The request of the workflow."""
-        return pipeline.ForecastRequest(
-            horizon=self.horizon,
-            method=self.method,
-            options=self.method_options,
-            interval=self.interval,
-            known_covariates=tuple(self.known_covariates),
-        )
 
+class ScoreRequest(JobRequest):
+    """A job that compares methods on hidden cells, like `cdsa score`; its records are scores."""
 
-class ScoreRequest(TrainingRequest):
-    """Like `cdsa score`."""
-
-    methods: list[Text] = Field(min_length=1, max_length=20)
+    kind = "score"
+    workflow = pipeline.CompareRequest
+    methods: tuple[Text, ...] = Field(min_length=1, max_length=20)
     """Methods to compare."""
 
     hide: Text = defaults.HIDE
@@ -226,18 +221,8 @@ class ScoreRequest(TrainingRequest):
     repeats: int = Field(1, ge=1, le=5)
     """Number of runs, each with other cells hidden."""
 
-    def to_request(self) -> pipeline.CompareRequest:
-        """The request of the workflow."""
-        return pipeline.CompareRequest(
-            methods=tuple(self.methods),
-            hide=self.hide,
-            repeats=self.repeats,
-            seed=self.seed,
-            options=MethodOptions(minutes=self.minutes),
-        )
 
-
-JobRequest = FillRequest | ForecastRequest | ScoreRequest
+JOB_REQUESTS: tuple[type[JobRequest], ...] = (FillRequest, ForecastRequest, ScoreRequest)
 
 
 class Problem(Schema):
@@ -375,8 +360,8 @@ class JobStatus(Schema):
 
     id: str
     table: str
-    kind: Literal["fill", "forecast", "score"]
-    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    kind: Literal[tuple(request.kind for request in JOB_REQUESTS)]  # type: ignore[valid-type]
+    state: State
     queue_position: int
     """Number of jobs before this one."""
 

@@ -10,7 +10,7 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from cdsa.web import schemas, tasks, views, worker
-from cdsa.web.jobs import Job, Jobs, Request
+from cdsa.web.jobs import Job, Jobs
 from cdsa.web.limits import Limits
 from cdsa.web.store import StoredTable, TableStore
 
@@ -65,27 +65,22 @@ class Services:
     async def submit(self, table_id: str, body: schemas.JobRequest) -> schemas.JobStatus:
         """Check a request and put it into the queue."""
         self.store.get(table_id)
-        request: Request = await self.run_limited(body.to_request)
+        request = await self.run_limited(body.to_request)
         await self.run_in_process(tasks.check, request, self.limits)
-        return self.status(self.jobs.submit(self.store.get(table_id), request))
+        return self.status(self.jobs.submit(self.store.get(table_id), body.kind, request))
 
     def status(self, job: Job) -> schemas.JobStatus:
         """The progress and the results of a job."""
-        return schemas.JobStatus(
-            id=job.id,
-            table=job.table.id,
-            kind=job.kind,
-            state=job.state,
-            queue_position=self.jobs.queue_position(job),
-            status=job.status,
-            progress=job.progress,
-            seconds=round(job.seconds, 1),
-            messages=list(job.messages),
-            error=job.error,
-            records=[dict(record) for record in job.records],
-            files=[name for name in DOWNLOADS if name in job.files],
-            sites=views.sites(job),
-            explainable="explainer" in job.files,
+        return schemas.JobStatus.model_validate(
+            vars(job)
+            | {
+                "table": job.table.id,
+                "queue_position": self.jobs.queue_position(job),
+                "seconds": round(job.seconds, 1),
+                "files": [name for name in DOWNLOADS if name in job.files],
+                "sites": views.sites(job),
+                "explainable": "explainer" in job.files,
+            }
         )
 
     def _run_job(self, job: Job) -> None:

@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -68,13 +67,6 @@ class StoredTable:
     """Waiting and running jobs; the table is kept while there are any."""
 
 
-class ParsedTable(NamedTuple):
-    """A parsed table, and the memory it takes."""
-
-    source: Source
-    bytes: int
-
-
 class TableStore:
     """All tables on the server."""
 
@@ -83,7 +75,7 @@ class TableStore:
         self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
         self._tables: dict[str, StoredTable] = {}
         self._uploads: list[StoredTable] = []
-        self._parsed: dict[tuple[str, str], ParsedTable] = {}
+        self._parsed: dict[tuple[str, str], tuple[Source, int]] = {}  # with their bytes
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -144,24 +136,16 @@ class TableStore:
         with self._lock:
             if key in self._parsed:
                 self._parsed[key] = self._parsed.pop(key)  # now the last one used
-                return self._parsed[key].source
+                return self._parsed[key][0]
         source = parse_table(table, options, self.limits)
-        parsed = ParsedTable(source, _memory_size(source))
+        n_bytes = _memory_size(source)
         with self._lock:
             if table.id in self._tables:
-                self._parsed[key] = parsed
-                max_bytes = MAX_EXPANSION * self.limits.bytes
-                while len(self._parsed) > 1 and self._parsed_bytes() > max_bytes:
-                    self._parsed.pop(next(iter(self._parsed)))
+                self._parsed[key] = source, n_bytes
+                total = sum(size for _, size in self._parsed.values())
+                while len(self._parsed) > 1 and total > MAX_EXPANSION * self.limits.bytes:
+                    total -= self._parsed.pop(next(iter(self._parsed)))[1]
         return source
-
-    def _parsed_bytes(self) -> int:
-        return sum(parsed.bytes for parsed in self._parsed.values())
-
-    def set_options(self, table: StoredTable, options: Options) -> None:
-        """Parse a table with other options from now on; if that fails, nothing changes."""
-        self.source(table, options)
-        table.options = options
 
     def remove(self, table_id: str) -> None:
         """Remove a table."""
@@ -242,10 +226,7 @@ def parse_table(table: StoredTable, options: Options, limits: Limits) -> Source:
     sidecar = {} if text is None else {"locations": parse_sidecar(str(text), "the coordinates")}
     with _show_as(table.path, table.name):
         source = open_source(
-            table.path,
-            max_cells=limits.cells,
-            max_columns=limits.columns,
-            **(options | sidecar),
+            table.path, max_cells=limits.cells, max_columns=limits.columns, **(options | sidecar)
         )
     return replace(source, name=table.name)
 

@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,15 +30,10 @@ from cdsa.workflows.pipeline import (
     run_forecast,
 )
 
+Outcome = tuple[list[dict[str, Value]], dict[str, Path]]
+"""The records of a job, and its files by their names in the API."""
+
 logger = logging.getLogger("cdsa")
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The results of a job."""
-
-    records: list[dict[str, Value]]
-    files: dict[str, Path] = field(default_factory=dict)
 
 
 def check(request: Request, limits: Limits) -> None:
@@ -80,14 +75,14 @@ def run(
             files = _save(filled.source, filled.dataset, folder)
             files |= views.save_explainer(filled, folder)
             files |= _save_report(request, filled, folder, reporter)
-            return Outcome(filled.records, files)
+            return filled.records, files
         case ForecastRequest():
             forecast = run_forecast(request, source, reporter)
             reporter.progress("writing files")
-            return Outcome(forecast.records, _save(forecast.source, forecast.dataset, folder))
+            return forecast.records, _save(forecast.source, forecast.dataset, folder)
         case CompareRequest():
             scores = run_compare(request, source.cube, reporter)
-            return Outcome([record for score in scores for record in score.records()])
+            return [record for score in scores for record in score.records()], {}
 
 
 def _refuse_more_cells(request: Request, cube: xr.DataArray, limits: Limits) -> None:

@@ -1,21 +1,19 @@
 """Responses about tables and results, computed from cubes and arrays."""
 
-import math
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import DIMS, SOURCES, has_coordinates, is_direction, units_of
 from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
-from cdsa.core.times import Clock
 from cdsa.errors import unknown
 from cdsa.io.source import Source
 from cdsa.io.table import Table
-from cdsa.methods.base import Filler
 from cdsa.web import schemas
 from cdsa.web.jobs import Job
 from cdsa.web.store import NotFoundError, StoredTable, TableStore
@@ -28,65 +26,36 @@ MAX_GAPS = 12
 """Gaps in the list of the longest ones."""
 
 
-class Explainer(NamedTuple):
-    """What explains the values that a job has filled."""
-
-    filler: Filler
-    cube: xr.DataArray
-    clock: Clock
-
-
 def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
     """What a table contains, and how it was read."""
     cube, clock = source.cube, source.content.clock
     summary = summarise_cube(cube, n_longest=MAX_GAPS)
-    missing = missing_over_time(cube, "location", 1)[:, 0]
-    lat, lon = (
-        _numbers(cube[name].to_numpy()) if has_coordinates(cube) else [None] * len(missing)
-        for name in ("lat", "lon")
-    )
+    stations = pd.DataFrame({"name": cube["location"].to_numpy(), "lat": np.nan, "lon": np.nan})
+    stations["missing"] = missing_over_time(cube, "location", 1)[:, 0]
+    if has_coordinates(cube):
+        stations = stations.assign(lat=cube["lat"].to_numpy(), lon=cube["lon"].to_numpy())
+    measurements = summary.measurements.rename_axis("name").reset_index()
+    measurements = measurements.rename(columns={"unit": "units", "longest": "longest_gap"})
+    gaps = summary.longest_gaps
+    gaps = gaps.assign(**{name: clock.format(gaps[name].to_numpy()) for name in ("first", "last")})
     frame = source.content.frame if isinstance(source.content, Table) else None
     first, last = clock.format(cube["time"].to_numpy()[[0, -1]])
-    return schemas.TableSummary(
-        id=table.id,
-        name=table.name,
-        size=table.size,
-        layout=source.layout,
-        notes=list(source.notes),
-        warnings=list(source.warnings),
-        columns=[] if frame is None else [str(name) for name in frame.columns],
-        options=schemas.ReadOptions.model_validate(table.options),
-        steps=summary.n_steps,
-        step=summary.step,
-        first=first,
-        last=last,
-        timezone="" if clock.zone is None else str(clock.zone),
-        stations=[
-            schemas.Station(name=str(name), lat=lat[n], lon=lon[n], missing=float(missing[n]))
-            for n, name in enumerate(cube["location"].to_numpy())
-        ],
-        measurements=[
-            schemas.Measurement(
-                name=str(row.Index),
-                units=str(row.unit),
-                is_direction=bool(row.is_direction),
-                cells=int(row.cells),
-                missing=int(row.missing),
-                gaps=int(row.gaps),
-                longest_gap=int(row.longest),
-            )
-            for row in summary.measurements.itertuples()
-        ],
-        longest_gaps=[
-            schemas.Gap(
-                location=str(row.location),
-                measurement=str(row.measurement),
-                first=clock.format(np.array([row.first], dtype="datetime64[ns]"))[0],
-                last=clock.format(np.array([row.last], dtype="datetime64[ns]"))[0],
-                steps=int(row.steps),
-            )
-            for row in summary.longest_gaps.itertuples()
-        ],
+    return schemas.TableSummary.model_validate(
+        vars(table)  # id, name, size, options
+        | {
+            "layout": source.layout,
+            "notes": source.notes,
+            "warnings": source.warnings,
+            "columns": [] if frame is None else [str(name) for name in frame.columns],
+            "steps": summary.n_steps,
+            "step": summary.step,
+            "first": first,
+            "last": last,
+            "timezone": "" if clock.zone is None else str(clock.zone),
+            "stations": stations.to_dict("records"),
+            "measurements": measurements.to_dict("records"),
+            "longest_gaps": gaps.to_dict("records"),
+        }
     )
 
 
@@ -135,62 +104,53 @@ def filled_cells(job: Job, store: TableStore, query: schemas.CellsQuery) -> sche
         selected &= (np.arange(selected.shape[1]) == n)[:, None]
     if query.measurement is not None:
         selected &= np.arange(selected.shape[2]) == _index(cube, "measurement", query.measurement)
-    cells = np.flatnonzero(selected)
-    page = cells[query.offset : query.offset + query.limit]
+    numbers = np.flatnonzero(selected)
+    page = numbers[query.offset : query.offset + query.limit]
     t, l, m = np.unravel_index(page, selected.shape)  # noqa: E741
     times = source.content.clock.format(np.asarray(arrays["time"])[t]) if len(t) else []
-    columns = {
-        name: _numbers(arrays[name][t, l, m]) if name in arrays else [None] * len(t)
-        for name in ("value", "lower", "upper")
-    }
-    return schemas.FilledCells(
-        total=len(cells),
-        cells=[
-            schemas.FilledCell(
-                time=times[n],
-                step=int(t[n]),
-                location=str(cube["location"].to_numpy()[l[n]]),
-                measurement=str(cube["measurement"].to_numpy()[m[n]]),
-                **{name: numbers[n] for name, numbers in columns.items()},
-            )
-            for n in range(len(t))
-        ],
+    cells = pd.DataFrame(
+        {
+            "time": times,
+            "step": t,
+            "location": cube["location"].to_numpy()[l],
+            "measurement": cube["measurement"].to_numpy()[m],
+        }
+        | {
+            name: arrays[name][t, l, m] if name in arrays else np.nan
+            for name in ("value", "lower", "upper")
+        }
+    )
+    return schemas.FilledCells.model_validate(
+        {"total": len(numbers), "cells": cells.to_dict("records")}
     )
 
 
 def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanation:
     """Where a filled value comes from, by the explainer that a job has saved (needs torch)."""
     with path.open("rb") as file:
-        explainer: Explainer = pickle.load(file)
-    clock, cube, moment = explainer.clock, explainer.cube, query.moment
-    filler = explainer.filler.filler_of(query.location, query.measurement)
+        filler, cube, clock = pickle.load(file)
+    filler = filler.filler_of(query.location, query.measurement)
     if not filler.explainable:
         raise NotFoundError(
             f"only the values of a network can be explained, but {query.measurement} at "
             f"{query.location} was filled by another method"
         )
     times = cube["time"].to_numpy()
-    if isinstance(moment, int) and moment >= len(times):
-        raise NotFoundError(f"the table has {len(times):,} steps, but found step {moment:,}")
-    time = clock.parse(moment) if isinstance(moment, str) else times[moment]
+    if query.step is not None and query.step >= len(times):
+        raise NotFoundError(f"the table has {len(times):,} steps, but found step {query.step:,}")
+    time = clock.parse(query.time) if query.step is None else times[query.step]
     explained = filler.explain(cube, time, query.location, query.measurement)
-    return schemas.Explanation(
-        time=clock.format(np.array([time]))[0],
-        location=query.location,
-        measurement=query.measurement,
-        value=_number(explained.value),
-        groups=explained.by_group(),
-        cells=[
-            schemas.Contribution(
-                time=clock.format(np.array([contribution.cell.time]))[0],
-                step=int(np.searchsorted(times, contribution.cell.time)),
-                location=contribution.cell.location,
-                measurement=contribution.cell.measurement,
-                value=_number(contribution.value),
-                share=contribution.share,
-            )
-            for contribution in explained.top(query.top)
-        ],
+    cells = [
+        contribution.cell._asdict()
+        | {"time": clock.format(np.array([contribution.cell.time]))[0]}
+        | {"step": int(np.searchsorted(times, contribution.cell.time))}
+        | {"value": contribution.value, "share": contribution.share}
+        for contribution in explained.top(query.top)
+    ]
+    return schemas.Explanation.model_validate(
+        query.model_dump()  # location, measurement
+        | {"time": clock.format(np.array([time]))[0], "value": explained.value}
+        | {"groups": explained.by_group(), "cells": cells}
     )
 
 
@@ -214,7 +174,7 @@ def save_explainer(filled: FillResult, folder: Path) -> dict[str, Path]:
         return {}
     path = folder / "explainer.pickle"
     with path.open("wb") as file:
-        pickle.dump(Explainer(filler, source.cube, source.content.clock), file)
+        pickle.dump((filler, source.cube, source.content.clock), file)
     return {"explainer": path}
 
 
@@ -241,21 +201,23 @@ def _series(
     """A series of the arrays time, value and, of a job, source, lower and upper."""
     cube, clock = source.cube, source.content.clock
     l, m = _index(cube, "location", location), _index(cube, "measurement", measurement)  # noqa: E741
-    lower, upper = (
-        _numbers(arrays[name][:, l, m]) if name in arrays else None for name in ("lower", "upper")
-    )
-    return schemas.Series(
-        location=location,
-        measurement=measurement,
-        units=units_of(cube)[measurement],
-        is_direction=bool(is_direction(cube)[m]),
-        times=schemas.Times.model_validate(clock.to_plain(np.asarray(arrays["time"]))),
-        values=_numbers(arrays["value"][:, l, m]),
-        source=[SOURCES[code] for code in arrays["source"][:, l, m]]
-        if "source" in arrays
-        else None,
-        lower=lower,
-        upper=upper,
+    columns = {
+        name: arrays[name][:, l, m].tolist()
+        for name in ("value", "source", "lower", "upper")
+        if name in arrays
+    }
+    if "source" in columns:
+        columns["source"] = [SOURCES[code] for code in columns["source"]]
+    return schemas.Series.model_validate(
+        columns
+        | {
+            "values": columns["value"],
+            "location": location,
+            "measurement": measurement,
+            "units": units_of(cube)[measurement],
+            "is_direction": bool(is_direction(cube)[m]),
+            "times": clock.to_plain(np.asarray(arrays["time"])),
+        }
     )
 
 
@@ -265,11 +227,3 @@ def _index(cube: xr.DataArray, axis: str, name: str) -> int:
         kind = "station" if axis == "location" else axis
         raise NotFoundError(unknown(kind, name, names[:50]))
     return names.index(name)
-
-
-def _numbers(values: NDArray[np.float64]) -> list[float | None]:
-    return [_number(value) for value in values.tolist()]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -73,13 +73,13 @@ def run_job(job: Job, store: TableStore, limits: Limits, context: BaseContext) -
     try:
         with parsed.open("wb") as file:
             pickle.dump(store.source(job.table, job.options), file)
-        outcome = _run_in_process(context, run, parsed.parent, 60 * limits.job_minutes, job)
+        seconds = 60 * limits.job_minutes
+        job.records, job.files = _run_in_process(context, run, parsed.parent, seconds, job)
     except BaseException:
         shutil.rmtree(job.folder, ignore_errors=True)
         raise
     finally:
         parsed.unlink(missing_ok=True)
-    job.records, job.files = outcome.records, outcome.files
 
 
 def call(context: BaseContext, function: Callable[[], T], folder: Path) -> T:
@@ -98,25 +98,17 @@ def _run_in_process(
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
         target=_main, args=(sender, function, folder), daemon=True
     )
-    try:
-        process.start()
-    except BaseException:
-        receiver.close()
-        raise
-    finally:
-        sender.close()
-    finished = False
-    try:
-        result: T = _follow(process, receiver, seconds, job)
-        finished = True
-        return result
-    finally:
-        if finished:
+    with receiver:
+        with sender:
+            process.start()
+        try:
+            result: T = _follow(process, receiver, seconds, job)
             process.join(EXIT_SECONDS)
-        if process.is_alive():
-            process.kill()
-        process.join()
-        receiver.close()
+            return result
+        finally:
+            if process.is_alive():
+                process.kill()
+            process.join()
 
 
 def _follow(process: BaseProcess, receiver: Connection, seconds: float, job: Job | None) -> Any:
@@ -136,19 +128,16 @@ def _follow(process: BaseProcess, receiver: Connection, seconds: float, job: Job
             kind, *content = receiver.recv()
         except (EOFError, OSError):  # the process died, perhaps in the middle of a message
             process.join(EXIT_SECONDS)
-            killed = process.exitcode == KILLED
-            raise ConfigError(
-                OUT_OF_MEMORY if killed else "the process ended unexpectedly"
-            ) from None
+            if process.exitcode == KILLED:
+                raise ConfigError(OUT_OF_MEMORY) from None
+            raise ConfigError("the process ended unexpectedly") from None
         match kind:
             case "progress" if job is not None:
                 job.status, job.progress = content
             case "message" if job is not None:
                 job.messages.append(content[0])
             case "failed":
-                raise ConfigError(content[0])
-            case "not found":
-                raise NotFoundError(content[0])
+                raise content[0]
             case "done":
                 return content[0]
 
@@ -200,14 +189,14 @@ def _main(sender: Connection, function: Callable[[Reporter], object], folder: Pa
     except BrokenPipeError:  # the server no longer listens
         return
     except NotFoundError as error:
-        last = ("not found", str(error))
+        last = ("failed", error)
     except CdsaError as error:
-        last = ("failed", str(error))
+        last = ("failed", ConfigError(str(error)))
     except MemoryError:
-        last = ("failed", OUT_OF_MEMORY)
+        last = ("failed", ConfigError(OUT_OF_MEMORY))
     except Exception as error:
         logger.exception("a job failed")
-        last = ("failed", internal_error(error))
+        last = ("failed", ConfigError(internal_error(error)))
     with contextlib.suppress(BrokenPipeError):
         sender.send(last)
 

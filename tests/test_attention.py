@@ -15,11 +15,11 @@ from cdsa.nn.attention import (
     JOINT_APPLY,
     AttentionScope,
     apply_sequential,
-    full_map,
     make_attention,
     shared_map,
 )
 from cdsa.nn.types import AXES, AttentionConfig, AxisConfig, Sizes
+from maps import full_map
 
 SIZES = Sizes(5, 4, 3)
 MASK_MODES = ("none", "diagonal", "causal")
@@ -64,8 +64,8 @@ def test_decomposed_is_joint_attention_with_a_kronecker_map(x, mask_mode):
             ]
         ).reshape(2, 2, *SIZES, *SIZES)
     expected = layer.out(einsum(JOINT_APPLY, full, values_of(layer, x)).flatten(-2))
-    torch.testing.assert_close(layer(x), expected)
-    torch.testing.assert_close(full_map(layer.maps(x)), full)
+    torch.testing.assert_close(layer(x, x), expected)
+    torch.testing.assert_close(full_map(layer.maps(x, x)), full)
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared"])
@@ -76,7 +76,9 @@ def test_all_six_orders_of_the_maps_give_the_same_output_and_gradients(x, manner
         layer.zero_grad()
         inputs = x.clone().requires_grad_()
         y = layer.out(
-            apply_sequential(layer.maps(inputs), values_of(layer, inputs), order).flatten(-2)
+            apply_sequential(layer.maps(inputs, inputs), values_of(layer, inputs), order).flatten(
+                -2
+            )
         )
         y.pow(2).sum().backward()
         results.append([y.detach(), inputs.grad, *(p.grad.clone() for p in layer.parameters())])
@@ -88,7 +90,7 @@ def test_all_six_orders_of_the_maps_give_the_same_output_and_gradients(x, manner
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_every_row_of_every_map_sums_to_one(x, manner, mask_mode):
-    maps = make_layer(manner, mask_mode).maps(x)
+    maps = make_layer(manner, mask_mode).maps(x, x)
     full = full_map(maps)
     torch.testing.assert_close(full.flatten(-3).sum(-1), torch.ones(2, 2, *SIZES).double())
     if manner != "joint":
@@ -123,7 +125,7 @@ def test_shared_is_its_definition_written_out(x):
                 expected[window, *p0, head] = (weights[..., None] * v[window, :, :, :, head]).sum(
                     (0, 1, 2)
                 )
-    torch.testing.assert_close(layer(x), layer.out(expected.flatten(-2)))
+    torch.testing.assert_close(layer(x, x), layer.out(expected.flatten(-2)))
 
 
 def test_the_map_of_each_axis_comes_from_its_flattened_slices(x):
@@ -140,7 +142,7 @@ def test_the_map_of_each_axis_comes_from_its_flattened_slices(x):
         )
         q, k = (z.unflatten(-1, (2, -1)).transpose(1, 2) for z in (q, k))
         expected = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
-        torch.testing.assert_close(layer.maps(x)[axis], expected)
+        torch.testing.assert_close(layer.maps(x, x)[axis], expected)
 
 
 class Largest(TorchDispatchMode):
@@ -165,18 +167,18 @@ def test_the_joint_manner_never_builds_its_map(mask_mode, monkeypatch):
     layer = make_layer("joint", mask_mode, sizes=sizes)
     x = torch.randn(1, *sizes, 2, dtype=torch.float64, requires_grad=True)
     with Largest() as largest:
-        layer(x).sum().backward()
+        layer(x, x).sum().backward()
     assert largest.numbers < sizes.cells**2 / 30  # nothing is cells x cells
     with Largest() as explicit:
-        layer.maps(x)
+        layer.maps(x, x)
     assert explicit.numbers >= 2 * sizes.cells**2
 
 
 @pytest.mark.parametrize("mask_mode", MASK_MODES)
 def test_the_joint_manner_applies_its_map(x, mask_mode):
     layer = make_layer("joint", mask_mode)
-    plain = einsum(JOINT_APPLY, layer.maps(x)["cells"], values_of(layer, x))
-    torch.testing.assert_close(layer(x), layer.out(plain.flatten(-2)))
+    plain = einsum(JOINT_APPLY, layer.maps(x, x)["cells"], values_of(layer, x))
+    torch.testing.assert_close(layer(x, x), layer.out(plain.flatten(-2)))
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
@@ -184,14 +186,16 @@ def test_a_causal_mask_hides_all_later_steps(x, manner):
     layer = make_layer(manner, "causal")
     changed = x.clone()
     changed[:, 3:] += 10
-    torch.testing.assert_close(layer(changed)[:, :3], layer(x)[:, :3], rtol=0, atol=1e-12)
-    assert not torch.allclose(layer(changed)[:, 3:], layer(x)[:, 3:])
+    torch.testing.assert_close(
+        layer(changed, changed)[:, :3], layer(x, x)[:, :3], rtol=0, atol=1e-12
+    )
+    assert not torch.allclose(layer(changed, changed)[:, 3:], layer(x, x)[:, 3:])
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_with_a_diagonal_mask_no_step_attends_to_itself(x, manner):
     layer = make_layer(manner, "diagonal")
-    full = full_map(layer.maps(x))
+    full = full_map(layer.maps(x, x))
     diagonal = einsum("bhtlmtkn -> bhtlmkn", full)
     assert (diagonal == 0).all() and (full > 0).any()
 
@@ -199,7 +203,7 @@ def test_with_a_diagonal_mask_no_step_attends_to_itself(x, manner):
 @pytest.mark.parametrize("manner", ["decomposed", "shared", "joint"])
 def test_a_single_step_attends_to_itself(manner):
     layer = make_layer(manner, "diagonal", sizes=Sizes(1, 4, 3))
-    assert layer(torch.ones(1, 1, 4, 3, 2).double()).isfinite().all()
+    assert layer(*[torch.ones(1, 1, 4, 3, 2).double()] * 2).isfinite().all()
 
 
 @pytest.mark.parametrize("manner", ["decomposed", "joint"])
@@ -225,10 +229,10 @@ def test_the_memory_of_cross_attention_may_have_another_number_of_steps(x, manne
 def test_an_axis_of_one_position_has_a_map_of_ones_and_no_weights(manner, mask_mode, sizes):
     x = torch.randn(2, *sizes, 2, dtype=torch.float64)
     layer = make_layer(manner, mask_mode, sizes=sizes)
-    full = full_map(layer.maps(x))
+    full = full_map(layer.maps(x, x))
     torch.testing.assert_close(full.flatten(-3).sum(-1), torch.ones(2, 2, *sizes).double())
     expected = layer.out(einsum(JOINT_APPLY, full, values_of(layer, x)).flatten(-2))
-    torch.testing.assert_close(layer(x), expected)
+    torch.testing.assert_close(layer(x, x), expected)
     if manner == "decomposed":
         assert list(layer.axes) == [axis for axis in AXES if sizes.along(axis) > 1]
 
@@ -242,7 +246,7 @@ def test_shared_cross_attention_needs_a_memory_with_the_same_number_of_steps(x):
 
 def test_the_weights_of_the_shared_manner_fit_any_size(x):
     layer = make_layer("shared")
-    assert layer(x[:, :3, :2]).shape == (2, 3, 2, 3, 2)
+    assert layer(x[:, :3, :2], x[:, :3, :2]).shape == (2, 3, 2, 3, 2)
 
 
 def test_the_shared_map_is_scaled_by_the_root_of_the_number_of_terms():
@@ -257,17 +261,17 @@ def test_the_shared_map_is_scaled_by_the_root_of_the_number_of_terms():
 
 
 @pytest.mark.parametrize("manner", ["joint", "decomposed"])
-def test_only_the_shared_manner_takes_a_bias_weights_and_present_stations(x, manner):
-    for option in ("bias", "key_weight", "present"):
+def test_only_the_shared_manner_takes_a_bias_and_present_stations(x, manner):
+    for option in ("bias", "present"):
         with pytest.raises(TypeError, match=option):
-            make_layer(manner)(x, **{option: torch.ones(2, 4, dtype=torch.bool)})
+            make_layer(manner).maps(x, x, **{option: torch.ones(2, 4, dtype=torch.bool)})
 
 
-def test_a_causal_layer_refuses_a_bias_weights_and_present_stations(x):
+def test_a_causal_layer_refuses_a_bias_and_present_stations(x):
     layer, present = make_layer("shared", "causal"), torch.ones(2, 4, dtype=torch.bool)
-    for options in ({"bias": {"time": x[0, 0]}}, {"present": present}, {"key_weight": x}):
+    for options in ({"bias": {"time": x[0, 0]}}, {"present": present}):
         with pytest.raises(ConfigError, match="causal mask"):
-            layer(x, **options)
+            layer.maps(x, x, **options)
 
 
 def test_absent_stations_are_not_attended_to_without_weights_either(x):
@@ -275,9 +279,12 @@ def test_absent_stations_are_not_attended_to_without_weights_either(x):
     changed = x.clone()
     changed[:, :, 1] += 10
     layer = make_layer("shared")
-    first, second = (layer(values, present=present) for values in (x, changed))
+    first, second = (
+        apply_sequential(layer.maps(y, y, present=present), values_of(layer, y))
+        for y in (x, changed)
+    )
     torch.testing.assert_close(first[:, :, [0, 2, 3]], second[:, :, [0, 2, 3]])
-    assert not torch.allclose(first, layer(x))
+    assert not torch.allclose(layer.merge_heads(first), layer(x, x))
 
 
 def test_the_independent_manner_is_no_layer():

@@ -9,11 +9,11 @@ from cdsa.nn.attention import (
     JOINT_APPLY,
     apply_sequential,
     apply_weighted,
-    full_map,
     joint_map,
 )
 from cdsa.nn.kernels import MAX_FUSED_COLUMNS, apply_fused, joint_attention
 from cdsa.nn.types import AXES, Sizes
+from maps import full_map
 
 SIZES = Sizes(7, 5, 3)
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from cdsa.nn.attention import full_map
 from cdsa.nn.rollout import LayerTrace, one_hot_cell, residual_share, rollout
 from cdsa.nn.types import AXES, Sizes
+from maps import full_map
 
 SIZES = Sizes(6, 4, 2)
 

@@ -18,9 +18,9 @@ from contexts import on_a_line, window_context
 
 SIZES, PAST = Sizes(7, 4, 2), 4
 CONFIGS = {
-    "dcrnn": DcrnnConfig(d_model=8, n_layers=2, fading=5.0),
-    "fc-lstm": FcLstmConfig(d_model=8, n_layers=2, fading=5.0),
-    "gaan": GaanConfig(d_model=8, n_layers=2, n_heads=2, d_qk=4, d_gate=4, fading=5.0),
+    "dcrnn": DcrnnConfig(d_model=8, n_layers=2, sampling_decay=5.0),
+    "fc-lstm": FcLstmConfig(d_model=8, n_layers=2, sampling_decay=5.0),
+    "gaan": GaanConfig(d_model=8, n_layers=2, n_heads=2, d_qk=4, d_gate=4, sampling_decay=5.0),
     "dst-gcnn": DstGcnnConfig(d_model=8, n_layers=2),
 }
 SAMPLED = [name for name in CONFIGS if name != "dst-gcnn"]
@@ -146,11 +146,11 @@ def forecast_error(method, cube, origins):
 def test_networks_on_the_graph_beat_one_without_on_a_diffusion():
     cube, origins = diffusion(), np.arange(304, 397)
     short = {"window": 4, "horizon": 3, "stride": 1}
-    without = FcLstm(model=FcLstmConfig(d_model=32, n_layers=1, fading=50.0), **short)
+    without = FcLstm(model=FcLstmConfig(d_model=32, n_layers=1, sampling_decay=50.0), **short)
     limit = 0.9 * forecast_error(without, cube, origins)
-    gaan = GaanConfig(d_model=16, n_layers=1, n_heads=2, d_qk=8, d_gate=8, fading=50.0)
+    gaan = GaanConfig(d_model=16, n_layers=1, n_heads=2, d_qk=8, d_gate=8, sampling_decay=50.0)
     for method in (
-        Dcrnn(model=DcrnnConfig(d_model=16, n_layers=1, fading=50.0), **short),
+        Dcrnn(model=DcrnnConfig(d_model=16, n_layers=1, sampling_decay=50.0), **short),
         Gaan(model=gaan, **short),
         DstGcnn(model=DstGcnnConfig(d_model=16, n_layers=1), **short),
     ):

@@ -39,6 +39,7 @@ RENAMED: Mapping[str, tuple[str, ...]] = {
     "reach": ("first_step",),
     "search": ("search_steps",),
     "search_rate": ("search_lr",),
+    "fading": ("sampling_decay",),
     # settings of a training
     "rate": ("lr",),
     "first_moment": ("beta1",),

@@ -15,7 +15,7 @@ in `streams.py`.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, einsum, nn
@@ -62,21 +62,15 @@ SHARED_SCORE: dict[Axis, str] = {
     "measurement": "btlmhd, btlnhd -> bhmn",
 }  # fmt: skip
 
-# Not in the paper: in a causal decoder the maps of location and measurement must not depend on
-# later steps either, so there is one map for each step t. They are applied after the time map.
-CAUSAL_PROJECT: dict[Axis, str] = {
-    "location":    "btlmc, tmchd -> bhtld",
-    "measurement": "btlmc, tlchd -> bhtmd",
-}  # fmt: skip
-CAUSAL_SHARED_SCORE: dict[Axis, str] = {
-    "location":    "btlmhd, btkmhd -> bhtlk",
-    "measurement": "btlmhd, btlnhd -> bhtmn",
-}  # fmt: skip
-CAUSAL_APPLY: dict[Axis, str] = {
-    "location":    "bhtlk, btkmhe -> btlmhe",
-    "measurement": "bhtmn, btlnhe -> btlmhe",
-}  # fmt: skip
-CAUSAL_FULL_MAP = "bhts, bhtlk, bhtmn -> bhtlmskn"
+
+def each_step(equation: str) -> str:
+    """The equation with a map for each step t: "bhlk" becomes "bhtlk".
+
+    Not in the paper: in a causal decoder the maps of location and measurement must not depend on
+    later steps either. They are applied after the time map.
+    """
+    return equation.replace("bh", "bht")
+
 
 JOINT_QUERY_SCALE = 3.0
 """Factor on the initial queries and keys of the joint manner. A cell that attends to all others
@@ -105,21 +99,16 @@ class SelfAttention(nn.Module):
         self.value = nn.Linear(memory_width, heads * sizes.d_v)
         self.out = nn.Linear(heads * sizes.d_v, width)
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        y = x if y is None else y
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
         v = self.value(y).unflatten(-1, (self.n_heads, -1))  # (b, j, h, e)
         mixed = einsum(ATTEND, self.maps(x, y)[self.axis], v)
-        out: Tensor = self.out(mixed.flatten(-2))
-        return out
+        return cast(Tensor, self.out(mixed.flatten(-2)))
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+    def maps(self, x: Tensor, y: Tensor) -> AttentionMaps:
         """The map of the axis, (b, h, i, j)."""
         q = self.query(x).unflatten(-1, (self.n_heads, -1))
-        k = self.key(x if y is None else y).unflatten(-1, (self.n_heads, -1))
-        scores = einsum(SCORE, q, k) / math.sqrt(q.shape[-1])
-        if self.mask_mode != "none":
-            scores = scores + attention_mask(self.mask_mode, scores.shape[-1], scores)
-        return {self.axis: scores.softmax(dim=-1)}
+        k = self.key(y).unflatten(-1, (self.n_heads, -1))
+        return {self.axis: attention_map(einsum(SCORE, q, k), q.shape[-1], self.mask_mode)}
 
 
 class AttentionScope(NamedTuple):
@@ -135,14 +124,13 @@ class AttentionScope(NamedTuple):
     """Steps that a step attends to. With "causal" the queries of a step come from that step and
     those before it, in cross-attention too."""
 
-    @property
-    def is_cross(self) -> bool:
-        return self.memory_sizes is not None
+    def mask_of(self, axis: Axis) -> MaskMode:
+        """The mask on the scores of an axis."""
+        return self.mask_mode if axis == "time" and self.memory_sizes is None else "none"
 
-    @property
-    def score_mask(self) -> MaskMode:
-        """The mask on the scores between steps."""
-        return "none" if self.is_cross else self.mask_mode
+    def by_step(self, axis: Axis) -> bool:
+        """Whether an axis has a map for each step, (b, h, t, N, N)."""
+        return self.mask_mode == "causal" and axis != "time"
 
 
 class Attention(nn.Module):
@@ -156,22 +144,19 @@ class Attention(nn.Module):
         self.value = nn.Linear(config.d_model, config.n_heads * config.d_v)
         self.out = nn.Linear(config.n_heads * config.d_v, config.d_model)
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        y = x if y is None else y
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
         v = self.split_heads(self.value(y))  # (b, s, k, n, h, e)
         return self.merge_heads(apply_sequential(self.maps(x, y), v))
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
+    def maps(self, x: Tensor, y: Tensor) -> AttentionMaps:
         """The attention maps by axis; of the joint manner the map between all cells."""
         raise NotImplementedError
 
     def split_heads(self, x: Tensor) -> Tensor:
-        heads: Tensor = x.unflatten(-1, (self.n_heads, -1))
-        return heads
+        return cast(Tensor, x.unflatten(-1, (self.n_heads, -1)))
 
     def merge_heads(self, mixed: Tensor) -> Tensor:
-        out: Tensor = self.out(mixed.flatten(-2))
-        return out
+        return cast(Tensor, self.out(mixed.flatten(-2)))
 
 
 class Joint(Attention):
@@ -184,18 +169,15 @@ class Joint(Attention):
         """Whether `forward` builds the map, as the equations do: to check it, or to count its
         operations."""
 
-    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
-        y = x if y is None else y
-        v = self.split_heads(self.value(y))
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
         if self.explicit:
-            return self.merge_heads(einsum(JOINT_APPLY, self.maps(x, y)["cells"], v))
-        q, k = self.split_heads(self.query(x)), self.split_heads(self.key(y))
-        return self.merge_heads(joint_attention(q, k, v, self.scope.score_mask))
+            return super().forward(x, y)
+        v, q, k = (self.split_heads(z) for z in (self.value(y), self.query(x), self.key(y)))
+        return self.merge_heads(joint_attention(q, k, v, self.scope.mask_of("time")))
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
-        q = self.split_heads(self.query(x))
-        k = self.split_heads(self.key(x if y is None else y))
-        return {"cells": joint_map(q, k, self.scope.score_mask)}
+    def maps(self, x: Tensor, y: Tensor) -> AttentionMaps:
+        q, k = self.split_heads(self.query(x)), self.split_heads(self.key(y))
+        return {"cells": joint_map(q, k, self.scope.mask_of("time"))}
 
 
 class Decomposed(Attention):
@@ -208,22 +190,14 @@ class Decomposed(Attention):
         chosen = (axis for axis in AXES if any(size.along(axis) > 1 for size in sizes))
         self.axes = nn.ModuleDict({axis: AxisMap(axis, config, scope) for axis in chosen})
 
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps:
-        y = x if y is None else y
+    def maps(self, x: Tensor, y: Tensor) -> AttentionMaps:
         single = x.new_ones(len(x), self.n_heads, 1, 1)
         return {axis: self.axes[axis](x, y) if axis in self.axes else single for axis in AXES}
 
 
 class Shared(Attention):
-    """Section 3.2.3, at its end: one query and one key per cell make the maps of all axes.
-
-    Its weights fit windows of any size. It alone takes what the default network adds to the paper
-    (no causal mask then):
-        bias        added to the scores of an axis, (h, N, N) or (b, h, N, N);
-        key_weight  how much a cell counts that is attended to, positive, (b, s, k, n, h);
-        present     stations that are attended to at all, (b, l). The others have no say in the maps
-                    of time and measurement either.
-    """
+    """Section 3.2.3, at its end: one query and one key per cell make the maps of all axes. Its
+    weights fit windows of any size."""
 
     def __init__(self, config: AttentionConfig, scope: AttentionScope) -> None:
         super().__init__(config, scope)
@@ -236,70 +210,37 @@ class Shared(Attention):
             )
         self.query, self.key = _query_key(config)
 
-    def forward(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        *,
-        bias: Bias = NO_BIAS,
-        key_weight: Tensor | None = None,
-        present: Tensor | None = None,
-    ) -> Tensor:
-        y = x if y is None else y
-        v = self.split_heads(self.value(y))
-        maps = self.maps(x, y, bias=bias, present=present)
-        if key_weight is None:
-            return self.merge_heads(apply_sequential(maps, v))
-        self._refuse_causal()
-        return self.merge_heads(apply_weighted(maps, v, key_weight))
-
     def maps(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        *,
-        bias: Bias = NO_BIAS,
-        present: Tensor | None = None,
+        self, x: Tensor, y: Tensor, *, bias: Bias = NO_BIAS, present: Tensor | None = None
     ) -> AttentionMaps:
-        q = self.split_heads(self.query(x))
-        k = self.split_heads(self.key(x if y is None else y))
-        if bias or present is not None:
-            self._refuse_causal()
+        """The maps by axis, with what the default network adds to the paper: a bias on the scores,
+        and the stations (b, l) that are attended to at all. The others have no say in the maps of
+        time and measurement either."""
+        q, k = self.split_heads(self.query(x)), self.split_heads(self.key(y))
+        if self.scope.mask_mode == "causal" and (bias or present is not None):
+            raise ConfigError(
+                "bias and present are for maps of whole windows, but this layer has a causal mask"
+            )
         q_present = q
-        if present is not None:
-            q_present, near = _only_present(q, present), bias.get("location", q.new_zeros(()))
-            absent = ~present.unflatten(1, (1, 1, -1))
+        if present is not None:  # scaled as if there were no other stations
+            share = present.to(q.dtype).mean(dim=1, keepdim=True)
+            q_present = q * (present / share.sqrt()).unflatten(1, (1, -1, 1, 1, 1))
+            absent, near = ~present.unflatten(1, (1, 1, -1)), bias.get("location", q.new_zeros(()))
             bias = {**bias, "location": torch.where(absent, -torch.inf, near)}
         return {
             axis: shared_map(
-                axis,
-                q if axis == "location" else q_present,
-                k,
-                self.scope,
-                bias.get(axis),
+                axis, q if axis == "location" else q_present, k, self.scope, bias.get(axis)
             )
             for axis in AXES
         }
 
-    def _refuse_causal(self) -> None:
-        if self.scope.mask_mode == "causal":
-            raise ConfigError(
-                "bias, key_weight and present are for maps of whole windows, but this layer has a "
-                "causal mask"
-            )
-
 
 def make_attention(config: AttentionConfig, scope: AttentionScope) -> Attention:
     """The layer of the configured manner."""
-    match config.manner:
-        case "joint":
-            return Joint(config, scope)
-        case "decomposed":
-            return Decomposed(config, scope)
-        case "shared":
-            return Shared(config, scope)
-        case "independent":
-            raise ConfigError("the independent manner is no layer: build it with Streams")
+    if config.manner == "independent":
+        raise ConfigError("the independent manner is no layer: build it with Streams")
+    layers = {"joint": Joint, "decomposed": Decomposed, "shared": Shared}
+    return layers[config.manner](config, scope)
 
 
 class AxisMap(nn.Module):
@@ -313,29 +254,21 @@ class AxisMap(nn.Module):
         shape = (config.d_model, config.n_heads, config.of(axis).d_qk)
         self.w_q = _projection(*scope.query_sizes.others(axis), *shape)
         self.w_k = _projection(*(scope.memory_sizes or scope.query_sizes).others(axis), *shape)
-        if not scope.is_cross:  # at first, each position attends to those like it
+        if scope.memory_sizes is None:  # at first, each position attends to those like it
             self.w_k.data.copy_(self.w_q.data)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        if self.scope.mask_mode == "causal" and self.axis != "time":
-            return self._causal(x, y)
-        q = einsum(PROJECT[self.axis], x, self.w_q)  # (b, h, N, d)
-        k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
-        scores = einsum("bhid, bhjd -> bhij", q, k) / math.sqrt(q.shape[-1])
-        if self.axis == "time" and self.scope.score_mask != "none":
-            scores = scores + attention_mask(self.scope.score_mask, scores.shape[-1], scores)
-        return scores.softmax(dim=-1)
-
-    def _causal(self, x: Tensor, y: Tensor) -> Tensor:
-        q = einsum(CAUSAL_PROJECT[self.axis], x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
-        if self.scope.is_cross:  # all of y is known
-            k = einsum(PROJECT[self.axis], y, self.w_k)  # (b, h, N, d)
-            scores = einsum("bhtid, bhjd -> bhtij", q, k)
+        project = PROJECT[self.axis]
+        if self.scope.by_step(self.axis):
+            q = einsum(each_step(project), x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
+            if self.scope.memory_sizes is None:
+                k = einsum(each_step(project), y, self.w_k).cumsum(dim=2)
+            else:  # all of y is known
+                k = einsum(project, y, self.w_k).unsqueeze(2)  # (b, h, 1, N, d)
         else:
-            k = einsum(CAUSAL_PROJECT[self.axis], y, self.w_k).cumsum(dim=2)  # (b, h, t, N, d)
-            scores = einsum("bhtid, bhtjd -> bhtij", q, k)
-        scores = scores / math.sqrt(q.shape[-1])
-        return scores.softmax(dim=-1)
+            q, k = einsum(project, x, self.w_q), einsum(project, y, self.w_k)  # (b, h, N, d)
+        scores = einsum("b...id, b...jd -> b...ij", q, k)
+        return attention_map(scores, q.shape[-1], self.scope.mask_of(self.axis))
 
 
 def _projection(first: int, second: int, channels: int, heads: int, d: int) -> nn.Parameter:
@@ -347,13 +280,23 @@ def _projection(first: int, second: int, channels: int, heads: int, d: int) -> n
 def _query_key(config: AttentionConfig, scale: float = 1.0) -> tuple[nn.Linear, nn.Linear]:
     """Projections per cell. Both start from the same weights: at first, cells attend to those like
     them."""
-    query, key = (
-        nn.Linear(config.d_model, config.n_heads * config.d_qk, bias=False) for _ in range(2)
-    )
-    if scale != 1.0:
-        query.weight.data.mul_(scale)
+    width = config.n_heads * config.d_qk
+    query, key = (nn.Linear(config.d_model, width, bias=False) for _ in range(2))
+    query.weight.data.mul_(scale)
     key.weight.data.copy_(query.weight.data)
     return query, key
+
+
+def attention_map(
+    scores: Tensor, n_terms: int | Tensor, mask_mode: MaskMode = "none", bias: Tensor | None = None
+) -> Tensor:
+    """A = softmax(S) of scores (..., i, j), which are sums of so many products."""
+    scores = scores / (n_terms.sqrt() if isinstance(n_terms, Tensor) else math.sqrt(n_terms))
+    if mask_mode != "none":
+        scores = scores + attention_mask(mask_mode, scores.shape[-1], scores)
+    if bias is not None:
+        scores = scores + bias
+    return scores.softmax(dim=-1)
 
 
 def joint_map(q: Tensor, k: Tensor, mask_mode: MaskMode = "none") -> Tensor:
@@ -362,8 +305,7 @@ def joint_map(q: Tensor, k: Tensor, mask_mode: MaskMode = "none") -> Tensor:
     if mask_mode != "none":
         mask = attention_mask(mask_mode, q.shape[1], scores)
         scores = scores + mask[:, None, None, :, None, None]
-    rows: Tensor = scores.flatten(-3).softmax(dim=-1).unflatten(-1, scores.shape[-3:])
-    return rows
+    return cast(Tensor, scores.flatten(-3).softmax(dim=-1).unflatten(-1, scores.shape[-3:]))
 
 
 def shared_map(
@@ -374,46 +316,23 @@ def shared_map(
     sizes, (heads, d) = Sizes(*q.shape[1:4]), q.shape[4:]
     if sizes.along(axis) == 1 == k.shape[1 + AXES.index(axis)]:
         return q.new_ones(len(q), heads, 1, 1)
-    steps, n_terms = sizes.steps, math.prod(sizes.others(axis)) * d
-    if scope.mask_mode == "causal" and axis != "time":
-        terms = torch.arange(1, steps + 1, device=q.device, dtype=q.dtype) * (n_terms // steps)
-        scores = einsum(CAUSAL_SHARED_SCORE[axis], q, k).cumsum(dim=2)
-        scores = scores / terms.sqrt()[:, None, None]
-    else:
-        scores = einsum(SHARED_SCORE[axis], q, k) / math.sqrt(n_terms)
-    if axis == "time" and scope.score_mask != "none":
-        scores = scores + attention_mask(scope.score_mask, steps, scores)
-    if bias is not None:
-        scores = scores + bias
-    return scores.softmax(dim=-1)
-
-
-def _only_present(q: Tensor, present: Tensor) -> Tensor:
-    """Queries of the present stations (b, l) alone, scaled as if there were no others."""
-    share = present.to(q.dtype).mean(dim=1, keepdim=True)
-    scale: Tensor = (present / share.sqrt()).unflatten(1, (1, -1, 1, 1, 1))
-    return q * scale
-
-
-def full_map(maps: AttentionMaps) -> Tensor:
-    """Equation (3), the map between all cells: (b, h, t, l, m, s, k, n)."""
-    if "cells" in maps:
-        return maps["cells"]
-    time, *others = (maps[axis] for axis in AXES)
-    if all(a.ndim == 4 for a in others):
-        return einsum(FULL_MAP, time, *others)
-    steps = time.shape[2]
-    others = [a if a.ndim == 5 else a.unsqueeze(2).expand(-1, -1, steps, -1, -1) for a in others]
-    return einsum(CAUSAL_FULL_MAP, time, *others)
+    n_terms = math.prod(sizes.others(axis)) * d
+    if scope.by_step(axis):
+        scores = einsum(each_step(SHARED_SCORE[axis]), q, k).cumsum(dim=2)
+        number = torch.arange(1, sizes.steps + 1, device=q.device, dtype=q.dtype)
+        return attention_map(scores, (number * (n_terms // sizes.steps))[:, None, None])
+    return attention_map(einsum(SHARED_SCORE[axis], q, k), n_terms, scope.mask_of(axis), bias)
 
 
 def apply_sequential(maps: AttentionMaps, v: Tensor, order: Sequence[Axis] = AXES) -> Tensor:
     """Equation (1): one map after the other. The order does not matter, equation (4), but causal
     maps of location and measurement come after the time map."""
+    if "cells" in maps:
+        return einsum(JOINT_APPLY, maps["cells"], v)
     for axis in order:
         a = maps[axis]
         if a.shape[-2:] != (1, 1):
-            v = einsum(APPLY[axis] if a.ndim == 4 else CAUSAL_APPLY[axis], a, v)
+            v = einsum(APPLY[axis] if a.ndim == 4 else each_step(APPLY[axis]), a, v)
     return v
 
 

@@ -5,25 +5,15 @@ the independent manner.
 """
 
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 from torch import Tensor, nn
 
+from cdsa.nn.attention import Attention, SelfAttention
 from cdsa.nn.rollout import LayerTrace, residual_share
-from cdsa.nn.types import AttentionMaps
 
 MakeModule = Callable[[], nn.Module]
-
-
-class AttentionLayer(Protocol):
-    """A module in which x attends to y, or to itself."""
-
-    def __call__(self, x: Tensor, y: Tensor | None = None) -> Tensor: ...
-
-    def maps(self, x: Tensor, y: Tensor | None = None) -> AttentionMaps: ...
-
-
-MakeAttention = Callable[[], AttentionLayer]
+MakeAttention = Callable[[], Attention | SelfAttention]
 
 
 class Block(nn.Module):
@@ -38,29 +28,22 @@ class Block(nn.Module):
         norm: MakeModule,
     ) -> None:
         super().__init__()
-        self.attention: AttentionLayer = attention()
+        self.attention = attention()
         self.norm = norm()
         if cross_attention is not None:
-            self.cross_attention: AttentionLayer = cross_attention()
+            self.cross_attention = cross_attention()
             self.cross_norm = norm()
         self.feed_forward = feed_forward()
         self.feed_forward_norm = norm()
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
-        x = self.norm(x + self.attention(x))
+        x = self.norm(x + self.attention(x, x))
         if memory is not None:
             x = self.cross_norm(x + self.cross_attention(x, memory))
         return cast(Tensor, self.feed_forward_norm(x + self.feed_forward(x)))
 
     def trace(self, x: Tensor) -> LayerTrace:
-        return LayerTrace(self.attention.maps(x), residual_share(x, self.attention(x)))
-
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
-        """The maps of its self-attention and, with a memory, of its cross-attention."""
-        maps = [self.attention.maps(x)]
-        if memory is not None:
-            maps.append(self.cross_attention.maps(self.norm(x + self.attention(x)), memory))
-        return maps
+        return LayerTrace(self.attention.maps(x, x), residual_share(x, self.attention(x, x)))
 
 
 class Stack(nn.Module):
@@ -82,20 +65,12 @@ class Stack(nn.Module):
             Block(attention, cross_attention, feed_forward, norm)
             for _ in range(n_layers - 1 if last_bare else n_layers)
         )
-        self.last: AttentionLayer | None = attention() if last_bare else None
+        self.last = attention() if last_bare else None
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         for block in self.blocks:
             x = block(x, memory)
-        return x if self.last is None else self.last(x)
-
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
-        """The maps of every attention, in the order they are applied."""
-        maps: list[AttentionMaps] = []
-        for block in self.blocks:
-            maps += cast(Block, block).maps(x, memory)
-            x = block(x, memory)
-        return maps if self.last is None else [*maps, self.last.maps(x)]
+        return x if self.last is None else self.last(x, x)
 
     def traces(self, x: Tensor) -> list[LayerTrace]:
         """The trace of every layer, without a memory."""
@@ -104,12 +79,10 @@ class Stack(nn.Module):
             traces.append(cast(Block, block).trace(x))
             x = block(x)
         if self.last is not None:
-            traces.append(LayerTrace(self.last.maps(x), x.new_zeros(x.shape[:-1])))
+            traces.append(LayerTrace(self.last.maps(x, x), x.new_zeros(x.shape[:-1])))
         return traces
 
 
 def feed_forward(width: int, hidden: int, out: int | None = None) -> nn.Sequential:
     """Two fully connected layers on the last axis."""
-    return nn.Sequential(
-        nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width if out is None else out)
-    )
+    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out or width))

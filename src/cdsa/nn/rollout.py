@@ -9,7 +9,7 @@ Letters: `attention.py`; of a single window, b is one.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, einsum
@@ -17,12 +17,7 @@ from torch import Tensor, einsum
 from cdsa.nn.attention import apply_sequential
 from cdsa.nn.types import AXES, AttentionMaps, Axis
 
-# The transpose of each map: a cell passes its share to the cells that it attends to.
-TRANSPOSED: dict[Axis, str] = {
-    "time":        "bhts, btlmh -> bslmh",
-    "location":    "bhlk, btlmh -> btkmh",
-    "measurement": "bhmn, btlmh -> btlnh",
-}  # fmt: skip
+# The transpose of a map: a cell passes its share to the cells that it attends to.
 JOINT_TRANSPOSED = "bhtlmskn, btlmh -> bsknh"
 
 
@@ -45,17 +40,15 @@ class LayerTrace(NamedTuple):
         if self.key_weight is not None:
             total = apply_sequential(self.maps, self.key_weight.unsqueeze(-1))
             per_head = per_head / total.flatten(-2)
-        for axis in AXES:
-            if self.maps[axis].shape[-2:] != (1, 1):
-                per_head = einsum(TRANSPOSED[axis], self.maps[axis], per_head)
+        transposed: AttentionMaps = {axis: a.mT for axis, a in self.maps.items()}
+        per_head = apply_sequential(transposed, per_head.unsqueeze(-1)).flatten(-2)
         return (per_head if self.key_weight is None else per_head * self.key_weight).sum(-1)
 
 
 def residual_share(before: Tensor, added: Tensor) -> Tensor:
     """Share of the residual in a sum, by norms: two (b, t, l, m, c) -> (b, t, l, m)."""
     old, new = before.norm(dim=-1), added.norm(dim=-1)
-    share: Tensor = old / (old + new).clamp(min=1e-12)
-    return share
+    return cast(Tensor, old / (old + new).clamp(min=1e-12))
 
 
 def rollout(traces: Sequence[LayerTrace], share: Tensor) -> Tensor:

@@ -10,27 +10,26 @@ Letters: b window of the batch, t time, l location, m measurement, f inputs of a
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from cdsa.nn.context import WindowContext
-from cdsa.nn.types import Network, refuse_negative, refuse_no_horizon
+from cdsa.nn.types import Network, NetworkConfig, refuse_no_horizon
 
 State = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduledSampling:
-    """Settings of scheduled sampling."""
+class Seq2SeqConfig(NetworkConfig):
+    """Settings of an encoder-decoder with scheduled sampling."""
 
-    fading: float = 100.0
+    uses_context: ClassVar[bool] = True
+
+    sampling_decay: float = 100.0
     """Decay k of the probability that the decoder starts a step from the truth, an inverse sigmoid:
     one half after k ln(k) updates, 460 for 100; 0 for never."""
-
-    def __post_init__(self) -> None:
-        refuse_negative(self, "fading")
 
 
 class Cell(Protocol):
@@ -63,11 +62,11 @@ class SequenceToSequence(Network):
         n_measurements: int,
         n_calendar_features: int,
         horizon: int,
-        fading: float,
+        sampling_decay: float,
     ) -> None:
         super().__init__()
         refuse_no_horizon(horizon)
-        self.horizon, self.make_graph, self.fading = horizon, make_graph, fading
+        self.horizon, self.make_graph, self.sampling_decay = horizon, make_graph, sampling_decay
         inputs = 2 * n_measurements + n_calendar_features
         self.encoder, self.decoder = make_cell(inputs), make_cell(inputs)
         self.head = head
@@ -92,9 +91,8 @@ class SequenceToSequence(Network):
 
     def truth_probability(self) -> float:
         """How often the decoder starts from the truth: nearly always at first, then less often."""
-        if not self.fading:
-            return 0.0
-        return self.fading / (self.fading + math.exp(min(self.n_updates.item() / self.fading, 700)))
+        k = self.sampling_decay
+        return k / (k + math.exp(min(self.n_updates.item() / k, 700))) if k else 0.0
 
     def _run(
         self,

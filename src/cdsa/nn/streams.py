@@ -12,23 +12,12 @@ from functools import partial
 from typing import cast
 
 import torch
-from torch import Tensor, einsum, nn
+from torch import Tensor, nn
 
 from cdsa.nn.attention import SelfAttention
 from cdsa.nn.blocks import Stack, feed_forward
-from cdsa.nn.types import AXES, AttentionConfig, AttentionMaps, Axis, MaskMode, Sizes
-
-# Cells as rows of positions, the axis first, and back again.
-ROWS: dict[Axis, str] = {
-    "time":        "btlmc -> btlmc",
-    "location":    "btlmc -> bltmc",
-    "measurement": "btlmc -> bmtlc",
-}  # fmt: skip
-CELLS: dict[Axis, str] = {
-    "time":        "btlmc -> btlmc",
-    "location":    "bltmc -> btlmc",
-    "measurement": "bmtlc -> btlmc",
-}  # fmt: skip
+from cdsa.nn.rollout import LayerTrace
+from cdsa.nn.types import AXES, AttentionConfig, Axis, MaskMode, Sizes
 
 
 class Stream(nn.Module):
@@ -45,32 +34,28 @@ class Stream(nn.Module):
         last_bare: bool = False,
     ) -> None:
         super().__init__()
-        self.axis: Axis = axis
+        self.dim = 1 + AXES.index(axis)
         width = math.prod(sizes.others(axis)) * config.d_model
         memory_width = 0 if memory is None else math.prod(memory.others(axis)) * config.d_model
         mask = mask_mode if axis == "time" else "none"
+        across = partial(SelfAttention, axis, width, memory_width, config) if memory else None
         self.stack = Stack(
             config.of(axis).n_layers,
             partial(SelfAttention, axis, width, width, config, mask),
             partial(feed_forward, width, config.of(axis).d_ff),
             partial(nn.LayerNorm, width),
-            cross_attention=partial(SelfAttention, axis, width, memory_width, config)
-            if memory
-            else None,
+            cross_attention=across,
             last_bare=last_bare,
         )
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
-        y = self.stack(self._rows(x), None if memory is None else self._rows(memory))
-        shape = einsum(ROWS[self.axis], x).shape[2:]
-        return einsum(CELLS[self.axis], y.unflatten(-1, shape))
+        y = self.stack(self.rows(x), None if memory is None else self.rows(memory))
+        cells = y.unflatten(-1, x.movedim(self.dim, 1).shape[2:])
+        return cast(Tensor, cells.movedim(1, self.dim))
 
-    def maps(self, x: Tensor, memory: Tensor | None = None) -> list[AttentionMaps]:
-        return self.stack.maps(self._rows(x), None if memory is None else self._rows(memory))
-
-    def _rows(self, x: Tensor) -> Tensor:
+    def rows(self, x: Tensor) -> Tensor:
         """One row per position, (b, i, width)."""
-        return einsum(ROWS[self.axis], x).flatten(2)
+        return x.movedim(self.dim, 1).flatten(2)
 
 
 class Streams(nn.Module):
@@ -99,7 +84,9 @@ class Streams(nn.Module):
     def forward(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
     ) -> Tensor:
-        return self.fuse(self.outputs(x, memory, start))
+        """X' = a_T X'_T + a_L X'_L + a_M X'_M."""
+        outputs = self.outputs(x, memory, start)
+        return torch.stack([self.fusion[axis] * y for axis, y in outputs.items()]).sum(0)
 
     def outputs(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
@@ -113,19 +100,7 @@ class Streams(nn.Module):
             for axis in AXES
         }
 
-    def fuse(self, outputs: dict[Axis, Tensor]) -> Tensor:
-        """X' = a_T X'_T + a_L X'_L + a_M X'_M."""
-        return torch.stack([self.fusion[axis] * y for axis, y in outputs.items()]).sum(0)
-
-    def maps(
-        self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
-    ) -> list[AttentionMaps]:
-        """The maps of every layer, one stream after the other."""
-        return [
-            maps
-            for axis in AXES
-            for maps in cast(Stream, self.streams[axis]).maps(
-                x if start is None or axis == "time" else start,
-                None if memory is None else memory[axis],
-            )
-        ]
+    def traces(self, x: Tensor) -> list[LayerTrace]:
+        """The trace of every layer, one stream after the other."""
+        streams = (cast(Stream, stream) for stream in self.streams.values())
+        return [trace for stream in streams for trace in stream.stack.traces(stream.rows(x))]

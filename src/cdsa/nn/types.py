@@ -1,8 +1,9 @@
 """The base class of networks; the three axes, the four manners and the widths of attention."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
@@ -99,21 +100,42 @@ class Sizes(NamedTuple):
         return first, second
 
 
-def refuse_below_one(config: object, *names: str) -> None:
-    for name in names:
-        if getattr(config, name) < 1:
-            raise ConfigError(f"{name} must be at least 1, but found {getattr(config, name)}")
-
-
-def refuse_negative(config: object, *names: str) -> None:
-    for name in names:
-        if getattr(config, name) < 0:
-            raise ConfigError(f"{name} must not be negative, but found {getattr(config, name):g}")
+def refuse_out_of_range(config: object, may_be_zero: Collection[str] = ()) -> None:
+    """Refuse settings below their minimum: 0 of fractions and of what `may_be_zero`, else 1."""
+    for name, value in vars(config).items():
+        if isinstance(value, bool) or not isinstance(value, Real):
+            continue
+        if isinstance(value, Integral) and name not in may_be_zero:
+            if value < 1:
+                raise ConfigError(f"{name} must be at least 1, but found {value}")
+        elif value < 0:
+            raise ConfigError(f"{name} must not be negative, but found {value:g}")
 
 
 def refuse_no_horizon(horizon: int) -> None:
     if horizon < 1:
         raise ConfigError(f"a forecaster needs a horizon of at least 1 step, but found {horizon}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Settings of a network, which build it."""
+
+    uses_context: ClassVar[bool] = False
+    """Whether the network gets the context of its cells: calendar, climatology, distances."""
+
+    inductive: ClassVar[bool] = False
+    """Whether its weights serve any stations, not only those it was trained on; it then uses
+    context."""
+
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        refuse_out_of_range(self, self.MAY_BE_ZERO)
+
+    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
+        """The network for windows of these sizes; with a horizon, a forecaster."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +155,7 @@ class AxisConfig:
     """Width of the feed-forward part of the stream of the axis: independent."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "d_qk", "d_v", "n_layers", "d_ff")
+        refuse_out_of_range(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +184,7 @@ class AttentionConfig:
     def __post_init__(self) -> None:
         if self.manner not in MANNERS:
             raise ConfigError(unknown("manner", str(self.manner), MANNERS))
-        refuse_below_one(self, "d_model", "n_heads", "d_qk", "d_v")
+        refuse_out_of_range(self)
 
     def of(self, axis: Axis) -> AxisConfig:
-        """Widths of one axis."""
         return {"time": self.time, "location": self.location, "measurement": self.measurement}[axis]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.errors import ConfigError, unknown
-from cdsa.nn.types import Network, refuse_below_one, refuse_negative
+from cdsa.nn.types import Network, refuse_out_of_range
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
 from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
@@ -101,8 +101,6 @@ class TrainConfig:
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
-        refuse_negative(self, "batch_size", "patience")
-        refuse_below_one(self, "validate_every")
         for name in ("lr", "grad_clip", "epochs", "minutes"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -115,6 +113,7 @@ class TrainConfig:
                 raise ConfigError(
                     f"{name} is a share between 0 and 1, but found {getattr(self, name):g}"
                 )
+        refuse_out_of_range(self, may_be_zero=("batch_size", "patience"))
 
     @property
     def max_epochs(self) -> float:

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -32,7 +32,7 @@ from cdsa.methods.engine.validation import gap_classes
 from cdsa.methods.explanation import Explanation, find_cell
 from cdsa.methods.wrapper import Guarantees, means_of
 from cdsa.nn.graph import Edge
-from cdsa.nn.types import Network, Sizes
+from cdsa.nn.types import NetworkConfig
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -44,21 +44,6 @@ SITES_AT_ONCE = 200
 
 CELLS_IN_A_BLOCK = 400_000
 """Cells of a long cube that are filled together."""
-
-
-class ModelConfig(Protocol):
-    """Settings of a network that can build it."""
-
-    uses_context: ClassVar[bool]
-    """Whether the network gets the context of its cells: calendar, climatology, distances."""
-
-    inductive: ClassVar[bool]
-    """Whether its weights serve any stations, not only those it was trained on; it then uses
-    context."""
-
-    def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network for windows of these sizes; with a horizon, a forecaster."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +61,7 @@ class Neural(Method):
     supports_known: ClassVar[bool] = True
     """Whether it uses values known in advance, if it uses the context of its cells."""
 
-    model: ModelConfig
+    model: NetworkConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     window: int = 36
     """Time steps of a window; of a forecaster, those before the horizon."""

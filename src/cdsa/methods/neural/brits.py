@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import steps_since_observed, zero_diagonal
-from cdsa.nn.types import Network, Sizes, refuse_below_one
+from cdsa.nn.types import Network, NetworkConfig, Sizes
 from cdsa.training.loop import TrainConfig
 
 CONSISTENCY_WEIGHT = 0.1
@@ -21,20 +20,13 @@ as in the authors' code."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BritsConfig:
+class BritsConfig(NetworkConfig):
     """Sizes of the network."""
-
-    uses_context: ClassVar[bool] = False
-    inductive: ClassVar[bool] = False
 
     d_model: int = 64
     """Hidden channels."""
 
-    def __post_init__(self) -> None:
-        refuse_below_one(self, "d_model")
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network for windows of these sizes."""
         return BritsNetwork(self, sizes, horizon)
 
 
@@ -99,9 +91,7 @@ class BritsNetwork(Network):
         self.forwards = Rits(n_series, config.d_model)
         self.backwards = Rits(n_series, config.d_model)
 
-    def forward(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
         forth, back = self._read(values, observed, observed)
         past = values.shape[1] - self.horizon
         mean = (forth.combined[:, :past] + back.combined[:, :past]) / 2

@@ -17,7 +17,7 @@ from cdsa.core.prepare import Cube, prepare
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.estimator import Neural
 from cdsa.methods.engine.predictor import refuse_too_many_stations
-from cdsa.nn.attention import AttentionScope, Shared
+from cdsa.nn.attention import AttentionScope, Shared, apply_weighted
 from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
 from cdsa.nn.context import WindowContext
@@ -25,7 +25,7 @@ from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import INITIAL_STEP, MEDIAN, QUANTILES, monotone_quantiles
 from cdsa.nn.rollout import LayerTrace, normalise_to, one_hot_cell, residual_share, rollout
-from cdsa.nn.types import AttentionConfig, AttentionMaps, Network, Sizes, refuse_below_one
+from cdsa.nn.types import AttentionConfig, AttentionMaps, Network, NetworkConfig, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
@@ -44,7 +44,7 @@ UNOBSERVED_INIT = -3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CdsaNetworkConfig:
+class CdsaNetworkConfig(NetworkConfig):
     """Widths of the default network."""
 
     uses_context: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class CdsaNetworkConfig:
     """Width of the feed-forward part."""
 
     def __post_init__(self) -> None:
-        refuse_below_one(self, "d_model", "n_heads", "n_layers", "d_qk", "d_ff")
+        super().__post_init__()
         if self.d_model % self.n_heads:
             nearest = self.n_heads * -(-self.d_model // self.n_heads)
             raise ConfigError(
@@ -75,7 +75,6 @@ class CdsaNetworkConfig:
             )
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network for these measurements; a horizon is filled like any gap."""
         return CdsaNetwork(self, sizes, n_calendar_features)
 
     @property
@@ -140,22 +139,22 @@ class Block(nn.Module):
         self.feed_forward = feed_forward(config.d_model, config.d_ff)
 
     def forward(self, x: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
-        x = x + self.attention(
-            self.norm(x),
-            bias=self.attention_bias(x.shape[1], context),
-            key_weight=self.key_weight(observed),
-            present=reporting(observed),
-        )
+        x = x + self.attend(x, observed, context)[0]
         return cast(Tensor, x + self.feed_forward(self.feed_forward_norm(x)))
 
     def trace(self, x: Tensor, observed: Tensor, context: WindowContext) -> LayerTrace:
-        """What its attention attends to."""
-        x, before = self.norm(x), x
-        bias, present = self.attention_bias(x.shape[1], context), reporting(observed)
-        key_weight = self.key_weight(observed)
-        added = self.attention(x, bias=bias, key_weight=key_weight, present=present)
-        maps = self.attention.maps(x, bias=bias, present=present)
-        return LayerTrace(maps, residual_share(before, added), key_weight)
+        added, maps, key_weight = self.attend(x, observed, context)
+        return LayerTrace(maps, residual_share(x, added), key_weight)
+
+    def attend(
+        self, x: Tensor, observed: Tensor, context: WindowContext
+    ) -> tuple[Tensor, AttentionMaps, Tensor]:
+        """What attention adds to x, its maps, and the weights of the cells attended to."""
+        x, attention = self.norm(x), self.attention
+        bias, key_weight = self.attention_bias(x.shape[1], context), self.key_weight(observed)
+        v = attention.split_heads(attention.value(x))
+        maps = attention.maps(x, x, bias=bias, present=reporting(observed))
+        return attention.merge_heads(apply_weighted(maps, v, key_weight)), maps, key_weight
 
     def key_weight(self, observed: Tensor) -> Tensor:
         """How much a cell counts that is attended to, (b, t, l, m, h): observed cells one, other

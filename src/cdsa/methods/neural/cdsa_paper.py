@@ -6,7 +6,7 @@ Letters: b window of the batch, t time, l location, m measurement, c channels.
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self, cast, get_args
+from typing import ClassVar, Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,6 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.attention import AttentionScope, make_attention
 from cdsa.nn.blocks import Stack, feed_forward
-from cdsa.nn.context import WindowContext
 from cdsa.nn.rollout import normalise_to, one_hot_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
@@ -30,8 +29,8 @@ from cdsa.nn.types import (
     Manner,
     MaskMode,
     Network,
+    NetworkConfig,
     Sizes,
-    refuse_below_one,
     refuse_no_horizon,
 )
 from cdsa.training.loop import TrainConfig
@@ -40,7 +39,7 @@ Norm = Literal["window", "step", "cell"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperConfig(AttentionConfig):
+class PaperConfig(AttentionConfig, NetworkConfig):
     """The paper's network; the defaults are the authors' for NYC-Traffic."""
 
     n_layers: int = 8
@@ -72,12 +71,8 @@ class PaperConfig(AttentionConfig):
     """Whether each step of the window, location and measurement adds a learnt vector to its cells;
     those of steps start from sinusoids. Without it, the joint manner sees values only."""
 
-    uses_context: ClassVar[bool] = False
-    inductive: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_below_one(self, "n_layers", "d_ff")
         if self.norm_over not in get_args(Norm):
             raise ConfigError(unknown("norm", str(self.norm_over), get_args(Norm)))
         if self.norm_over == "cell" and self.d_model == 1:
@@ -92,7 +87,6 @@ class PaperConfig(AttentionConfig):
             )
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int = 0) -> Network:
-        """The network for windows of these sizes; with a horizon, a forecaster."""
         return PaperForecaster(self, sizes, horizon) if horizon else PaperImputer(self, sizes)
 
 
@@ -190,19 +184,13 @@ class PaperImputer(Network):
         )
         self.reconstruction = make_reconstruction(config)
 
-    def forward(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
         x = self.encoder(self.embedding(values, observed))
         return cast(Tensor, self.reconstruction(x)[..., 0])
 
     @torch.no_grad()
     def contributions(
-        self,
-        values: Tensor,
-        observed: Tensor,
-        context: WindowContext | None,
-        cell: tuple[int, int, int],
+        self, values: Tensor, observed: Tensor, context: object, cell: tuple[int, int, int]
     ) -> Tensor:
         if isinstance(self.encoder, Streams):
             raise ConfigError(
@@ -213,11 +201,9 @@ class PaperImputer(Network):
         share = rollout(traces, one_hot_cell(values, cell))
         return normalise_to(share * observed, torch.ones(()))
 
-    def maps(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> list[AttentionMaps]:
+    def maps(self, values: Tensor, observed: Tensor, context: object = None) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
-        return self.encoder.maps(self.embedding(values, observed))
+        return [trace.maps for trace in self.encoder.traces(self.embedding(values, observed))]
 
 
 class PaperForecaster(Network):
@@ -251,73 +237,47 @@ class PaperForecaster(Network):
             self.decoder = cell_stack(config, future, past, mask_mode="causal")
         self.reconstruction = make_reconstruction(config)
 
-    def forward(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> Tensor:
-        past, future = self._split(torch.where(observed, values, 0.0))
-        past_observed, known = self._split(observed)
-        memory = self._encode(past, past_observed)
-        for step in range(self.horizon):
-            predicted = (torch.arange(self.horizon, device=values.device) < step)[:, None, None]
-            prediction = self._decode(memory, past, past_observed, future, known | predicted)
-            future = torch.where(~predicted & ~known, prediction, future)
-        return torch.cat([past, future], dim=1)
+    def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
+        values = torch.where(observed, values, 0.0)
+        memory = self._encode(values, observed)
+        step = torch.arange(-values.shape[1], 0, device=values.device)[:, None, None]
+        for at in range(-self.horizon, 0):
+            prediction = self._decode(memory, values, observed)
+            values = torch.where((step == at) & ~observed, prediction, values)
+            observed = observed | (step == at)
+        return values
 
     def forward_teacher_forced(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
+        self, values: Tensor, observed: Tensor, context: object = None
     ) -> Tensor:
         """The prediction of all steps at once from the true values before each, for training. The
         causal mask hides the values of a step and of later ones."""
-        past, future = self._split(values)
-        past_observed, known = self._split(observed)
-        memory = self._encode(past, past_observed)
-        prediction = self._decode(memory, past, past_observed, future, known)
-        return torch.cat([past, prediction], dim=1)
+        return self._decode(self._encode(values, observed), values, observed)
 
-    def maps(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> list[AttentionMaps]:
-        """The maps of the encoder's layers, then of each layer of the decoder the self-attention
-        and the cross-attention. In the independent manner those of one axis after the other."""
-        past, future = self._split(values)
-        past_observed, known = self._split(observed)
-        shifted, *start = self._decoder_inputs(past, past_observed, future, known)
-        maps = self.encoder.maps(self.embedding(past, past_observed))
-        memory: Any = self._encode(past, past_observed)  # in the independent manner one per stream
-        return maps + self.decoder.maps(shifted, memory, *start)
-
-    def _split(self, window: Tensor) -> tuple[Tensor, Tensor]:
-        return window[:, : -self.horizon], window[:, -self.horizon :]
-
-    def _encode(self, past: Tensor, past_observed: Tensor) -> Tensor | dict[Axis, Tensor]:
-        x = self.embedding(past, past_observed)
+    def _encode(self, values: Tensor, observed: Tensor) -> Tensor | dict[Axis, Tensor]:
+        """The context; in the independent manner one tensor per stream."""
+        x = self.embedding(values[:, : -self.horizon], observed[:, : -self.horizon])
         if isinstance(self.encoder, Streams):
             return self.encoder.outputs(x)
         return cast(Tensor, self.encoder(x))
 
-    def _decoder_inputs(
-        self, past: Tensor, past_observed: Tensor, future: Tensor, known: Tensor
-    ) -> tuple[Tensor, ...]:
-        """The horizon shifted by one step; in the independent manner also the last step before it,
-        repeated."""
-        values = torch.cat([past[:, -1:], future[:, :-1]], dim=1)
-        observed = torch.cat([past_observed[:, -1:], known[:, :-1]], dim=1)
-        shifted = self.decoder_embedding(values, observed)
-        if not isinstance(self.decoder, Streams):
-            return (shifted,)
-        last, last_observed = (x[:, -1:].expand_as(values) for x in (past, past_observed))
-        return shifted, self.decoder_embedding(last, last_observed)
-
     def _decode(
-        self,
-        memory: Tensor | dict[Axis, Tensor],
-        past: Tensor,
-        past_observed: Tensor,
-        future: Tensor,
-        known: Tensor,
+        self, memory: Tensor | dict[Axis, Tensor], values: Tensor, observed: Tensor
     ) -> Tensor:
-        shifted, *start = self._decoder_inputs(past, past_observed, future, known)
-        return cast(Tensor, self.reconstruction(self.decoder(shifted, memory, *start))[..., 0])
+        """Each step of the horizon, predicted from the steps before it, behind the context."""
+        before = slice(-self.horizon - 1, -1)  # the horizon shifted by one step
+        inputs = [self.decoder_embedding(values[:, before], observed[:, before])]
+        if isinstance(self.decoder, Streams):  # and the last step of the context, repeated
+            last = slice(-self.horizon - 1, -self.horizon)
+            repeat = (-1, self.horizon, -1, -1)
+            inputs.append(
+                self.decoder_embedding(
+                    values[:, last].expand(repeat), observed[:, last].expand(repeat)
+                )
+            )
+        shifted, *start = inputs
+        prediction = self.reconstruction(self.decoder(shifted, memory, *start))[..., 0]
+        return torch.cat([values[:, : -self.horizon], prediction], dim=1)
 
 
 def refuse_scalar_norm(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:

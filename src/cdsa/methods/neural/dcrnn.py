@@ -14,8 +14,8 @@ from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import DiffusionConvolution, GraphCell, adjacency_of_context, diffusion_matrices
 from cdsa.nn.interpolation import last_observed
-from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence, cell_inputs
-from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
+from cdsa.nn.seq2seq import Seq2SeqConfig, SequenceToSequence, cell_inputs
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -24,11 +24,11 @@ FILL_WINDOW, CONTEXT_LENGTH = 36, 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class DcrnnConfig(ScheduledSampling):
+class DcrnnConfig(Seq2SeqConfig):
     """Sizes of the network."""
 
-    uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("d_model", "n_layers")
 
     d_model: int = 0
     """Hidden channels of a location; 0 means 32 to fill, and 64 to forecast, as published."""
@@ -39,18 +39,12 @@ class DcrnnConfig(ScheduledSampling):
     diffusion_steps: int = 2
     """Maximum steps of the diffusion."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_below_one(self, "diffusion_steps")
-        refuse_negative(self, "d_model", "n_layers")
-
     def resolve(self, horizon: int) -> Self:
         """The same with the defaults of the task."""
         d_model, n_layers = (64, 2) if horizon else (32, 1)
         return replace(self, d_model=self.d_model or d_model, n_layers=self.n_layers or n_layers)
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network that forecasts this many steps or, for 0, fills."""
         config = self.resolve(horizon)
         if not horizon:
             return DiffusionFiller(config, sizes.measurements, n_calendar_features)
@@ -61,7 +55,7 @@ class DcrnnConfig(ScheduledSampling):
             sizes.measurements,
             n_calendar_features,
             horizon,
-            config.fading,
+            config.sampling_decay,
         )
 
     def cell(self, inputs: int) -> GraphCell:
@@ -193,7 +187,7 @@ class Dcrnn(OnGraph):
 
 Dcrnn.PRESETS = {
     "small": Dcrnn(
-        model=DcrnnConfig(d_model=8, n_layers=1, fading=10.0),
+        model=DcrnnConfig(d_model=8, n_layers=1, sampling_decay=10.0),
         train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
         window=12,
         stride=6,

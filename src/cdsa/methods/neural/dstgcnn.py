@@ -15,7 +15,7 @@ from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_context
 from cdsa.nn.interpolation import interpolate
-from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_no_horizon
+from cdsa.nn.types import Network, NetworkConfig, Sizes, refuse_no_horizon
 from cdsa.training.loop import TrainConfig
 
 CONTEXT_LENGTH = 12
@@ -29,7 +29,7 @@ D_QUERY = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class DstGcnnConfig:
+class DstGcnnConfig(NetworkConfig):
     """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True
@@ -45,11 +45,7 @@ class DstGcnnConfig:
     diffusion_steps: int = 2
     """Maximum steps of a convolution along the graph."""
 
-    def __post_init__(self) -> None:
-        refuse_below_one(self, "d_model", "n_layers", "diffusion_steps")
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network that forecasts this many steps."""
         refuse_no_horizon(horizon)
         return DynamicGraphNetwork(self, sizes, n_calendar_features, horizon)
 

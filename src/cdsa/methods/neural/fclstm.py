@@ -9,29 +9,21 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence, State
-from cdsa.nn.types import Network, Sizes, refuse_below_one
+from cdsa.nn.seq2seq import Seq2SeqConfig, SequenceToSequence, State
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class FcLstmConfig(ScheduledSampling):
+class FcLstmConfig(Seq2SeqConfig):
     """Sizes of the network."""
-
-    uses_context: ClassVar[bool] = True
-    inductive: ClassVar[bool] = False
 
     d_model: int = 256
     """Hidden channels of a layer."""
 
     n_layers: int = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_below_one(self, "d_model", "n_layers")
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network that forecasts this many steps."""
         return SequenceToSequence(
             lambda inputs: FullyConnectedCell(self, sizes.locations * inputs),
             nn.Sequential(
@@ -42,7 +34,7 @@ class FcLstmConfig(ScheduledSampling):
             sizes.measurements,
             n_calendar_features,
             horizon,
-            self.fading,
+            self.sampling_decay,
         )
 
 
@@ -105,7 +97,7 @@ class FcLstm(Neural):
 
 FcLstm.PRESETS = {
     "small": FcLstm(
-        model=FcLstmConfig(d_model=8, n_layers=1, fading=10.0),
+        model=FcLstmConfig(d_model=8, n_layers=1, sampling_decay=10.0),
         train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
         window=6,
         horizon=6,

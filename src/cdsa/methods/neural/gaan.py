@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from cdsa.core.prepare import Cube, prepare
 from cdsa.methods.engine.estimator import OnGraph
 from cdsa.nn.graph import GraphCell, adjacency_of_context
-from cdsa.nn.seq2seq import ScheduledSampling, SequenceToSequence
-from cdsa.nn.types import Network, Sizes, refuse_below_one
+from cdsa.nn.seq2seq import Seq2SeqConfig, SequenceToSequence
+from cdsa.nn.types import Network, Sizes
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
 
@@ -33,10 +33,9 @@ MAX_COMPARED = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaanConfig(ScheduledSampling):
+class GaanConfig(Seq2SeqConfig):
     """Sizes of the network."""
 
-    uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
 
     d_model: int = 64
@@ -50,12 +49,7 @@ class GaanConfig(ScheduledSampling):
     d_gate: int = 32
     """Channels of which a gate takes the maximum over neighbours."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_below_one(self, "d_model", "n_layers", "n_heads", "d_qk", "d_gate")
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network that forecasts this many steps."""
         return SequenceToSequence(
             lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),
             nn.Linear(self.d_model, sizes.measurements),
@@ -63,7 +57,7 @@ class GaanConfig(ScheduledSampling):
             sizes.measurements,
             n_calendar_features,
             horizon,
-            self.fading,
+            self.sampling_decay,
         )
 
     def aggregator(self, inputs: int, out: int) -> "GatedAttention":
@@ -173,7 +167,7 @@ class Gaan(OnGraph):
 
 Gaan.PRESETS = {
     "small": Gaan(
-        model=GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, fading=10.0),
+        model=GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, sampling_decay=10.0),
         train=replace(TRAINING, minutes=None, epochs=1, batch_size=8, validate_every=5),
         window=6,
         horizon=6,

@@ -13,16 +13,15 @@ from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.context import WindowContext
 from cdsa.nn.graph import adjacency_of_distances
 from cdsa.nn.interpolation import interpolate, zero_diagonal
-from cdsa.nn.types import Network, Sizes, refuse_below_one
+from cdsa.nn.types import Network, NetworkConfig, Sizes
 from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class IinConfig:
+class IinConfig(NetworkConfig):
     """Sizes of the network."""
 
     uses_context: ClassVar[bool] = True
-    inductive: ClassVar[bool] = False
 
     d_model: int = 64
     """Hidden channels in each direction."""
@@ -31,11 +30,7 @@ class IinConfig:
     n_rounds: int = 3
     """Rounds of prediction."""
 
-    def __post_init__(self) -> None:
-        refuse_below_one(self, "d_model", "n_layers", "n_rounds")
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network for windows of these sizes."""
         return IterativeNetwork(self, sizes, n_calendar_features)
 
 

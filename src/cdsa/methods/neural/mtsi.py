@@ -11,18 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from cdsa.methods.engine.estimator import Neural
-from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import steps_since_observed
-from cdsa.nn.types import Network, Sizes, refuse_below_one, refuse_negative
+from cdsa.nn.types import Network, NetworkConfig, Sizes
 from cdsa.training.loop import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class MtsiConfig:
+class MtsiConfig(NetworkConfig):
     """Sizes of both networks, and how they are trained and searched."""
 
-    uses_context: ClassVar[bool] = False
-    inductive: ClassVar[bool] = False
+    MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("pretrain_steps",)
 
     d_model: int = 96
     """Hidden channels."""
@@ -51,14 +49,7 @@ class MtsiConfig:
     critic_weight: float = 0.002
     """Weight of the critic's score, in the generator's loss and in the search."""
 
-    def __post_init__(self) -> None:
-        refuse_below_one(self, "d_model", "d_noise", "critic_steps", "search_steps")
-        refuse_negative(
-            self, "pretrain_steps", "weight_clip", "first_step", "search_lr", "critic_weight"
-        )
-
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
-        """The network for windows of these sizes."""
         return AdversarialNetwork(self, sizes)
 
 
@@ -136,9 +127,7 @@ class AdversarialNetwork(Network):
         self.n_updates: Tensor
         self.register_buffer("n_updates", torch.zeros((), dtype=torch.long))
 
-    def forward(
-        self, values: Tensor, observed: Tensor, context: WindowContext | None = None
-    ) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
         x, mask = values.flatten(2), observed.flatten(2).to(values.dtype)
         n_steps = x.shape[1]
         with torch.enable_grad():

@@ -48,8 +48,8 @@ from cdsa.report.page import render
 from cdsa.training.callbacks import RunContext
 from cdsa.web.app import make_app
 from cdsa.workflows.api import fill, score
+from cdsa.workflows.fill import fill_levels
 from cdsa.workflows.forecast import forecast_with
-from cdsa.workflows.score import fill_levels
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "python tests/golden_cases.py --write"

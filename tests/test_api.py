@@ -11,7 +11,7 @@ import cdsa
 from cdsa.errors import ConfigError, CubeError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.registry import build_method
-from cdsa.workflows.pipeline import FilledCube, FillResult, Reporter
+from cdsa.workflows.pipeline import FillResult, ForecastResult, Reporter
 from conftest import network
 from frames import panel
 from small_sources import GAPPY
@@ -90,11 +90,15 @@ def test_a_path_is_read_with_its_options(tmp_path):
 
 def test_details_are_returned_with_the_data(cube):
     result = cdsa.fill(cube, "linear", details=True)
-    assert isinstance(result, FilledCube) and list(result.expected_error.index) == ["pm25", "temp"]
+    assert isinstance(result, FillResult) and list(result.expected_error.index) == ["pm25", "temp"]
     assert (result.expected_error["mae"] > 0).all()
-    result = cdsa.fill(panel(cube), "linear", details=True)
-    assert isinstance(result, FillResult) and result.data["pm25"].notna().all()
-    assert len(result.cells) == int(cube.isnull().sum())
+    assert (result.data["value"] == result.dataset["value"]).all()
+    of_table = cdsa.fill(panel(cube), "linear", details=True)
+    assert isinstance(of_table, FillResult) and of_table.data["pm25"].notna().all()
+    assert len(of_table.cells) == len(result.cells) == int(cube.isnull().sum())
+    ahead = cdsa.forecast(cube, 2, "last", details=True)
+    assert isinstance(ahead, ForecastResult) and ahead.method == "last"
+    assert len(ahead.cells) == 2 * cube[0].size and len(ahead.data["time"]) == len(cube) + 2
 
 
 @pytest.mark.parametrize("form", ["frame", "path", "sites"])
@@ -187,7 +191,7 @@ def test_an_explanation_needs_one_measurement(cube, model):
     time = cube["time"].values[30]
     explanation = cdsa.explain(cube, model, time, "S0", "pm25")
     assert sum(explanation.by_group().values()) == pytest.approx(1)
-    with pytest.raises(ConfigError, match="choose one measurement: pm25, temp"):
+    with pytest.raises(ConfigError, match="--measurement.*one of: pm25, temp"):
         cdsa.explain(cube, model, time, "S0")
     with pytest.raises(ConfigError, match="only networks can explain"):
         cdsa.explain(cube, build_method("mean").fit(cube), time, "S0", "pm25")

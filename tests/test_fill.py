@@ -8,7 +8,7 @@ import cdsa
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler
 from cdsa.methods.registry import build_method
-from cdsa.workflows.fill import count_sources, fill_with
+from cdsa.workflows.fill import fill_with
 from conftest import network
 from small_sources import NAN, panel, round_trip
 
@@ -35,9 +35,9 @@ def test_every_cell_has_a_source(cube):
 def test_sources_are_counted_by_measurement():
     cube = network(missing=0.2)
     cube[:, :, 1] = np.nan
-    counts = count_sources(cdsa.fill(cube, "mean"))
-    assert counts["temp"] == {"observed": 0, "filled": 0, "unfillable": 180}
-    assert counts["pm25"]["filled"] == int(cube[:, :, 0].isnull().sum())
+    pm25, temp = cdsa.fill(cube, "mean", details=True).records
+    assert [temp[source] for source in ("observed", "filled", "unfillable")] == [0, 0, 180]
+    assert pm25["filled"] == int(cube[:, :, 0].isnull().sum())
 
 
 def test_a_filler_with_intervals_returns_them_at_the_level(cube):

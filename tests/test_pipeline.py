@@ -15,7 +15,7 @@ from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.baselines.simple import Linear
 from cdsa.methods.registry import MethodOptions
-from cdsa.workflows.pipeline import CompareRequest, FillRequest, Reporter, TrainRequest, fill_cube
+from cdsa.workflows.pipeline import CompareRequest, FillRequest, Reporter, TrainRequest
 from commands import run
 from conftest import network
 from frames import panel
@@ -139,8 +139,7 @@ def test_the_steps_of_a_fill_are_reported_in_order(cube):
             events.append(text)
 
     sites = Sites(names=("far",), lat=np.array([-40.0]), lon=np.array([0.0]))
-    extended = cdsa.core.cube.append_locations(cube, sites.names, sites.lat, sites.lon)
-    fill_cube(FillRequest(method="idw", at=sites), cube, extended, Events())
+    cdsa.fill(cube, "idw", at=sites, progress=Events())
     assert "Are lat and lon right?" in events[0]
     assert events[1:] == ["trying idw", "trying idw", "filling with idw"]
 

@@ -17,7 +17,7 @@ from cdsa.errors import CdsaError
 from cdsa.methods.base import Filler
 from cdsa.methods.registry import build_method
 from cdsa.workflows.score import Score, hidden_cells
-from cdsa.workflows.select import Selection, better_for, choose, make_plan
+from cdsa.workflows.select import Selection, better_for, choose, select_method
 from conftest import network
 
 BLANK = Score("x", "given", 0, Errors(pd.DataFrame()), 300, 0, 3, {}, 0.1)
@@ -103,7 +103,8 @@ def test_the_expected_error_of_a_selection_is_that_of_a_score_with_gaps_like_the
 
 def test_too_few_stations_for_a_method_are_reported(cube):
     messages = []
-    make_plan("kriging", cube, check=False, message=messages.append)
+    data, kriging = prepare(cube), build_method("kriging")
+    select_method("kriging", lambda: kriging, data, cube, check=False, message=messages.append)
     assert messages == [
         "kriging needs 5 stations, but there are 3: where too few report, gaps are interpolated "
         "in time instead"

@@ -210,7 +210,8 @@ def demo(
     _record(record, records, data="nyc-weather", seed=0)
     best = selection.best
     console.heading(f"3. The table filled by it (cdsa fill --method {best})")
-    result = FillResult(fill_with(selection.filler, source.cube), selection, source)
+    dataset = fill_with(selection.filler, source.cube)
+    result = FillResult(dataset=dataset, source=source, selection=selection)
     outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
     save_all(source, result.dataset, outputs[0], detail=outputs[1], overwrite=True)
     if find_spec("matplotlib") is not None:

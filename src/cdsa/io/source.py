@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.cube import DIMS, append_locations, append_times
+from cdsa.core.times import Clock, subsecond_digits
 from cdsa.errors import TableError
 from cdsa.io.arrays import Arrays
 from cdsa.io.cf import to_cf_dataset
@@ -302,6 +303,22 @@ def open_source(data: object, **options: object) -> Source:
         index_names=index_names,
         row_index=data.index if isinstance(data, pd.DataFrame) and not index_names else None,
     )
+
+
+def source_of_cube(cube: xr.DataArray) -> Source:
+    """A valid cube as a source of one variable, `value`."""
+    content = Arrays(
+        data=cube.to_dataset(name="value"),
+        variables=("value",),
+        axes={axis: axis for axis in DIMS},
+        cube=cube,
+        step_index=np.arange(cube.sizes["time"]),
+        measurement_index=(),
+        clock=Clock(digits=subsecond_digits(cube["time"].to_numpy())),
+        notes=(),
+        warnings=(),
+    )
+    return Source(content, cube, "cube")
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:

@@ -39,7 +39,8 @@ from cdsa.paper.tables import (
     road_edges,
 )
 from cdsa.training.callbacks import RunContext
-from cdsa.workflows.score import MIXED_UNITS, fill_levels
+from cdsa.workflows.fill import fill_levels
+from cdsa.workflows.score import MIXED_UNITS
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge

@@ -13,11 +13,9 @@ from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Prefitted
-from cdsa.workflows.score import Score, hidden_cells, score_method
+from cdsa.workflows.score import Score, hidden_cells, try_method
 
 Message = Callable[[str], None]
-
-NO_VALIDATION = "the table is too short to hold a part of it out: the error is unknown"
 
 
 def report_far_sites(stations: xr.DataArray, cube: xr.DataArray, message: Message) -> None:
@@ -85,7 +83,7 @@ def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:
     new, unobserved = filler.new_stations(cube)
     score = _score_at(filler, cube, new) if new.any() else None
     if score is not None:
-        errors = {str(r["measurement"]): r["mae"] for r in score.records() if not r["overall"]}
+        errors = {str(r["measurement"]): r["mae"] for r in score.by_measurement()}
         messages.append(
             f"at {format_count(int(new.sum()), 'station')} that the network was not trained on: "
             f"error {_list_errors(errors, cube)} on "
@@ -109,7 +107,7 @@ def _score_at(filler: Filler, cube: xr.DataArray, stations: NDArray[np.bool_]) -
     except ConfigError:
         return None
     hidden = hidden.reindex_like(cube, fill_value=False).astype(bool)
-    return score_method(Prefitted(filler=filler), cube, hidden)
+    return try_method(Prefitted(filler=filler), cube, hidden).score
 
 
 def _list_errors(errors: Mapping[str, Value], cube: xr.DataArray) -> str:

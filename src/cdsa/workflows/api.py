@@ -9,26 +9,21 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.cube import DIMS, append_locations, check_cube, has_coordinates
+from cdsa.core.cube import DIMS, check_cube, has_coordinates
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites, read_sites
-from cdsa.io.source import Source, open_source
+from cdsa.io.source import Source, open_source, source_of_cube
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.explanation import Explanation
 from cdsa.methods.registry import MethodOptions
 from cdsa.training.callbacks import Progress
 from cdsa.workflows.pipeline import (
     CompareRequest,
-    FilledCube,
     FillRequest,
-    FillResult,
-    ForecastCube,
     ForecastRequest,
-    ForecastResult,
     Reporter,
     TrainRequest,
-    fill_cube,
-    forecast_cube,
+    WorkflowResult,
     run_compare,
     run_explain,
     run_fill,
@@ -43,10 +38,10 @@ ProgressCallback = Callable[[str, float | None], None]
 
 def fill(
     data: Any,
-    method: str | Method | Filler = defaults.METHOD,
+    method: str | Method | Filler = "auto",
     *,
     at: Sites | pd.DataFrame | str | Path | None = None,
-    interval: float = defaults.INTERVAL,
+    interval: float = 0.9,
     check: bool = True,
     minutes: float | None = None,
     seed: int | None = None,
@@ -64,7 +59,7 @@ def fill(
     method
         A name from `cdsa.list_methods()`, a `Method`, or a model from `cdsa.load_model`. The
         default, 'auto', trains the network `cdsa` and uses a simpler method where that is better on
-        measured cells that were hidden from both.
+        measured cells that were hidden from both; without `check` it is `cdsa` alone.
     at
         Sites without a sensor (name, lat, lon), to fill as well.
     interval
@@ -108,8 +103,6 @@ def fill(
     >>> cdsa.fill(frame, "linear")["pm25"].tolist()
     [1.0, 2.0, 3.0]
     """
-    if isinstance(method, Filler) and minutes is not None:
-        raise ConfigError("minutes are for training, but this model is trained already")
     request = FillRequest(
         method=method,
         options=MethodOptions(minutes=minutes, seed=seed),
@@ -119,26 +112,21 @@ def fill(
         device=device,
     )
     request.validate()
-    reporter = _reporter(progress)
-    if not is_cube(data):
-        result = run_fill(request, _open(data, options), reporter)
-        return result if details else _as_given(result, data)
-    cube = stations = _check(data, options)
-    if request.at is not None:
-        cube = append_locations(stations, request.at.names, request.at.lat, request.at.lon)
-    elif method == defaults.AUTO:
-        stations = _without_empty_sites(cube)
-    filled = fill_cube(request, stations, cube, reporter)
-    return filled if details else _with_errors(filled)
+    source = _open(data, options)
+    stations = source.cube
+    if method == defaults.AUTO and at is None and is_cube(data):
+        stations = _without_empty_sites(stations)
+    result = run_fill(request, source, _reporter(progress), stations=stations)
+    return result if details else _as_given(result, data)
 
 
 def forecast(
     data: Any,
     horizon: int,
-    method: str | Method | Filler = defaults.FORECAST,
+    method: str | Method | Filler = "cdsa",
     *,
     known: Sequence[str] = (),
-    interval: float = defaults.INTERVAL,
+    interval: float = 0.9,
     minutes: float | None = None,
     seed: int | None = None,
     device: str = "auto",
@@ -190,8 +178,6 @@ def forecast(
     >>> cdsa.forecast(frame, 2, "last")["pm25"].tolist()
     [1.0, 2.0, 3.0, 3.0, 3.0]
     """
-    if isinstance(method, Filler) and minutes is not None:
-        raise ConfigError("minutes are for training, but this model is trained already")
     request = ForecastRequest(
         horizon=horizon,
         method=method,
@@ -201,18 +187,14 @@ def forecast(
         device=device,
     )
     request.validate()
-    reporter = _reporter(progress)
-    if not is_cube(data):
-        result = run_forecast(request, _open(data, options), reporter)
-        return result if details else _as_given(result, data)
-    result_cube = forecast_cube(request, _check(data, options), reporter)
-    return result_cube if details else _with_errors(result_cube)
+    result = run_forecast(request, _open(data, options), _reporter(progress))
+    return result if details else _as_given(result, data)
 
 
 def score(
     data: Any,
     method: str | Method,
-    hide: Hide = defaults.HIDE,
+    hide: Hide = "like-data:+0.1",
     *,
     test: float | None = None,
     minutes: float | None = None,
@@ -261,22 +243,18 @@ def score(
     >>> score.table("gap").index.tolist()
     ['1', '2-5', '6-23', '24-71']
     """
+    budget = MethodOptions(minutes=minutes)
     request = CompareRequest(
-        methods=(method,),
-        hide=hide,
-        seed=seed,
-        test=test,
-        options=MethodOptions(minutes=minutes),
-        device=device,
+        methods=(method,), hide=hide, seed=seed, test=test, options=budget, device=device
     )
     request.validate()
-    return run_compare(request, _cube_of(data, options), _reporter(progress))[0]
+    return run_compare(request, _open(data, options).cube, _reporter(progress))[0]
 
 
 def compare(
     data: Any,
     methods: Sequence[str | Method],
-    hide: Hide = defaults.HIDE,
+    hide: Hide = "like-data:+0.1",
     *,
     repeats: int = 1,
     test: float | None = None,
@@ -333,12 +311,12 @@ def compare(
         device=device,
     )
     request.validate()
-    return run_compare(request, _cube_of(data, options), _reporter(progress))
+    return run_compare(request, _open(data, options).cube, _reporter(progress))
 
 
 def train(
     data: Any,
-    method: str | Method = defaults.TRAIN,
+    method: str | Method = "cdsa",
     *,
     horizon: int = 0,
     known: Sequence[str] = (),
@@ -392,7 +370,7 @@ def train(
         device=device,
     )
     request.validate()
-    return run_train(request, _cube_of(data, options), _reporter(progress))
+    return run_train(request, _open(data, options).cube, _reporter(progress))
 
 
 def explain(
@@ -435,7 +413,7 @@ def explain(
     >>> abs(sum(why.by_group().values()) - 1) < 1e-6
     True
     """
-    return run_explain(model, _cube_of(data, options), time, location, measurement)
+    return run_explain(model, _open(data, options).cube, time, location, measurement)
 
 
 def load_model(folder: str | Path, *, device: str = "auto") -> Filler:
@@ -525,27 +503,22 @@ def is_cube(data: object) -> bool:
     return isinstance(data, xr.DataArray) and set(data.dims) == set(DIMS)
 
 
-def _check(cube: xr.DataArray, options: dict[str, object]) -> xr.DataArray:
-    if options:
-        raise ConfigError(
-            f"'{next(iter(options))}' is an option for reading tables, but found a cube"
-        )
-    check_cube(cube)
-    return cube
-
-
 def _without_empty_sites(cube: xr.DataArray) -> xr.DataArray:
     """The cube without locations that have coordinates but no value, unless all are so."""
     empty = cube.isnull().all(("time", "measurement")).to_numpy() & has_coordinates(cube)
     return cube.isel(location=~empty) if empty.any() and not empty.all() else cube
 
 
-def _cube_of(data: Any, options: dict[str, object]) -> xr.DataArray:
-    return _check(data, options) if is_cube(data) else _open(data, options).cube
-
-
 def _open(data: Any, options: dict[str, object]) -> Source:
-    return open_source(_to_pandas(data), **options)
+    """The data opened as a source; a cube is checked and used as it is."""
+    if not is_cube(data):
+        return open_source(data if _is_native(data) else _to_pandas(data), **options)
+    if options:
+        raise ConfigError(
+            f"'{next(iter(options))}' is an option for reading tables, but found a cube"
+        )
+    check_cube(data)
+    return source_of_cube(data)
 
 
 def _is_native(data: object) -> bool:
@@ -554,16 +527,19 @@ def _is_native(data: object) -> bool:
 
 def _to_pandas(data: Any) -> Any:
     """A polars or pyarrow table as a pandas frame; other data as they are."""
-    if _is_native(data):
-        return data
     try:
         return nw.from_native(data, eager_only=True).to_pandas()
     except TypeError:
         return data  # refused where it is opened
 
 
-def _as_given(result: FillResult | ForecastResult, data: Any) -> Any:
-    """The result as the same kind of data; its method and expected errors in its attributes."""
+def _as_given(result: WorkflowResult, data: Any) -> Any:
+    """The result as the same kind of data, with its method and expected errors."""
+    if is_cube(data):
+        table = result.expected_error.drop(columns="method").astype(float)
+        return result.dataset.assign(
+            {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table}
+        )
     from_text = isinstance(data, str | Path)  # numbers for the user, not the text of the file
     filled = result.source.filled(result.dataset, typed=from_text)
     if not isinstance(filled, pd.DataFrame):
@@ -572,16 +548,5 @@ def _as_given(result: FillResult | ForecastResult, data: Any) -> Any:
         kind = nw.from_native(data, eager_only=True).implementation
         frame = nw.from_native(filled.reset_index(drop=True), eager_only=True)
         return frame.to_polars() if kind.is_polars() else frame.to_arrow()
-    filled.attrs |= {
-        "method": result.dataset.attrs["method"],
-        "expected_error": result.records,
-    }
+    filled.attrs |= {"method": result.method, "expected_error": result.records}
     return filled
-
-
-def _with_errors(result: FilledCube | ForecastCube) -> xr.Dataset:
-    """The dataset with the expected errors of each measurement."""
-    table = result.expected_error.drop(columns="method").astype(float)
-    return result.dataset.assign(
-        {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table.columns}
-    )

@@ -13,7 +13,7 @@ from cdsa.core.records import Value
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Filler, Method
 from cdsa.workflows.fill import fill_with
-from cdsa.workflows.score import score_method
+from cdsa.workflows.score import try_method
 
 logger = logging.getLogger("cdsa")
 
@@ -106,27 +106,7 @@ def forecast_errors(
     if method.trains:
         return list(filler.validation_errors)
     try:
-        score = score_method(method, cube, f"last:{horizon}")
+        return try_method(method, cube, f"last:{horizon}").score.by_measurement()
     except ConfigError as reason:
         message(f"no error could be measured: {reason}")
         return []
-    return [record for record in score.records() if not record["overall"]]
-
-
-def forecast_records(
-    result: xr.Dataset, method: str, horizon: int, errors: Sequence[dict[str, Value]]
-) -> list[dict[str, Value]]:
-    """Flat records of a forecast, one per measurement."""
-    by_name = {str(error["measurement"]): error for error in errors}
-    source = result["source"].to_numpy()
-    return [
-        {
-            "measurement": str(name),
-            "method": method,
-            "horizon": horizon,
-            "forecast": int((source[:, :, m] == "forecast").sum()),
-            "unfillable": int((source[:, :, m] == "unfillable").sum()),
-            **{f"expected_{k}": by_name.get(str(name), {}).get(k) for k in ("mae", "rmse")},
-        }
-        for m, name in enumerate(result["measurement"].to_numpy())
-    ]

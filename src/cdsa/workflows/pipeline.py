@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
-from cdsa.core.masks import HideStrategy, parse_hide
+from cdsa.core.masks import parse_hide
 from cdsa.core.prepare import PreparedCube, prepare
-from cdsa.core.records import Value
+from cdsa.core.records import Value, to_json_value
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
 from cdsa.io.source import Source
@@ -23,6 +24,7 @@ from cdsa.methods.base import GRAPH, Filler, Method
 from cdsa.methods.explanation import Explanation
 from cdsa.methods.registry import (
     NO_OPTIONS,
+    REGISTRY,
     MethodOptions,
     build_method,
     info_of,
@@ -30,16 +32,15 @@ from cdsa.methods.registry import (
 )
 from cdsa.training.callbacks import Progress, RunContext
 from cdsa.workflows import advice
-from cdsa.workflows.fill import check_interval, fill_records, fill_with
+from cdsa.workflows.fill import FILL_SOURCES, check_interval, fill_with
 from cdsa.workflows.forecast import (
     check_horizon,
     forecast_errors,
-    forecast_records,
     forecast_with,
     split_known,
 )
-from cdsa.workflows.score import Score, score_method
-from cdsa.workflows.select import Selection, make_plan, run_plan
+from cdsa.workflows.score import Hide, Score, try_method
+from cdsa.workflows.select import Selection, select_method
 
 
 class Reporter:
@@ -80,13 +81,46 @@ SILENT = Reporter()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FillRequest:
-    """Fill the gaps of a table."""
+class MethodRequest:
+    """What to do with one method."""
 
-    method: str | Method | Filler = defaults.METHOD
+    method: str | Method | Filler = defaults.NETWORK
     """A name, a method, or a filler that is fitted already."""
 
     options: MethodOptions = NO_OPTIONS
+    horizon: int = 0
+    """Steps to forecast; 0 to fill."""
+
+    known_covariates: tuple[str, ...] = ()
+    """Measurements whose future values are known when a forecast is made."""
+
+    device: str = "auto"
+    max_minutes: float | None = None
+    """Longest training time of a network, for a server."""
+
+    def validate(self) -> None:
+        """Refuse what cannot succeed, before any work is done."""
+        if not isinstance(self.method, Filler):
+            _ = self.built
+        elif given := self.options.given():
+            raise ConfigError(f"{given[0]} is for training, but this model is trained already")
+
+    @cached_property
+    def built(self) -> Method:
+        """The method to fit; of 'auto', the network."""
+        if isinstance(self.method, Filler):
+            raise ConfigError("a method such as 'cdsa' is trained, but found a trained model")
+        name = defaults.NETWORK if self.method == defaults.AUTO else self.method
+        return build_method(
+            name, self.options, horizon=self.horizon, known_covariates=self.known_covariates
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillRequest(MethodRequest):
+    """Fill the gaps of a table."""
+
+    method: str | Method | Filler = defaults.METHOD
     interval: float = defaults.INTERVAL
     check: bool = True
     """Hide a tenth of the measured cells first, to estimate the error."""
@@ -94,15 +128,8 @@ class FillRequest:
     at: Sites | None = None
     """Sites without a sensor, to fill as well."""
 
-    device: str = "auto"
-    max_minutes: float | None = None
-    """Longest training time of a network, for a server."""
-
     def validate(self) -> None:
-        """Refuse what cannot succeed, before any work is done."""
         check_interval(self.interval)
-        if isinstance(self.method, Filler):
-            return
         auto = self.method == defaults.AUTO
         if auto and self.options == NO_OPTIONS:
             return  # nothing that could be wrong, and torch is loaded only when it is needed
@@ -110,33 +137,16 @@ class FillRequest:
             raise ConfigError(
                 f"'{self.method}' forecasts and does not fill. Use it with cdsa forecast"
             )
-        _ = self.built
-
-    @cached_property
-    def built(self) -> Method:
-        """The method to fit; of 'auto', the network."""
-        assert not isinstance(self.method, Filler)
-        name = defaults.NETWORK if self.method == defaults.AUTO else self.method
-        return build_method(name, self.options)
+        super().validate()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForecastRequest:
+class ForecastRequest(MethodRequest):
     """Forecast a table."""
 
-    horizon: int
-    method: str | Method | Filler = defaults.FORECAST
-    options: MethodOptions = NO_OPTIONS
     interval: float = defaults.INTERVAL
-    known_covariates: tuple[str, ...] = ()
-    """Measurements whose future values are in the table already."""
-
-    device: str = "auto"
-    max_minutes: float | None = None
-    """Longest training time of a network, for a server."""
 
     def validate(self) -> None:
-        """Refuse what cannot succeed, before any work is done."""
         check_horizon(self.horizon)
         check_interval(self.interval)
         if self.method == defaults.AUTO:
@@ -144,19 +154,22 @@ class ForecastRequest:
                 "'auto' only fills. To find the best method for a forecast: cdsa score --hide "
                 f"last:{self.horizon} --methods {defaults.FORECAST},last,climatology,ar"
             )
-        if not isinstance(self.method, Filler):
-            _ = self.built
+        super().validate()
 
-    @cached_property
-    def built(self) -> Method:
-        """The method that makes the forecast."""
-        assert not isinstance(self.method, Filler)
-        return build_method(
-            self.method,
-            self.options,
-            horizon=self.horizon,
-            known_covariates=self.known_covariates,
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest(MethodRequest):
+    """Train a network to be kept."""
+
+    folder: Path | None = None
+    """Where the training is saved now and then, so that it can be resumed."""
+
+    def validate(self) -> None:
+        if self.known_covariates and not self.horizon:
+            raise ConfigError("--known is for forecasters. Set their horizon with --forecast")
+        if not self.built.trains:
+            name = self.built.label
+            raise ConfigError(f"'{name}' is not trained; use it with cdsa fill --method {name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +177,7 @@ class CompareRequest:
     """Compare methods on the same hidden cells."""
 
     methods: tuple[str | Method, ...]
-    hide: str | HideStrategy | xr.DataArray = defaults.HIDE
+    hide: Hide = defaults.HIDE
     repeats: int = 1
     seed: int = 0
     """Chooses the hidden cells, and the first weights of networks."""
@@ -190,7 +203,7 @@ class CompareRequest:
             raise ConfigError(
                 f"--{given[0]} is for methods that train a network, and none is scored here"
             )
-        if self.options.graph and not any(_uses_graph(method) for method in self.methods):
+        if self.options.graph and not any(_uses_graph(method) for method in methods):
             raise ConfigError("--graph is for networks on a graph, and none is scored here")
 
     @cached_property
@@ -200,101 +213,101 @@ class CompareRequest:
 
     def build(self, method: str | Method) -> Method:
         """A method as it is scored: a network gets the options, and the horizon of `last:N`."""
-        if not (info_of(method) if isinstance(method, str) else build_method(method)).trains:
-            return build_method(method)
-        options = replace(self.options, seed=self.seed)
-        if not _uses_graph(method):
-            options = replace(options, graph=())
+        plain = build_method(method)
+        if not plain.trains:
+            return plain
+        graph = self.options.graph if _uses_graph(plain) else ()
+        options = replace(self.options, seed=self.seed, graph=graph)
         kind, _, steps = self.hide.partition(":") if isinstance(self.hide, str) else ("", "", "")
         forecasts = not isinstance(method, str) or info_of(method).forecasts
         horizon = int(steps) if kind == "last" and steps.isdecimal() and forecasts else 0
         return build_method(method, options, horizon=horizon)
 
 
-def _uses_graph(method: str | Method) -> bool:
-    name = name_of(method).partition(":")[0].partition("@")[0]
-    return info_of(name).needs == GRAPH if not isinstance(method, Method) or method.name else False
+def _uses_graph(method: Method) -> bool:
+    return method.name in REGISTRY and REGISTRY[method.name].needs == GRAPH
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainRequest:
-    """Train a network to be kept."""
-
-    method: str | Method = defaults.TRAIN
-    options: MethodOptions = NO_OPTIONS
-    horizon: int = 0
-    """Steps to forecast; 0 for a network that fills."""
-
-    known_covariates: tuple[str, ...] = ()
-    device: str = "auto"
-    folder: Path | None = None
-    """Where the training is saved now and then, so that it can be resumed."""
-
-    def validate(self) -> None:
-        """Refuse what cannot succeed, before any work is done."""
-        if self.known_covariates and not self.horizon:
-            raise ConfigError("--known is for forecasters. Set their horizon with --forecast")
-        if not self.built.trains:
-            name = self.built.label
-            raise ConfigError(f"'{name}' is not trained; use it with cdsa fill --method {name}")
-
-    @cached_property
-    def built(self) -> Method:
-        """The method to train."""
-        return build_method(
-            self.method,
-            self.options,
-            horizon=self.horizon,
-            known_covariates=self.known_covariates,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class FilledCube:
-    """A filled cube."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WorkflowResult:
+    """A filled or forecast table or cube."""
 
     dataset: xr.Dataset
     """`value`, `source`, `lower` and `upper` of every cell."""
 
-    selection: Selection
-
-    @property
-    def records(self) -> list[dict[str, Value]]:
-        """One record per measurement: counts of cells, method, expected errors."""
-        return fill_records(self.dataset, self.selection)
-
-    @property
-    def expected_error(self) -> pd.DataFrame:
-        """The errors to expect, by measurement."""
-        return _error_table(self.records)
-
-
-@dataclass(frozen=True, eq=False)
-class FillResult(FilledCube):
-    """A filled table."""
-
     source: Source
-    """The table, with the sites that were filled as well."""
+    """The table, with the sites or steps that were added."""
 
     @property
     def data(self) -> pd.DataFrame | xr.Dataset:
-        """The filled table in its own layout."""
+        """The result in the layout of the table."""
         return self.source.filled(self.dataset)
 
     @property
     def cells(self) -> pd.DataFrame:
-        """One row per filled cell: value, source and bounds."""
+        """One row per filled or forecast cell: value, source and bounds."""
         return self.source.detail(self.dataset)
 
+    @property
+    def method(self) -> str:
+        """The method that was used, and those of some measurements."""
+        return str(self.dataset.attrs["method"])
 
-@dataclass(frozen=True, eq=False)
-class ForecastCube:
-    """A cube with its forecast."""
+    @property
+    def records(self) -> list[dict[str, Value]]:
+        """One record per measurement: method, counts of cells, expected errors."""
+        raise NotImplementedError
 
-    dataset: xr.Dataset
-    """`value`, `source`, `lower` and `upper` of every cell."""
+    @property
+    def _names(self) -> list[str]:
+        return [str(name) for name in self.dataset["measurement"].to_numpy()]
 
-    method: str
+    def _figures(
+        self, name: str, sources: Sequence[str], errors: Sequence[dict[str, Value]]
+    ) -> dict[str, Value]:
+        """Number of cells of each source, and expected errors, of a measurement."""
+        source = self.dataset["source"].sel(measurement=name).to_numpy()
+        error = next((error for error in errors if error["measurement"] == name), {})
+        counts = {label: int((source == label).sum()) for label in sources}
+        return {**counts, **{f"expected_{k}": error.get(k) for k in ("mae", "rmse")}}
+
+    @property
+    def expected_error(self) -> pd.DataFrame:
+        """The errors to expect, by measurement."""
+        table = pd.DataFrame(self.records).set_index("measurement")
+        names = ["method", "expected_mae", "expected_rmse", "expected_mae_at_sites"]
+        return table.filter(names).rename(columns=lambda name: name.removeprefix("expected_"))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FillResult(WorkflowResult):
+    """A filled table or cube."""
+
+    selection: Selection
+    """The method, why it was chosen, and the scores of the candidates."""
+
+    @property
+    def records(self) -> list[dict[str, Value]]:
+        # errors on cells hidden for the choice, else those of a network's validation
+        selection, at_sites = self.selection, self.selection.expected_at_sites
+        expected = selection.expected
+        errors = expected.by_measurement() if expected else selection.validation_errors
+        site_errors = at_sites.table("measurement")["mae"] if at_sites else {}
+        records = []
+        for name in self._names:
+            method = selection.per_variable.get(name, selection.best)
+            record: dict[str, Value] = {"measurement": name, "method": method}
+            record |= self._figures(name, FILL_SOURCES, errors)
+            if at_sites:
+                record["expected_mae_at_sites"] = to_json_value(site_errors.get(name, np.nan))
+            records.append(record)
+        return records
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ForecastResult(WorkflowResult):
+    """A table or cube with its forecast."""
+
     horizon: int
     steps: slice
     """The steps that were forecast."""
@@ -305,111 +318,74 @@ class ForecastCube:
 
     @property
     def records(self) -> list[dict[str, Value]]:
-        """One record per measurement: counts of cells, expected errors."""
-        return forecast_records(self.dataset, self.method, self.horizon, self.errors)
-
-    @property
-    def expected_error(self) -> pd.DataFrame:
-        """The errors to expect, by measurement."""
-        return _error_table(self.records)
-
-
-@dataclass(frozen=True, eq=False)
-class ForecastResult(ForecastCube):
-    """A table with its forecast."""
-
-    source: Source
-    """The table with the steps of the forecast."""
-
-    @property
-    def data(self) -> pd.DataFrame | xr.Dataset:
-        """The table with its forecast, in its own layout."""
-        return self.source.filled(self.dataset)
-
-    @property
-    def cells(self) -> pd.DataFrame:
-        """One row per forecast cell: value, source and bounds."""
-        return self.source.detail(self.dataset)
+        sources = "forecast", "unfillable"
+        return [
+            {
+                "measurement": name,
+                "method": self.method,
+                "horizon": self.horizon,
+                **self._figures(name, sources, self.errors),
+            }
+            for name in self._names
+        ]
 
 
-def _error_table(records: Sequence[dict[str, Value]]) -> pd.DataFrame:
-    columns = ["measurement", "method", "expected_mae", "expected_rmse", "expected_mae_at_sites"]
-    table = pd.DataFrame(records).set_index("measurement")
-    table = table[[column for column in columns if column in table.columns]]
-    return table.rename(columns=lambda name: name.removeprefix("expected_"))
-
-
-def run_fill(request: FillRequest, source: Source, reporter: Reporter = SILENT) -> FillResult:
-    """Fill a table."""
-    stations = source.cube
-    source = source if request.at is None else source.with_sites(request.at)
-    filled = fill_cube(request, stations, source.cube, reporter)
-    return FillResult(filled.dataset, filled.selection, source)
-
-
-def fill_cube(
+def run_fill(
     request: FillRequest,
-    stations: xr.DataArray,
-    cube: xr.DataArray,
+    source: Source,
     reporter: Reporter = SILENT,
-) -> FilledCube:
-    """Choose and fit a method on the stations, and fill a valid cube that may have more sites."""
+    *,
+    stations: xr.DataArray | None = None,
+) -> FillResult:
+    """Choose and fit a method on the stations, by default those of the table, and fill the table
+    and the requested sites."""
+    stations = source.cube if stations is None else stations
     if request.at is not None:
-        advice.report_far_sites(stations, cube, reporter.message)
-    data = prepare(cube, checked=True)
-    is_station = cube["location"].isin(stations["location"]).to_numpy()
+        source = source.with_sites(request.at)
+        advice.report_far_sites(stations, source.cube, reporter.message)
+    data = prepare(source.cube, checked=True)
+    is_station = source.cube["location"].isin(stations["location"]).to_numpy()
     train = data if is_station.all() else data.isel(location=is_station)
-    selection = _select(request, train, data, reporter)
+    selection = _select(request, train, source.cube, reporter)
     for text in selection.filler.primary.warnings:
         reporter.message(text)
     for text in selection.reasons:
         reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")
     dataset = fill_with(selection.filler, data, interval=request.interval)
-    advice.report_below_zero(cube, dataset, reporter.message)
-    return FilledCube(dataset.assign_attrs(method=selection.label), selection)
+    advice.report_below_zero(source.cube, dataset, reporter.message)
+    dataset.attrs["method"] = selection.label
+    return FillResult(dataset=dataset, source=source, selection=selection)
 
 
 def _select(
-    request: FillRequest, train: PreparedCube, data: PreparedCube, reporter: Reporter
+    request: FillRequest, train: PreparedCube, cube: xr.DataArray, reporter: Reporter
 ) -> Selection:
     """The filler for a request, and the error to expect."""
-    method, cube = request.method, data.cube
+    method = request.method
     if isinstance(method, Filler):
         method.check(cube)
         if method.horizon:
             raise ConfigError("this network was trained to forecast. Use it with cdsa forecast")
         reasons = advice.errors_at_new_stations(method, cube) if request.check else []
-        label = method.settings.label if method.settings else "model"
-        return Selection(method, label, reasons=tuple(reasons))
-    plan = make_plan(method, train, cube, check=request.check, message=reporter.message)
-    simplest = method == defaults.AUTO and not plan.auto
-    built = build_method(plan.method) if simplest else request.built
-    if plan.hidden is None:
-        reporter.progress(f"fitting {built.label}")
-    return run_plan(
-        plan,
-        built.with_time_limit(request.max_minutes, train),
+        return Selection(method, name_of(method.settings or "model"), reasons=tuple(reasons))
+    return select_method(
+        method,
+        lambda: request.built.with_time_limit(request.max_minutes, train),
+        train,
+        cube,
+        check=request.check,
         run=reporter.run_context(request.device),
-        progress=lambda name: reporter.progress(f"trying {name}"),
+        message=reporter.message,
+        progress=reporter.progress,
     )
 
 
 def run_forecast(
     request: ForecastRequest, source: Source, reporter: Reporter = SILENT
 ) -> ForecastResult:
-    """Forecast a table."""
-    forecast = forecast_cube(request, source.cube, reporter)
-    n_known = source.cube.sizes["time"] - forecast.steps.start
-    extended = source.with_horizon(request.horizon, n_known)
-    return ForecastResult(**vars(forecast), source=extended)
-
-
-def forecast_cube(
-    request: ForecastRequest, cube: xr.DataArray, reporter: Reporter = SILENT
-) -> ForecastCube:
-    """Fit a method on the past and forecast."""
-    horizon, known = request.horizon, request.known_covariates
+    """Fit a method on the past and forecast a table."""
+    cube, horizon, known = source.cube, request.horizon, request.known_covariates
     past, future = split_known(cube, known)
     advice.report_known(past, future, known, horizon, reporter.message)
     errors: Sequence[dict[str, Value]]
@@ -434,13 +410,13 @@ def forecast_cube(
         for text in filler.warnings:
             reporter.message(text)
     if not errors:
-        reporter.message(advice.NO_VALIDATION)
+        reporter.message("the table is too short to hold a part of it out: the error is unknown")
     reporter.progress(f"forecasting with {label}")
     dataset = forecast_with(filler, past, horizon, future=future, interval=request.interval)
     end = past.sizes["time"]
-    return ForecastCube(
+    return ForecastResult(
         dataset=dataset.assign_attrs(method=label),
-        method=label,
+        source=source.with_horizon(horizon, cube.sizes["time"] - end),
         horizon=horizon,
         steps=slice(end, end + horizon),
         errors=errors,
@@ -465,18 +441,18 @@ def run_compare(
     for repeat in range(request.repeats):
         for name, method in zip(names, methods, strict=True):
             reporter.progress(f"scoring {name}")
-            score = score_method(
-                method, data, request.hide, seed=request.seed + repeat, test=request.test, run=run
-            )
-            scores.append(replace(score, method=name, repeat=repeat))
+            seed = request.seed + repeat
+            trial = try_method(method, data, request.hide, seed=seed, test=request.test, run=run)
+            scores.append(replace(trial.score, method=name, repeat=repeat))
             scored(scores[-1])
     return scores
 
 
 def run_train(request: TrainRequest, cube: xr.DataArray, reporter: Reporter = SILENT) -> Filler:
     """Train a network on a valid cube."""
-    run = reporter.run_context(request.device, request.folder)
-    filler = request.built.fit(prepare(cube, checked=True), run)
+    data = prepare(cube, checked=True)
+    method = request.built.with_time_limit(request.max_minutes, data)
+    filler = method.fit(data, reporter.run_context(request.device, request.folder))
     for text in filler.warnings:
         reporter.message(text)
     return filler
@@ -488,6 +464,9 @@ def run_explain(
     """Explain a filled value; the measurement may be left out if there is only one."""
     names = [str(name) for name in cube["measurement"].to_numpy()]
     if measurement is None and len(names) > 1:
-        raise ConfigError(f"choose one measurement: {', '.join(names)}")
+        raise ConfigError(
+            "a value belongs to one measurement, but there are several. Give measurement (in a "
+            f"command, --measurement) as one of: {', '.join(names)}"
+        )
     measurement = measurement or names[0]
     return filler.filler_of(location, measurement).explain(cube, time, location, measurement)

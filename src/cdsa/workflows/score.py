@@ -7,18 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa.core import defaults
 from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.masks import GivenMask, HideStrategy, LikeData, natural_gap_mask, parse_hide
-from cdsa.core.metrics import LEVELS, METRICS, Errors, Intervals, importance_weights, measure
-from cdsa.core.prepare import Cube, PreparedCube, prepare
+from cdsa.core.metrics import LEVELS, METRICS, Errors, importance_weights, measure
+from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import keep_steps, split_chronologically
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Method
 from cdsa.training.callbacks import RunContext
+from cdsa.workflows.fill import fill_levels
 
 ALL = "all"
 MIXED_UNITS = "standard deviations"
@@ -85,6 +87,10 @@ class Score:
             for name, figures, overall in rows
         ]
 
+    def by_measurement(self) -> list[dict[str, Value]]:
+        """The records of single measurements."""
+        return [record for record in self.records() if not record["overall"]]
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
@@ -96,21 +102,8 @@ class Trial:
 
     visible: xr.DataArray
     filled: xr.DataArray
-    match_missingness: bool
-    """Whether hidden cells were weighted to be like the missing ones."""
-
-
-def score_method(
-    method: Method,
-    cube: Cube,
-    hide: Hide = defaults.HIDE,
-    *,
-    seed: int = 0,
-    test: float | None = None,
-    run: RunContext | None = None,
-) -> Score:
-    """How well a method recovers measured cells that were hidden from it."""
-    return try_method(method, cube, hide, seed=seed, test=test, run=run).score
+    weights: NDArray[np.float64] | None
+    """Weights (t, l, m) that make hidden cells like the missing ones, if they are to match."""
 
 
 def try_method(
@@ -144,48 +137,22 @@ def try_method(
     seconds = time.perf_counter() - start
     times = visible.cube["time"]
     truth, eval_mask = data.cube.sel(time=times), hidden.sel(time=times)
-    match_missingness = match_missingness or is_like_data(hide)
+    weights = None
+    if match_missingness or is_like_data(hide):
+        weights = importance_weights([(eval_mask, visible.cube)], natural_gap_mask(truth))[0]
     gap_lengths = run_lengths(visible.cube.isnull().to_numpy())[eval_mask.to_numpy()]
     score = Score(
         method=method.label,
         hide=describe_hide(hide),
         repeat=0,
-        errors=measure_errors(
-            filled, truth, eval_mask, visible.cube, intervals, match_missingness=match_missingness
-        ),
+        errors=measure(filled, truth, eval_mask, visible.cube, intervals, weights),
         hidden=int(eval_mask.sum()),
         unfilled=int((eval_mask & filled.isnull()).sum()),
         longest=int(gap_lengths.max(initial=0)),
         units=units_of(data.cube),
         seconds=seconds,
     )
-    return Trial(score, filler, visible.cube, filled, match_missingness)
-
-
-def fill_levels(
-    filler: Filler, cube: PreparedCube, levels: Sequence[float]
-) -> tuple[xr.DataArray, Intervals]:
-    """The cube filled, and the intervals of each level if the filler gives any."""
-    if not filler.gives_intervals:
-        return filler.fill(cube), {}
-    filled, bounds = filler.fill_intervals(cube, levels)
-    return filled, dict(zip(levels, bounds, strict=True))
-
-
-def measure_errors(
-    filled: xr.DataArray,
-    truth: xr.DataArray,
-    eval_mask: xr.DataArray,
-    visible: xr.DataArray,
-    intervals: Intervals,
-    *,
-    match_missingness: bool,
-) -> Errors:
-    """Errors on hidden cells, weighted to be like the missing ones if they are to match."""
-    weights = None
-    if match_missingness:
-        weights = importance_weights([(eval_mask, visible)], natural_gap_mask(truth))[0]
-    return measure(filled, truth, eval_mask, visible, intervals, weights)
+    return Trial(score, filler, visible.cube, filled, weights)
 
 
 def hidden_cells(

@@ -9,8 +9,8 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
-from cdsa.core.metrics import LEVELS, Errors
-from cdsa.core.prepare import Cube, PreparedCube, prepare
+from cdsa.core.metrics import LEVELS, Errors, measure
+from cdsa.core.prepare import PreparedCube
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
 from cdsa.errors import ConfigError
@@ -27,7 +27,6 @@ from cdsa.workflows.score import (
     describe_hide,
     hidden_cells,
     is_like_data,
-    measure_errors,
     try_method,
 )
 
@@ -80,113 +79,93 @@ class Selection:
         return self.filler.primary.validation_errors
 
 
-@dataclass(frozen=True, eq=False)
-class SelectionPlan:
-    """Which methods are to be tried on which cells."""
-
-    method: str | Method
-    auto: bool
-    """Whether simpler methods are tried beside it."""
-
-    train: PreparedCube
-    sites: bool
-    """Whether sites without a sensor are to be filled too."""
-
-    hidden: xr.DataArray | None
-    """The cells that the error is measured on, if it is."""
-
-    message: Message
-
-
-def make_plan(
+def select_method(
     method: str | Method,
-    train: Cube,
-    cube: xr.DataArray | None = None,
+    build: Callable[[], Method],
+    train: PreparedCube,
+    cube: xr.DataArray,
     *,
     check: bool = True,
+    run: RunContext | None = None,
     message: Message = logger.warning,
-) -> SelectionPlan:
-    """How a method is fitted and validated; 'auto' is the default network beside simpler methods.
+    progress: Message = lambda status: None,
+) -> Selection:
+    """Fit a method on `train`, to fill `cube`, which may have more locations; with `check`, also
+    measure its error. `build` returns the method or, for 'auto', the default network.
 
-    With nothing to fill, or too little data to try methods on, 'auto' is the simplest method.
-    `cube` is what will be filled, if that has more locations than `train`.
+    'auto' is the network or a simpler method, whichever is better; with nothing to fill, or too
+    little data to try methods on, it is the simplest one.
     """
-    data = prepare(train)
-    train = data.cube
-    cube = train if cube is None else cube
-    auto, sites = method == defaults.AUTO, cube.sizes["location"] > train.sizes["location"]
-    few = int(cube.notnull().sum()) < defaults.MIN_CELLS
-    if not auto and isinstance(method, str):
-        needed, n_stations = info_of(method).min_stations, train.sizes["location"]
+    stations, auto = train.cube, method == defaults.AUTO
+    sites = cube.sizes["location"] > stations.sizes["location"]
+    if isinstance(method, str) and not auto:
+        needed, n_stations = info_of(method).min_stations, stations.sizes["location"]
         if needed > n_stations:
             message(
                 f"{method} needs {needed} stations, but there are {n_stations}: where too few "
                 "report, gaps are interpolated in time instead"
             )
-    hidden = cells_to_validate_on(train, message, stations=sites) if check else None
-    if auto and (few or not cube.isnull().any() or (check and hidden is None)):
-        method, auto = defaults.BASELINES[0], False
-        if few and cube.isnull().any():
+    hidden = cells_to_validate_on(stations, message, stations=sites) if check else None
+    few, complete = int(cube.notnull().sum()) < defaults.MIN_CELLS, not cube.isnull().any()
+    if auto and (few or complete or (check and hidden is None)):
+        auto, built = False, build_method(defaults.BASELINES[0])
+        if few and not complete:
             message(
                 f"fewer than {defaults.MIN_CELLS} measured cells are too few for a network: "
-                f"filling with {method}"
+                f"filling with {built.label}"
             )
-    chosen = defaults.NETWORK if auto else method
-    return SelectionPlan(chosen, auto, data, sites, hidden, message)
-
-
-def run_plan(
-    plan: SelectionPlan,
-    method: Method,
-    *,
-    run: RunContext | None = None,
-    progress: Message = lambda name: None,
-) -> Selection:
-    """Fit the plan's method, as it was built, and the other candidates; `progress` gets the name
-    of each method before it is fitted."""
-    train, label = plan.train, method.label
-    if plan.sites and not method.inductive:
+    else:
+        built = build()
+    if sites and not built.inductive:
         raise ConfigError(
-            f"'{label}' only knows the stations it was trained on, not sites without a sensor "
-            "(--at). Use cdsa, dcrnn, kriging or idw"
+            f"'{built.label}' only knows the stations it was trained on, not sites without a "
+            "sensor (--at). Use cdsa, dcrnn, kriging or idw"
         )
-    if plan.hidden is None:
-        return Selection(method.fit(train, run), label)
-    tried: list[str | Method] = [method]
-    if plan.auto:
-        tried = [method, defaults.SITE_BASELINE] if plan.sites else candidates(train.cube, method)
+    if hidden is None:
+        progress(f"fitting {built.label}")
+        return Selection(built.fit(train, run), built.label)
+    tried: list[str | Method] = [built]
+    if auto:
+        tried = [built, defaults.SITE_BASELINE] if sites else candidates(stations, built)
     selection = choose(
         tried,
         train,
-        plan.hidden,
-        per_variable=plan.auto and not plan.sites,
-        match_missingness=not plan.sites,  # to the cube's own gaps; new sites have none
+        hidden,
+        per_variable=auto and not sites,
+        match_missingness=not sites,  # to the cube's own gaps; new sites have none
         run=run,
-        progress=progress,
+        progress=lambda name: progress(f"trying {name}"),
     )
-    by_name = {score.method: score for score in selection.scores}
-    reasons = tuple(_reasons(by_name, selection, at_sites=plan.sites))
-    if not plan.sites:
-        return replace(selection, reasons=reasons)
+    selection = replace(selection, reasons=tuple(_reasons(selection, at_sites=sites)))
+    return _split_sites(selection, built, train, message) if sites else selection
+
+
+def _split_sites(
+    selection: Selection, method: Method, train: PreparedCube, message: Message
+) -> Selection:
+    """The selection made at hidden stations, with another filler for the stations themselves if
+    that at sites does not suit short gaps or has no intervals for them."""
     names = [str(name) for name in train.cube["location"].to_numpy()]
-    filler, best, at_sites = selection.filler, selection.best, by_name[selection.best]
-    if plan.auto and best != label:  # the mean of neighbours is no way to fill a short gap
-        network = selection.networks[label]
+    filler, best = selection.filler, selection.best
+    at_sites = next(score for score in selection.scores if score.method == best)
+    result = Selection(filler, best, reasons=selection.reasons, expected_at_sites=at_sites)
+    if best != method.label:  # the mean of neighbours is no way to fill a short gap
+        network = selection.networks[method.label]
         filler = CombinedFiller("location", dict.fromkeys(names, network), filler)
-        best = f"{label}, {best} at sites"
-    if not method.trains:  # intervals at a new site do not hold in a gap; refitting is quick
-        gaps = cells_to_validate_on(train.cube, plan.message)
-        if gaps is not None:
-            at_stations = choose([method], train, gaps, match_missingness=True)
-            return Selection(
-                CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler),
-                best,
-                at_stations.scores[0],
-                reasons,
-                at_sites,
-                at_stations.scores,
-            )
-    return Selection(filler, best, None, reasons, at_sites)
+        result = replace(result, filler=filler, best=f"{method.label}, {best} at sites")
+    if method.trains:
+        return result
+    gaps = cells_to_validate_on(train.cube, message)
+    if gaps is None:
+        return result
+    # intervals at a new site do not hold in a gap; refitting is quick
+    at_stations = choose([method], train, gaps, match_missingness=True)
+    return replace(
+        result,
+        filler=CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler),
+        expected=at_stations.scores[0],
+        scores=at_stations.scores,
+    )
 
 
 def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
@@ -207,7 +186,6 @@ def choose(
     cube: PreparedCube,
     hide: Hide = defaults.HIDE,
     *,
-    seed: int = 0,
     per_variable: bool = False,
     match_missingness: bool = False,
     run: RunContext | None = None,
@@ -220,13 +198,11 @@ def choose(
     training it again would take minutes. A simpler method is fitted again on all cells and gets
     its intervals from the trial.
     """
-    hidden = hidden_cells(cube.cube, hide, seed=seed)
+    hidden = hidden_cells(cube.cube, hide, seed=0)
     match_missingness = match_missingness or is_like_data(hide)
 
     def attempt(method: Method) -> Trial:
-        return try_method(
-            method, cube, hidden, seed=seed, match_missingness=match_missingness, run=run
-        )
+        return try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
 
     built = {name_of(method): build_method(method) for method in methods}
     scores: dict[str, Score] = {}
@@ -248,8 +224,13 @@ def choose(
             continue
         progress(name)
         trial = best_trial if name == best and best_trial else attempt(built[name])
-        fillers[name], errors = _refit(built[name], trial, cube, run)
-        scores[name] = replace(scores[name], errors=errors)
+        fillers[name] = built[name].fit(cube, run)
+        if not fillers[name].gives_intervals:  # they come from the trial, and are scored too
+            filled, visible = trial.filled, trial.visible
+            intervals = cross_fitted_bounds(filled, cube.cube, visible, LEVELS)
+            errors = measure(filled, cube.cube, hidden, visible, intervals, trial.weights)
+            scores[name] = replace(scores[name], errors=errors)
+            fillers[name] = ConformalFiller.fit(fillers[name], filled, cube.cube, visible)
     filler = fillers[best]
     if others:
         by_variable = {variable: fillers[name] for variable, name in others.items()}
@@ -262,28 +243,6 @@ def choose(
         per_variable=others,
         networks=networks,
     )
-
-
-def _refit(
-    method: Method, trial: Trial, cube: PreparedCube, run: RunContext | None
-) -> tuple[Filler, Errors]:
-    """The method fitted on all cells, with intervals; and its errors in the trial, with such
-    intervals scored too."""
-    filler = method.fit(cube, run)
-    if filler.gives_intervals:
-        return filler, trial.score.errors
-    args = trial.filled, cube.cube, trial.visible
-    eval_mask = cube.cube.notnull() & trial.visible.isnull()
-    intervals = cross_fitted_bounds(*args, LEVELS)
-    errors = measure_errors(
-        trial.filled,
-        cube.cube,
-        eval_mask,
-        trial.visible,
-        intervals,
-        match_missingness=trial.match_missingness,
-    )
-    return ConformalFiller.fit(filler, *args), errors
 
 
 def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
@@ -306,18 +265,16 @@ def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
 def _combine(scores: Mapping[str, Score], best: str, others: Mapping[str, str]) -> Score:
     """The score of the best method, with the errors of others for their measurements."""
     rows = []
-    for name in (best, *dict.fromkeys(others.values())):
+    for name in dict.fromkeys([best, *others.values()]):
         sums = scores[name].errors.sums
         variables = sums.index.get_level_values("measurement")
-        if name == best:
-            rows.append(sums[~variables.isin(list(others))])
-        else:
-            rows.append(sums[variables.isin([v for v, other in others.items() if other == name])])
+        rows.append(sums[variables.map(lambda variable: others.get(variable, best)) == name])
     return replace(scores[best], errors=Errors(pd.concat(rows)))
 
 
-def _reasons(scores: Mapping[str, Score], selection: Selection, *, at_sites: bool) -> Iterator[str]:
+def _reasons(selection: Selection, *, at_sites: bool) -> Iterator[str]:
     """Why a method was chosen, if there was a choice."""
+    scores = {score.method: score for score in selection.scores}
     if len(scores) < 2:
         return
     errors = {name: score.errors.overall()["mae"] for name, score in scores.items()}

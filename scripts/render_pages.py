@@ -80,7 +80,7 @@ SECTIONS = (
     ),
     ("4.1 Metrics", (("core/metrics.py", "measure"),)),
     ("4.2 Comparisons", (("paper/tables.py", "TABLES"),)),
-    ("4.3 Ablation, losses", (("paper/tables.py", "LOSSES"),)),
+    ("4.3 Ablation, losses", (("paper/tables.py", "COMPARED_LOSSES"),)),
     ("4.3 The figure of attended times", (("plots/attention.py", "plot_attended_series"),)),
 )
 """Sections of the paper, and their definitions in the code."""

@@ -4,14 +4,7 @@ import pandas as pd
 from results import ROOT, load_latest, to_markdown
 
 from cdsa.core.records import read_results
-from cdsa.paper.compare import (
-    build_blocks,
-    build_rows,
-    format_figure,
-    format_ours,
-    format_row_name,
-    format_time,
-)
+from cdsa.paper.compare import build_blocks
 from cdsa.paper.published import paper_tables
 from cdsa.paper.tables import TABLES as PAPER_TABLES
 
@@ -104,20 +97,18 @@ def pm25() -> str:
     """KDD-2015 PM2.5 for both protocols and both sets of cells, and the paper's figures."""
     records = read_results(ROOT / "results" / "paper.jsonl")
     records = [r for r in records if r["data"] == "kdd2015-pm25" and not r["quick"]]
-    table = PAPER_TABLES["kdd2015"]
-    block = next(b for b in build_blocks(table) if b.title == "MAE, kdd2015-pm25")
+    blocks = build_blocks(PAPER_TABLES["kdd2015"], records)
+    block = next(b for b in blocks if b.title.startswith("MAE, kdd2015-pm25"))
     rows = [["PM2.5, MAE", *(column.label for column in block.columns), "the paper", "time"]]
-    for row in build_rows(table, block, records):
+    for row in block.rows:
         if row.measured:
-            ours = [format_ours(figure, block) for figure in row.figures]
+            ours = [block.format_ours(figure) for figure in row.figures]
             figures = (
                 paper_tables()[name].figure(row.name.partition("@")[0], "kdd2015-pm25", "mae")
                 for name in ("kdd2015", "ablation-kdd2015")
             )
             published = next((figure for figure in figures if figure is not None), None)
-            rows.append(
-                [format_row_name(row), *ours, format_figure(published, block), format_time(row)]
-            )
+            rows.append([row.label, *ours, block.format(published), row.time])
     commands = "cdsa paper run kdd2015`, `cdsa paper run ablation-kdd2015"
     return to_markdown(rows, pd.DataFrame(records), commands)
 

@@ -2,16 +2,7 @@
 
 import pytest
 
-from cdsa.paper.compare import (
-    Figure,
-    best_per_column,
-    build_blocks,
-    build_rows,
-    format_difference,
-    format_figure,
-    format_ours,
-    format_time,
-)
+from cdsa.paper.compare import Figure, build_blocks
 from cdsa.paper.published import paper_tables
 from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES
@@ -28,8 +19,8 @@ def record(method="linear", **more):
 
 
 def row(records, name, table="kdd2018"):
-    block = next(iter(build_blocks(TABLES[table])))
-    (match,) = (row for row in build_rows(TABLES[table], block, records) if row.name == name)
+    block = next(build_blocks(TABLES[table], records))
+    (match,) = (row for row in block.rows if row.name == name)
     return match
 
 
@@ -68,11 +59,10 @@ def test_the_longest_training_is_reported_and_quick_runs_only_if_there_is_no_oth
     long = record("cdsa-paper", minutes=10, mse=0.3)
     quick = record("cdsa-paper", minutes=0.04, mse=0.01, quick=True)
     assert row([short, long, quick], "cdsa-paper").figures[3].ours == 0.3
-    (block, *_) = build_blocks(TABLES["kdd2018"])
-    rows = build_rows(TABLES["kdd2018"], block, [quick, record("linear")])
-    figure = next(row for row in rows if row.name == "cdsa-paper").figures[3]
-    assert format_ours(figure, block) == "0.010*"
-    assert best_per_column(rows)[3] == 0.2  # a quick run is never the best
+    (block, *_) = build_blocks(TABLES["kdd2018"], [quick, record("linear")])
+    figure = next(row for row in block.rows if row.name == "cdsa-paper").figures[3]
+    assert block.format_ours(figure) == "0.010*"
+    assert block.best_per_column()[3] == 0.2  # a quick run is never the best
 
 
 def test_the_longest_training_is_chosen_per_cell():
@@ -83,7 +73,7 @@ def test_the_longest_training_is_chosen_per_cell():
     ]
     chosen = row(records, "cdsa-paper")
     assert (chosen.figures[0].ours, chosen.figures[3].ours) == (0.9, 0.3)
-    assert format_time(chosen) == "10 min"
+    assert chosen.time == "10 min"
 
 
 def test_the_papers_own_data_are_preferred_to_a_stand_in():
@@ -104,9 +94,9 @@ def test_the_last_of_duplicate_records_is_reported():
 
 
 def test_the_difference_is_relative_to_the_papers_figure():
-    assert format_difference(Figure(1.5, 1.2)) == "+25%"
-    assert format_difference(Figure(1.1999, 1.2)) == "0%"
-    assert format_difference(Figure(None, 1.2)) == format_difference(Figure(1.0, None)) == ""
+    assert Figure(1.5, 1.2).difference == "+25%"
+    assert Figure(1.1999, 1.2).difference == "0%"
+    assert Figure(None, 1.2).difference == Figure(1.0, None).difference == ""
 
 
 @pytest.mark.parametrize(
@@ -124,14 +114,14 @@ def test_the_difference_is_relative_to_the_papers_figure():
 )
 def test_figures_have_the_decimals_of_the_paper(table, metric, value, text):
     block = next(block for block in build_blocks(TABLES[table]) if block.metric == metric)
-    assert format_figure(value, block) == text
+    assert block.format(value) == text
 
 
 def test_figures_in_another_unit_are_not_compared():
     more = {"table": "nyc", "data": "nyc-traffic", "rmse": 2.0}
     for unit, compared in (("mph", False), ("vehicles", True)):
         figure = row([record("cdsa-paper", unit=unit, **more)], "cdsa-paper", "nyc").figures[3]
-        assert figure.paper == 1.214 and (figure.difference is not None) == compared
+        assert figure.paper == 1.214 and bool(figure.difference) == compared
 
 
 def test_a_rate_that_the_paper_lacks_gets_a_column():
@@ -175,8 +165,7 @@ def test_each_loss_has_a_row():
     records = [
         record("cdsa-paper-forecast", loss=loss, minutes=1.0, **more) for loss in ("rmse", "mae")
     ]
-    table = TABLES["losses"]
-    names = [row.name for row in build_rows(table, next(build_blocks(table)), records)]
+    names = [row.name for row in next(build_blocks(TABLES["losses"], records)).rows]
     assert names == ["rmse", "mse", "mae", "rmse+mae"]
     assert "## metr-la" not in render_markdown(records, "r.jsonl")
     other = record("cdsa-paper-forecast:joint", loss="rmse", minutes=1.0, **more | {"mae": 9.0})

@@ -16,7 +16,7 @@ from cdsa.methods.baselines.stmvl import (
     local_spatial_view,
     local_temporal_view,
 )
-from test_ordinary_kriging import random_field
+from test_kriging import random_field
 
 NAN = np.nan
 VALUES = np.array([[1.0, 2.0, 4.0], [2.0, NAN, 5.0], [4.0, 4.0, 7.0], [3.0, 5.0, NAN]])

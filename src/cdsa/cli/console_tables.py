@@ -12,20 +12,7 @@ from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_share
 from cdsa.datasets.registry import OpenedDataset
 from cdsa.datasets.spec import DatasetSpec, FileSet
-from cdsa.paper.compare import (
-    Block,
-    Figure,
-    Row,
-    block_title,
-    build_blocks,
-    build_rows,
-    footnotes,
-    format_difference,
-    format_figure,
-    format_ours,
-    format_row_name,
-    format_time,
-)
+from cdsa.paper.compare import Block, Row, build_blocks, footnotes
 from cdsa.paper.tables import get_table
 
 if TYPE_CHECKING:
@@ -96,10 +83,10 @@ def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
     """The measured part of a table of the paper: our results, and the paper's below."""
     table, measured = get_table(name), list[Row]()
     for block in build_blocks(table, records):
-        rows = [row for row in build_rows(table, block, records) if row.measured]
+        rows = [row for row in block.rows if row.measured]
         if rows:
             measured += rows
-            out.print(f"\n[bold]{escape(block_title(block, records))}[/]")
+            out.print(f"\n[bold]{escape(block.title)}[/]")
             out.print(_block_table(block, rows))
     out.print()
     if table.legend:
@@ -124,16 +111,13 @@ def _block_table(block: Block, rows: Sequence[Row]) -> Table:
     table.add_column("time", justify="right")
     for row in rows:
         figures = [row.figures[number] for number in used]
-        ours = [format_ours(figure, block) for figure in figures]
-        table.add_row(format_row_name(row), *ours, format_time(row))
+        table.add_row(row.label, *(block.format_ours(figure) for figure in figures), row.time)
         if any(figure.paper is not None for figure in figures):
-            published = [_format_published(figure, block) for figure in figures]
+            published = [
+                f"{block.format(figure.paper)}\n{figure.difference}".rstrip() for figure in figures
+            ]
             table.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in published), "")
     return table
-
-
-def _format_published(figure: Figure, block: Block) -> str:
-    return f"{format_figure(figure.paper, block)}\n{format_difference(figure)}".rstrip()
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:

@@ -105,32 +105,21 @@ def _fetch(
             f"another machine ({spec.manual_steps}), copy them to {folder}, or give their folder "
             "with --data DIR or CDSA_DATA"
         ) from bad
-    _refuse_incomplete(spec, source, downloaded, expected_size)
+    size = downloaded.stat().st_size
+    with downloaded.open("rb") as file:
+        is_page = file.read(64).lstrip().lower().startswith((b"<!doctype", b"<html"))
+    if is_page or size < expected_size:
+        content = "a web page instead" if is_page else f"{size:,} of {expected_size:,} bytes"
+        raise ConfigError(
+            f"{source.url} could not be downloaded: received {content}. Nothing was saved. Try "
+            f"again, or get the files by hand: {spec.manual_steps}"
+        )
     for name in names:
         ready = downloaded
         if source.url.endswith(".zip"):
             ready = temp_folder / name
             _extract(source, downloaded, name, ready)
         ready.replace(folder / name)
-
-
-def _refuse_incomplete(
-    spec: DatasetSpec, source: Download, downloaded: Path, expected_size: int
-) -> None:
-    """Refuse a truncated file, and a web page in place of a file."""
-    size = downloaded.stat().st_size
-    with downloaded.open("rb") as file:
-        is_page = file.read(64).lstrip().lower().startswith((b"<!doctype", b"<html"))
-    if is_page or size < expected_size:
-        reason = (
-            "received a web page instead"
-            if is_page
-            else f"received {size:,} of {expected_size:,} bytes"
-        )
-        raise ConfigError(
-            f"{source.url} could not be downloaded: {reason}. Nothing was saved. Try again, or get "
-            f"the files by hand: {spec.manual_steps}"
-        )
 
 
 def _extract(source: Download, archive: Path, name: str, target: Path) -> None:

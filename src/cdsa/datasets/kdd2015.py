@@ -1,22 +1,14 @@
 """KDD-2015 (Zheng et al., KDD 2015): PM2.5, temperature and humidity in Beijing."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
-from cdsa.core.cube import assign_metadata, make_cube
-from cdsa.datasets.readers import get_coordinates, read_npz
-from cdsa.datasets.spec import (
-    DatasetSpec,
-    Download,
-    ExpectedShape,
-    Files,
-    FileSet,
-    LoadedDataset,
-)
+from cdsa.core.cube import assign_metadata
+from cdsa.datasets.readers import get_coordinates, read_npz, table_to_cube
+from cdsa.datasets.spec import DatasetSpec, Download, ExpectedShape, Files, FileSet, Loaded
 from cdsa.errors import TableError
 
 GROUND, MISSING, SENSORS = "pm25_ground.txt", "pm25_missing.txt", "pm25_latlng.txt"
@@ -32,7 +24,7 @@ UNITS = {"temperature": "degC", "humidity": "percent"}
 BOUNDS = {"temperature": (-np.inf, np.inf), "humidity": (0.0, 100.0)}
 
 
-def load_pm25(files: Files) -> LoadedDataset:
+def _load_pm25(files: Files) -> Loaded:
     """All measured values, and the mask of those that were removed on purpose."""
     truth, remaining = _read_table(files[GROUND][0]), _read_table(files[MISSING][0])
     if not (truth.index.equals(remaining.index) and truth.columns.equals(remaining.columns)):
@@ -49,18 +41,10 @@ def load_pm25(files: Files) -> LoadedDataset:
         )
     sensors = pd.read_csv(files[SENSORS][0], dtype={"sensor_id": str}).set_index("sensor_id")
     sensors = sensors.reindex(truth.columns)
-    cube = make_cube(
-        truth.to_numpy(dtype=float)[:, :, None],
-        truth.index.to_numpy(),
-        list(truth.columns),
-        ["pm25"],
-        lat=sensors["latitude"].tolist(),
-        lon=sensors["longitude"].tolist(),
-        units=["ug/m3"],
-    )
-    cube = assign_metadata(cube, bounds={"pm25": (0.0, np.inf)})
+    lat, lon = sensors["latitude"].tolist(), sensors["longitude"].tolist()
+    cube = table_to_cube(truth, "pm25", "ug/m3", (0.0, np.inf), lat, lon)
     removed = (truth.notna() & remaining.isna()).to_numpy()[:, :, None]
-    return LoadedDataset(cube, {REMOVED: cube.copy(data=removed)})
+    return cube, {REMOVED: cube.copy(data=removed)}
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -87,7 +71,7 @@ PM25 = DatasetSpec(
         steps=8759, stations=36, measurements=1, missing=0.1325, extras={REMOVED: 35_737}
     ),
     extras={REMOVED: "measured cells that are to be hidden; their values are in the cube"},
-    file_sets=(FileSet(name="publisher", files=(GROUND, MISSING, SENSORS), load=load_pm25),),
+    file_sets=(FileSet(name="publisher", files=(GROUND, MISSING, SENSORS), load=_load_pm25),),
     downloads=(
         Download(
             url="https://www.microsoft.com/en-us/research/wp-content/uploads/2016/06/STMVL-Release.zip",
@@ -97,41 +81,28 @@ PM25 = DatasetSpec(
 )
 
 
-def _load_published(name: str) -> Callable[[Files], LoadedDataset]:
-    def load(files: Files) -> LoadedDataset:
-        as_text = {"id": str, "district_id": str}
-        weather = pd.read_csv(files[WEATHER][0], usecols=["id", "time", name], dtype=as_text)
-        districts = pd.read_csv(files[DISTRICTS][0], dtype=as_text)
-        stations = pd.read_csv(files[STATIONS][0], dtype=as_text)
-        ids = sorted(districts.loc[districts["city_id"].astype(int) == BEIJING, "district_id"])
-        if not ids:
-            raise TableError(f"{DISTRICTS} has no district of city {BEIJING}, which is Beijing")
-        weather["time"] = pd.to_datetime(weather["time"])
-        # of duplicate hours, the later row is the corrected one
-        weather = weather[weather["id"].isin(ids)].drop_duplicates(["id", "time"], keep="last")
-        hours = pd.date_range(FIRST, LAST, freq="h")
-        table = weather.pivot(index="time", columns="id", values=name).reindex(hours, columns=ids)
-        centres = stations.groupby("district_id")[["latitude", "longitude"]].mean().reindex(ids)
-        lat, lon = get_coordinates(centres)
-        values = table.to_numpy(dtype=float)[:, :, None]
-        cube = make_cube(values, hours.to_numpy(), ids, [name], lat=lat, lon=lon)
-        return LoadedDataset(_annotate(cube, name))
-
-    return load
+def _load_published(name: str, files: Files) -> Loaded:
+    as_text = {"id": str, "district_id": str}
+    weather = pd.read_csv(files[WEATHER][0], usecols=["id", "time", name], dtype=as_text)
+    districts = pd.read_csv(files[DISTRICTS][0], dtype=as_text)
+    stations = pd.read_csv(files[STATIONS][0], dtype=as_text)
+    ids = sorted(districts.loc[districts["city_id"].astype(int) == BEIJING, "district_id"])
+    if not ids:
+        raise TableError(f"{DISTRICTS} has no district of city {BEIJING}, which is Beijing")
+    weather["time"] = pd.to_datetime(weather["time"])
+    # of duplicate hours, the later row is the corrected one
+    weather = weather[weather["id"].isin(ids)].drop_duplicates(["id", "time"], keep="last")
+    hours = pd.date_range(FIRST, LAST, freq="h")
+    table = weather.pivot(index="time", columns="id", values=name).reindex(hours, columns=ids)
+    centres = stations.groupby("district_id")[["latitude", "longitude"]].mean().reindex(ids)
+    return table_to_cube(table, name, UNITS[name], BOUNDS[name], *get_coordinates(centres)), {}
 
 
-def _load_substitute(name: str) -> Callable[[Files], LoadedDataset]:
-    def load(files: Files) -> LoadedDataset:
-        cube = read_npz(files[SUBSTITUTE][0])
-        (label,) = (str(m) for m in cube["measurement"].to_numpy() if str(m).startswith(name))
-        renamed = cube.sel(measurement=[label]).assign_coords(measurement=[name])
-        return LoadedDataset(_annotate(renamed, name))
-
-    return load
-
-
-def _annotate(cube: xr.DataArray, name: str) -> xr.DataArray:
-    return assign_metadata(cube, units={name: UNITS[name]}, bounds={name: BOUNDS[name]})
+def _load_substitute(name: str, files: Files) -> Loaded:
+    cube = read_npz(files[SUBSTITUTE][0])
+    (label,) = (str(m) for m in cube["measurement"].to_numpy() if str(m).startswith(name))
+    cube = cube.sel(measurement=[label]).assign_coords(measurement=[name])
+    return assign_metadata(cube, units={name: UNITS[name]}, bounds={name: BOUNDS[name]}), {}
 
 
 def _make_spec(short: str, name: str, missing: float, derived: str) -> DatasetSpec:
@@ -146,11 +117,11 @@ def _make_spec(short: str, name: str, missing: float, derived: str) -> DatasetSp
         missing_codes="empty entries",
         expected=ExpectedShape(steps=8759, stations=16, measurements=1, missing=missing),
         file_sets=(
-            FileSet(name="publisher", files=files, load=_load_published(name)),
+            FileSet(name="publisher", files=files, load=partial(_load_published, name)),
             FileSet(
                 name="stand-in",
                 files=(SUBSTITUTE,),
-                load=_load_substitute(name),
+                load=partial(_load_substitute, name),
                 difference="a stand-in: 12 air quality stations of the same city and hours"
                 + derived,
             ),

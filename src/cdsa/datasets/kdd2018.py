@@ -5,7 +5,8 @@ and stations have the suffixes `_aq` and `_meo` or none. Timestamps are UTC. Som
 and 999999 and 999017 mean missing. Weather descriptions are encoded as integers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import xarray as xr
 
 from cdsa.core.cube import DIRECTION, assign_metadata, make_cube
 from cdsa.datasets.readers import get_coordinates, read_npz, regular_index
-from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, Loaded
 from cdsa.errors import TableError
 
 STATIONS = (
@@ -48,33 +49,23 @@ CUBE = "common11_paperperiod*.npz"
 PERIOD = slice("2017-01-01 00:00", "2017-04-30 23:00")  # the paper's
 
 
-def _load_tables(air: str, weather: str, period: slice) -> Callable[[Files], LoadedDataset]:
-    def load(files: Files) -> LoadedDataset:
-        station_list = next(iter(files.get(STATION_LIST, ())), None)
-        cube = combine_tables(files[air], files[weather], station_list)
-        return LoadedDataset(cube.sel(time=period))
-
-    return load
-
-
-def combine_tables(
-    air: Sequence[Path], weather: Sequence[Path], station_list: Path | None
-) -> xr.DataArray:
+def _load_tables(air: str, weather: str, period: slice, files: Files) -> Loaded:
     """Air quality and weather of the 11 stations on an hourly grid in UTC."""
-    tables = [_read_table(path, AIR) for path in air]
-    tables += [_read_table(path, WEATHER) for path in weather]
+    tables = [_read_table(path, AIR) for path in files[air]]
+    tables += [_read_table(path, WEATHER) for path in files[weather]]
     rows = pd.concat(tables)
     rows = rows[rows["station"].isin(STATIONS)]
     if rows.empty:
+        names = ", ".join(path.name for path in (*files[air], *files[weather]))
         raise TableError(
-            f"{', '.join(path.name for path in (*air, *weather))} must have some of the stations "
-            f"{', '.join(STATIONS)}, but have none of them"
+            f"{names} must have some of the stations {', '.join(STATIONS)}, but have none of them"
         )
     rows["weather"] = _encode_weather(rows["weather"])
     hours = regular_index(rows["time"], "h", "the tables of KDD Cup 2018")
     index = pd.MultiIndex.from_product([hours, STATIONS], names=["time", "station"])
     # of duplicate rows, the first value of each measurement is used
     table = rows.groupby(["time", "station"])[list(MEASUREMENTS)].first().reindex(index)
+    station_list = next(iter(files.get(STATION_LIST, ())), None)
     lat, lon = _read_coordinates(station_list, rows)
     cube = make_cube(
         table.to_numpy(dtype=float).reshape(len(hours), len(STATIONS), len(MEASUREMENTS)),
@@ -84,7 +75,7 @@ def combine_tables(
         lat=lat,
         lon=lon,
     )
-    return _annotate(cube)
+    return _annotate(cube).sel(time=period), {}
 
 
 def _read_table(path: Path, names: Sequence[str]) -> pd.DataFrame:
@@ -136,8 +127,8 @@ def _read_coordinates(
     return get_coordinates(stations)
 
 
-def _load_cube(files: Files) -> LoadedDataset:
-    return LoadedDataset(_annotate(read_npz(files[CUBE][0])))
+def _load_cube(files: Files) -> Loaded:
+    return _annotate(read_npz(files[CUBE][0])), {}
 
 
 def _annotate(cube: xr.DataArray) -> xr.DataArray:
@@ -162,7 +153,10 @@ KDD2018 = DatasetSpec(
     expected=ExpectedShape(steps=2880, stations=11, measurements=12, missing=0.0683),
     file_sets=(
         FileSet(
-            name="publisher", files=FULL, optional=(STATION_LIST,), load=_load_tables(*FULL, PERIOD)
+            name="publisher",
+            files=FULL,
+            optional=(STATION_LIST,),
+            load=partial(_load_tables, *FULL, PERIOD),
         ),
         FileSet(
             name="cube",
@@ -175,7 +169,7 @@ KDD2018 = DatasetSpec(
             name="publisher-2018",
             files=LATE,
             optional=(STATION_LIST,),
-            load=_load_tables(*LATE, slice(None)),
+            load=partial(_load_tables, *LATE, slice(None)),
             difference="of another time: February and March 2018",
         ),
     ),

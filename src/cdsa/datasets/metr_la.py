@@ -9,16 +9,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import assign_metadata, make_cube
-from cdsa.datasets.readers import get_coordinates, read_npz, regular_index
-from cdsa.datasets.spec import (
-    DatasetSpec,
-    Download,
-    ExpectedShape,
-    Files,
-    FileSet,
-    LoadedDataset,
-)
+from cdsa.core.cube import assign_metadata
+from cdsa.datasets.readers import get_coordinates, read_npz, regular_index, table_to_cube
+from cdsa.datasets.spec import DatasetSpec, Download, ExpectedShape, Files, FileSet, Loaded
 from cdsa.errors import MissingExtraError, TableError
 from cdsa.io.source import open_cube
 
@@ -31,7 +24,7 @@ GRAPH = "road_graph"
 MIN_WEIGHT = 0.1
 
 
-def _load_hdf(files: Files) -> LoadedDataset:
+def _load_hdf(files: Files) -> Loaded:
     path = files[HDF][0]
     try:
         table = pd.read_hdf(path)
@@ -42,7 +35,7 @@ def _load_hdf(files: Files) -> LoadedDataset:
     return with_graph(from_table(table, files), files)
 
 
-def _load_csv(files: Files) -> LoadedDataset:
+def _load_csv(files: Files) -> Loaded:
     path = files[CSV][0]
     try:
         table = pd.read_csv(path, index_col=0)
@@ -56,12 +49,12 @@ def _load_csv(files: Files) -> LoadedDataset:
     return with_graph(from_table(table, files), files)
 
 
-def _load_cube(files: Files) -> LoadedDataset:
-    return with_graph(_annotate(open_cube(files[CUBE][0])), files)
+def _load_cube(files: Files) -> Loaded:
+    return with_graph(_drop_zeros(annotate(open_cube(files[CUBE][0]))), files)
 
 
-def _load_npz(files: Files) -> LoadedDataset:
-    return with_graph(_annotate(read_npz(files[NPZ][0])), files)
+def _load_npz(files: Files) -> Loaded:
+    return with_graph(_drop_zeros(annotate(read_npz(files[NPZ][0]))), files)
 
 
 def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
@@ -73,17 +66,20 @@ def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
         lat, lon = get_coordinates(sensors.reindex(names))
     grid = regular_index(table.index, "5min", "METR-LA's table")
     table = table.set_axis(pd.to_datetime(table.index)).reindex(grid)
-    values = table.to_numpy(dtype=float)[:, :, None]
-    return _annotate(make_cube(values, grid.to_numpy(), names, ["speed"], lat=lat, lon=lon))
+    return _drop_zeros(table_to_cube(table, "speed", "mph", (0.0, np.inf), lat, lon))
 
 
-def _annotate(cube: xr.DataArray) -> xr.DataArray:
+def annotate(cube: xr.DataArray) -> xr.DataArray:
+    """The cube of speeds in miles per hour."""
     cube = cube.assign_coords(measurement=["speed"])
-    cube = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+    return assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
+
+
+def _drop_zeros(cube: xr.DataArray) -> xr.DataArray:
     return cube.where(cube != 0)
 
 
-def with_graph(cube: xr.DataArray, files: Files) -> LoadedDataset:
+def with_graph(cube: xr.DataArray, files: Files) -> Loaded:
     """The cube and, if there is a file of it, the road graph."""
     sensors = [str(name) for name in cube["location"].to_numpy()]
     if ADJACENCY in files:
@@ -95,13 +91,13 @@ def with_graph(cube: xr.DataArray, files: Files) -> LoadedDataset:
             pd.read_csv(files[DISTANCES][0], dtype={"from": str, "to": str}), sensors
         )
     else:
-        return LoadedDataset(cube)
+        return cube, {}
     if not weights.index.isin(sensors).any():
         raise TableError("the road graph has none of the sensors of the table")
     weights = weights.reindex(index=sensors, columns=sensors).fillna(0.0)
     coords = {"location": sensors, "other": sensors}
     graph = xr.DataArray(weights.to_numpy(), dims=("location", "other"), coords=coords)
-    return LoadedDataset(cube, {GRAPH: graph})
+    return cube, {GRAPH: graph}
 
 
 def road_graph(distances: pd.DataFrame, sensors: list[str]) -> pd.DataFrame:

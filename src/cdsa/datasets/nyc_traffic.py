@@ -4,23 +4,20 @@ The paper's preparation of its snapshots can be applied to other counts: `camera
 the columns time, camera and vehicles, one row per snapshot, and optionally lat and lon.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.cube import assign_metadata, make_cube
-from cdsa.datasets.metr_la import ADJACENCY, GRAPH, with_graph
-from cdsa.datasets.readers import read_npz
-from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
+from cdsa.datasets.metr_la import ADJACENCY, GRAPH, annotate, with_graph
+from cdsa.datasets.readers import read_npz, table_to_cube
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, Loaded
 from cdsa.errors import TableError
 
 COUNTS, SUBSTITUTE = "camera_counts.csv", "all207_week1_2016_interpolated.npz"
 WINDOW = "5min"
 
 
-def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
+def mean_counts(counts: pd.DataFrame) -> xr.DataArray:
     """The cube of snapshots (time, camera, vehicles): means over non-overlapping windows, labelled
     by their start, NaN for windows without a snapshot."""
     if not {"time", "camera", "vehicles"} <= set(counts):
@@ -31,30 +28,27 @@ def mean_counts(counts: pd.DataFrame, window: str = WINDOW) -> xr.DataArray:
     times = pd.to_datetime(counts["time"])
     if times.isna().any():
         raise TableError("every snapshot needs a time, but some have none")
-    rows = counts.assign(time=times.dt.floor(window), camera=counts["camera"].astype(str))
+    rows = counts.assign(time=times.dt.floor(WINDOW), camera=counts["camera"].astype(str))
     means = rows.groupby(["time", "camera"])["vehicles"].mean().unstack("camera")
-    grid = pd.date_range(means.index[0], means.index[-1], freq=window)
+    grid = pd.date_range(means.index[0], means.index[-1], freq=WINDOW)
     lat = lon = None
     if {"lat", "lon"} <= set(counts):
         cameras = rows.groupby("camera")[["lat", "lon"]].first()
         lat, lon = cameras["lat"].tolist(), cameras["lon"].tolist()
-    values = means.reindex(grid).to_numpy(dtype=float)[:, :, None]
-    cube = make_cube(values, grid.to_numpy(), list(means.columns), ["vehicles"], lat=lat, lon=lon)
-    return assign_metadata(cube, units={"vehicles": "vehicles"}, bounds={"vehicles": (0.0, np.inf)})
+    means = means.reindex(grid)
+    return table_to_cube(means, "vehicles", "vehicles", (0.0, np.inf), lat, lon)
 
 
-def _load_counts(files: Files) -> LoadedDataset:
-    path: Path = files[COUNTS][0]
+def _load_counts(files: Files) -> Loaded:
+    path = files[COUNTS][0]
     try:
-        return LoadedDataset(mean_counts(pd.read_csv(path, dtype={"camera": str})))
+        return mean_counts(pd.read_csv(path, dtype={"camera": str})), {}
     except ValueError as bad:
         raise TableError(f"{path.name} cannot be read as timestamps and counts: {bad}") from bad
 
 
-def _load_substitute(files: Files) -> LoadedDataset:
-    cube = read_npz(files[SUBSTITUTE][0]).assign_coords(measurement=["speed"])
-    cube = assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
-    return with_graph(cube, files)
+def _load_substitute(files: Files) -> Loaded:
+    return with_graph(annotate(read_npz(files[SUBSTITUTE][0])), files)
 
 
 NYC_TRAFFIC = DatasetSpec(

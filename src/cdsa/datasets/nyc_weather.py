@@ -4,7 +4,7 @@ from importlib.resources import as_file, files
 
 import xarray as xr
 
-from cdsa.datasets.spec import DatasetSpec, ExpectedShape, Files, FileSet, LoadedDataset
+from cdsa.datasets.spec import DatasetSpec, ExpectedShape, FileSet
 from cdsa.io.source import Source, open_source
 
 UNITS = {
@@ -43,10 +43,6 @@ def open_demo() -> xr.DataArray:
     return open_demo_source().cube
 
 
-def _load(files: Files) -> LoadedDataset:
-    return LoadedDataset(open_demo())
-
-
 NYC_WEATHER = DatasetSpec(
     name="nyc-weather",
     title="Weather at the three airports of New York, hourly, 8 measurements, 2013",
@@ -55,5 +51,5 @@ NYC_WEATHER = DatasetSpec(
     manual_steps="nothing to do: it ships with cdsa",
     missing_codes="empty entries",
     expected=ExpectedShape(steps=8730, stations=3, measurements=8, missing=0.0181),
-    file_sets=(FileSet(name="package", files=(), load=_load),),
+    file_sets=(FileSet(name="package", files=(), load=lambda files: (open_demo(), {})),),
 )

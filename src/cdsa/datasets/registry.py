@@ -4,16 +4,14 @@ A dataset is a small module with a `DatasetSpec`: its origin, the sets of files 
 read, and its expected size and missing rate. Differences from these are reported as remarks.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
 
 import xarray as xr
 
 from cdsa.datasets.fetch import data_folders, find_files
-from cdsa.datasets.spec import AXIS_NAMES, DatasetSpec, Files, FileSet, LoadedDataset
+from cdsa.datasets.spec import AXIS_NAMES, DatasetSpec, Files, FileSet
 from cdsa.errors import CdsaError, ConfigError, MissingExtraError, TableError, unknown
 
 DATASETS = {
@@ -104,41 +102,32 @@ def open_dataset(
     for candidate in file_sets:
         files = find_files(candidate, folders)
         if files is not None:
-            loaded = _load(spec, candidate, files)
-            paths = tuple(path for matches in files.values() for path in matches)
-            remarks = tuple(_remarks(spec, candidate, loaded))
-            return OpenedDataset(spec, candidate, loaded.cube, dict(loaded.extras), remarks, paths)
-    _refuse_missing(name, file_sets, folders)
-
-
-def _remarks(spec: DatasetSpec, file_set: FileSet, loaded: LoadedDataset) -> list[str]:
-    """How the data differ from the published dataset; the size of data of the user."""
-    remarks = [file_set.difference] if file_set.difference else []
-    if not file_set.user_data:
-        return remarks + spec.expected.differences(loaded)
-    sizes = ", ".join(f"{loaded.cube.sizes[axis]:,} {name}" for axis, name in AXIS_NAMES.items())
-    return [*remarks, f"{sizes}, {float(loaded.cube.isnull().mean()):.2%} missing"]
-
-
-def _load(spec: DatasetSpec, file_set: FileSet, files: Files) -> LoadedDataset:
-    """Load the files; any error becomes a message that names them."""
-    try:
-        loaded = file_set.load(files)
-        if not loaded.cube.size:
-            raise TableError("they contain no time step of the dataset")
-    except MissingExtraError:
-        raise
-    except Exception as bad:  # foreign files can be broken in any way
-        names = ", ".join(path.name for matches in files.values() for path in matches)
-        kind = "" if isinstance(bad, CdsaError) else f"{type(bad).__name__}: "
-        raise TableError(f"{names} cannot be read as {spec.name}: {kind}{bad}") from bad
-    return loaded
-
-
-def _refuse_missing(name: str, file_sets: Sequence[FileSet], folders: Sequence[Path]) -> NoReturn:
+            return _load(spec, candidate, files)
     searched = " or ".join(str(folder) for folder in folders)
-    expected = "; or ".join(", ".join(file_set.files) for file_set in file_sets)
+    expected = "; or ".join(", ".join(candidate.files) for candidate in file_sets)
     raise ConfigError(
         f"{name} was not found in {searched}, which should contain {expected}. 'cdsa data get "
         f"{name}' explains how to get it; then give its folder with --data DIR or CDSA_DATA"
     )
+
+
+def _load(spec: DatasetSpec, file_set: FileSet, files: Files) -> OpenedDataset:
+    """Load the files; any error becomes a message that names them."""
+    paths = tuple(path for matches in files.values() for path in matches)
+    try:
+        cube, extras = file_set.load(files)
+        if not cube.size:
+            raise TableError("they contain no time step of the dataset")
+    except MissingExtraError:
+        raise
+    except Exception as bad:  # foreign files can be broken in any way
+        names = ", ".join(path.name for path in paths)
+        kind = "" if isinstance(bad, CdsaError) else f"{type(bad).__name__}: "
+        raise TableError(f"{names} cannot be read as {spec.name}: {kind}{bad}") from bad
+    remarks = [file_set.difference] if file_set.difference else []
+    if file_set.user_data:
+        sizes = [f"{size:,} {name}" for size, name in zip(cube.shape, AXIS_NAMES, strict=True)]
+        remarks.append(f"{', '.join(sizes)}, {float(cube.isnull().mean()):.2%} missing")
+    else:
+        remarks += spec.expected.differences(cube, extras)
+    return OpenedDataset(spec, file_set, cube, extras, tuple(remarks), paths)

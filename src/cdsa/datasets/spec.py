@@ -9,17 +9,13 @@ import xarray as xr
 Files = Mapping[str, Sequence[Path]]
 """File pattern -> the paths that match it; optional patterns without a match are left out."""
 
-AXIS_NAMES = {"time": "time steps", "location": "stations", "measurement": "measurements"}
+AXIS_NAMES = ("time steps", "stations", "measurements")
 TOLERANCE = 0.0005
 """Tolerance of missing rates, which are published as rounded percentages."""
 
 
-@dataclass(frozen=True, eq=False)
-class LoadedDataset:
-    """A cube and the arrays that come with it."""
-
-    cube: xr.DataArray
-    extras: Mapping[str, xr.DataArray] = field(default_factory=dict)
+Loaded = tuple[xr.DataArray, dict[str, xr.DataArray]]
+"""A cube and the extra arrays that come with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +26,7 @@ class FileSet:
     files: tuple[str, ...]
     """Patterns of required files; * matches anything, case is ignored."""
 
-    load: Callable[[Files], LoadedDataset]
+    load: Callable[[Files], Loaded]
     optional: tuple[str, ...] = ()
     difference: str = ""
     """How the data differ from the published dataset; empty if they are the same."""
@@ -59,22 +55,19 @@ class ExpectedShape:
     extras: Mapping[str, int] = field(default_factory=dict)
     """Number of cells of each extra."""
 
-    def differences(self, loaded: LoadedDataset) -> list[str]:
+    def differences(self, cube: xr.DataArray, extras: Mapping[str, xr.DataArray]) -> list[str]:
         """How the data that were read differ."""
-        cube = loaded.cube
-        expected = zip(
-            AXIS_NAMES.items(), (self.steps, self.stations, self.measurements), strict=True
-        )
+        expected = (self.steps, self.stations, self.measurements)
         texts = [
-            f"{cube.sizes[axis]:,} {name}, not {size:,}"
-            for (axis, name), size in expected
-            if cube.sizes[axis] != size
+            f"{size:,} {name}, not {expected_size:,}"
+            for size, name, expected_size in zip(cube.shape, AXIS_NAMES, expected, strict=True)
+            if size != expected_size
         ]
         missing = float(cube.isnull().mean())
         if abs(missing - self.missing) > TOLERANCE:
             texts.append(f"{missing:.2%} missing, not {self.missing:.2%}")
         for name, size in self.extras.items():
-            n_cells = int(loaded.extras[name].sum())
+            n_cells = int(extras[name].sum())
             if n_cells != size:
                 texts.append(f"{n_cells:,} cells {name}, not {size:,}")
         return texts

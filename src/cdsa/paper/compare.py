@@ -7,15 +7,7 @@ from statistics import fmean, stdev
 
 from cdsa.core.records import Record, Value
 from cdsa.paper.protocols import ALL, TEST_MONTHS
-from cdsa.paper.published import PaperTable, paper_tables
-from cdsa.paper.tables import (
-    AS_PUBLISHED,
-    HORIZONS,
-    MEAN_HORIZON,
-    PAPER_FORECASTER,
-    PROFILE,
-    Table,
-)
+from cdsa.paper.tables import AS_PUBLISHED, HORIZONS, MEAN_HORIZON, PAPER_FORECASTER, PROFILE, Table
 
 METRICS = {
     "mae": "MAE", "rmse": "RMSE", "mse": "MSE", "mre": "MRE", "mape": "MAPE",
@@ -43,16 +35,8 @@ class Column:
     match: Mapping[str, Value]
     paper: str
 
-
-@dataclass(frozen=True)
-class Block:
-    """One metric of a table, on one data set or protocol."""
-
-    title: str
-    metric: str
-    columns: tuple[Column, ...]
-    digits: int
-    """Decimals, as many as in the paper."""
+    def matches(self, record: Record) -> bool:
+        return all(record.get(name) == value for name, value in self.match.items())
 
 
 @dataclass(frozen=True)
@@ -70,11 +54,11 @@ class Figure:
     """Whether both have the same unit."""
 
     @property
-    def difference(self) -> float | None:
-        """Relative difference between our result and the paper's."""
+    def difference(self) -> str:
+        """Relative difference between our result and the paper's in percent, if there are both."""
         if self.ours is None or not self.paper or not self.comparable:
-            return None
-        return self.ours / self.paper - 1
+            return ""
+        return f"{self.ours / self.paper - 1:+.0%}".replace("+0%", "0%").replace("-0%", "0%")
 
 
 @dataclass(frozen=True)
@@ -90,20 +74,71 @@ class Row:
         """Whether any figure is ours."""
         return any(figure.ours is not None for figure in self.figures)
 
+    @property
+    def label(self) -> str:
+        """Its name, with an explanation if it is terse."""
+        return f"{self.name} ({ROW_NOTES[self.name]})" if self.name in ROW_NOTES else self.name
+
+    @property
+    def time(self) -> str:
+        """The duration of its longest experiment, including training."""
+        times = [float(seconds) for r in self.records if (seconds := r.get("seconds")) is not None]
+        return format_duration(max(times)) if times else "-"
+
+    @property
+    def parameters(self) -> str:
+        """The number of parameters of its largest network; '-' for other methods."""
+        counts = [int(number) for r in self.records if (number := r.get("parameters")) is not None]
+        return f"{max(counts):,}" if counts else "-"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One metric of a table, on one data set or protocol."""
+
+    title: str
+    metric: str
+    digits: int
+    """Decimals, as many as in the paper."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+    def format(self, value: float | None) -> str:
+        """A figure with the paper's decimals."""
+        if value is None:
+            return "-"
+        if self.metric in PERCENTAGES:
+            return f"{value:.{self.digits}%}"
+        return f"{value / SCALES.get(self.metric, 1):.{self.digits}f}"
+
+    def format_ours(self, figure: Figure) -> str:
+        """Our figure, with a star if it is from a quick run."""
+        return self.format(figure.ours) + ("*" if figure.quick else "")
+
+    def best_per_column(self) -> list[float | None]:
+        """Our lowest error in each column, without quick runs."""
+        columns = zip(*(row.figures for row in self.rows), strict=True)
+        return [
+            min((f.ours for f in column if f.ours is not None and not f.quick), default=None)
+            for column in columns
+        ]
+
 
 def build_blocks(table: Table, records: Sequence[Record] = ()) -> Iterator[Block]:
     """The blocks of a table in order, with a column for each measured rate, even if the paper has
-    none."""
-    paper = paper_tables()[table.name]
-    for metric in paper.metrics:
-        for title, columns in _columns(table, paper, records):
-            full_title = ", ".join(filter(None, [METRICS[metric], title]))
-            yield Block(full_title, metric, tuple(columns), paper.digits[metric])
+    none. A title says if the data are not the paper's own."""
+    for metric in table.paper.metrics:
+        for subtitle, columns in _columns(table, records):
+            matching = [r for r in records if any(column.matches(r) for column in columns)]
+            title = ", ".join(filter(None, [METRICS[metric], subtitle]))
+            if any(r["measured_on"] != AS_PUBLISHED for r in matching if r["protocol"] != PROFILE):
+                title += " (not the paper's own data)"
+            rows = _rows(table, metric, columns, matching)
+            yield Block(title, metric, table.paper.digits[metric], columns, rows)
 
 
-def _columns(
-    table: Table, paper: PaperTable, records: Sequence[Record]
-) -> Iterator[tuple[str, list[Column]]]:
+def _columns(table: Table, records: Sequence[Record]) -> Iterator[tuple[str, list[Column]]]:
     """Titles and columns of a table's blocks."""
     if table.task == "profile":
         yield "", [Column("one window", {}, table.data[0])]
@@ -116,53 +151,48 @@ def _columns(
         ]
         yield "by missing rate", columns
     elif table.task == "forecast":
-        horizons = [horizon for horizon in (*HORIZONS, MEAN_HORIZON) if horizon in paper.columns]
+        labels = {horizon: f"{horizon} min" for horizon in HORIZONS} | {MEAN_HORIZON: MEAN_HORIZON}
         for protocol in table.protocols:
-            yield protocol, [_horizon_column(protocol, horizon) for horizon in horizons]
+            columns = [
+                Column(label, {"protocol": protocol, "horizon": horizon}, horizon)
+                for horizon, label in labels.items()
+                if horizon in table.paper.columns
+            ]
+            yield protocol, columns
     else:
         for data in table.data:
-            subsets = product(table.protocols, (ALL, TEST_MONTHS))
-            yield data, [_subset_column(data, protocol, cells) for protocol, cells in subsets]
+            columns = [
+                Column(
+                    f"{protocol} {cells.replace('-', ' ')}",
+                    {"data": data, "protocol": protocol, "cells": cells},
+                    data,
+                )
+                for protocol, cells in product(table.protocols, (ALL, TEST_MONTHS))
+            ]
+            yield data, columns
 
 
-def _horizon_column(protocol: str, horizon: str) -> Column:
-    label = horizon if horizon == MEAN_HORIZON else f"{horizon} min"
-    return Column(label, {"protocol": protocol, "horizon": horizon}, horizon)
-
-
-def _subset_column(data: str, protocol: str, cells: str) -> Column:
-    label = f"{protocol} {cells.replace('-', ' ')}"
-    return Column(label, {"data": data, "protocol": protocol, "cells": cells}, data)
-
-
-def block_title(block: Block, records: Sequence[Record]) -> str:
-    """The block's title, with a warning if the data are not the paper's own."""
-    in_block = [r for r in records if any(_matches(r, column) for column in block.columns)]
-    differs = any(r["measured_on"] != AS_PUBLISHED for r in in_block if r["protocol"] != PROFILE)
-    return block.title + (" (not the paper's own data)" if differs else "")
-
-
-def build_rows(table: Table, block: Block, records: Sequence[Record]) -> list[Row]:
+def _rows(
+    table: Table, metric: str, columns: Sequence[Column], records: Sequence[Record]
+) -> list[Row]:
     """The rows of a block; each cell shows the records that `_select_records` prefers."""
-    paper = paper_tables()[table.name]
     by_name: dict[str, list[Record]] = {}
     for record in records:
-        if any(_matches(record, column) for column in block.columns):
-            by_name.setdefault(row_name(record), []).append(record)
+        by_name.setdefault(_row_name(record), []).append(record)
     rows = []
-    for name in _row_order(table, paper, by_name):
+    for name in _row_order(table, by_name):
+        method = name.partition("@")[0]  # a preset is compared with its method in the paper
         figures, used = [], []
-        for column in block.columns:
-            chosen = _select_records([r for r in by_name.get(name, []) if _matches(r, column)])
-            method = name.partition("@")[0]  # a preset is compared with its method in the paper
-            published = paper.figure(method, column.paper, block.metric)
-            figures.append(_summarise(chosen, published, block.metric, paper.unit))
+        for column in columns:
+            chosen = _select_records([r for r in by_name.get(name, []) if column.matches(r)])
+            published = table.paper.figure(method, column.paper, metric)
+            figures.append(_summarise(chosen, published, metric, table.paper.unit))
             used += chosen
         rows.append(Row(name, tuple(figures), tuple(used)))
     return rows
 
 
-def row_name(record: Record) -> str:
+def _row_name(record: Record) -> str:
     """The row of a record: its method, or its training loss."""
     method, loss = str(record["method"]), record["loss"]
     if loss is None:
@@ -170,8 +200,15 @@ def row_name(record: Record) -> str:
     return str(loss) if method == PAPER_FORECASTER else f"{method}, {loss}"
 
 
-def _matches(record: Record, column: Column) -> bool:
-    return all(record.get(name) == value for name, value in column.match.items())
+def _row_order(table: Table, measured: Iterable[str]) -> list[str]:
+    """Simple methods that the paper lacks, the paper's rows with presets after their method, then
+    all other measured methods."""
+    names, published = list(measured), table.paper.rows
+    order = [name for name in table.methods if name in names and "@" not in name]
+    order = [name for name in order if name not in published]
+    for name in published:
+        order += [name, *(other for other in names if other.startswith(f"{name}@"))]
+    return order + [name for name in names if name not in order]
 
 
 def _select_records(records: Sequence[Record]) -> list[Record]:
@@ -205,50 +242,6 @@ def _summarise(
     )
 
 
-def _row_order(table: Table, paper: PaperTable, measured: Iterable[str]) -> list[str]:
-    """Simple methods that the paper lacks, the paper's rows with presets after their method, then
-    all other measured methods."""
-    names = list(measured)
-    order = [name for name in table.methods if name in names and "@" not in name]
-    order = [name for name in order if name not in paper.rows]
-    for name in paper.rows:
-        order += [name, *(other for other in names if other.startswith(f"{name}@"))]
-    return order + [name for name in names if name not in order]
-
-
-def format_figure(value: float | None, block: Block) -> str:
-    """A figure with the paper's decimals."""
-    if value is None:
-        return "-"
-    if block.metric in PERCENTAGES:
-        return f"{value:.{block.digits}%}"
-    return f"{value / SCALES.get(block.metric, 1):.{block.digits}f}"
-
-
-def format_ours(figure: Figure, block: Block) -> str:
-    """Our figure, with a star if it is from a quick run."""
-    return format_figure(figure.ours, block) + ("*" if figure.quick else "")
-
-
-def format_difference(figure: Figure) -> str:
-    """The relative difference from the paper in percent."""
-    if figure.difference is None:
-        return ""
-    return f"{figure.difference:+.0%}".replace("+0%", "0%").replace("-0%", "0%")
-
-
-def format_time(row: Row) -> str:
-    """The duration of a row's longest experiment, including training."""
-    times = [float(seconds) for r in row.records if (seconds := r.get("seconds")) is not None]
-    return format_duration(max(times)) if times else "-"
-
-
-def format_parameters(row: Row) -> str:
-    """The number of parameters of a row's largest network; '-' for other methods."""
-    counts = [int(number) for r in row.records if (number := r.get("parameters")) is not None]
-    return f"{max(counts):,}" if counts else "-"
-
-
 def format_duration(seconds: float) -> str:
     """A duration in seconds or minutes."""
     if seconds < 1:
@@ -256,21 +249,7 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
-def best_per_column(rows: Sequence[Row]) -> list[float | None]:
-    """Our lowest error in each column, without quick runs."""
-    columns = zip(*(row.figures for row in rows), strict=True)
-    return [
-        min((f.ours for f in column if f.ours is not None and not f.quick), default=None)
-        for column in columns
-    ]
-
-
-def format_row_name(row: Row) -> str:
-    """The name of a row, with an explanation if it is terse."""
-    return f"{row.name} ({ROW_NOTES[row.name]})" if row.name in ROW_NOTES else row.name
-
-
-def footnotes(rows: Sequence[Row]) -> list[str]:
+def footnotes(rows: Iterable[Row]) -> list[str]:
     """The data, training times, commits and machines behind the rows."""
     records = [record for row in rows for record in row.records]
     data = {(r["data"], r["measured_on"], r.get("prepared")): None for r in records}
@@ -281,7 +260,7 @@ def footnotes(rows: Sequence[Row]) -> list[str]:
     trained: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.get("trained_seconds") is not None:
-            trained.setdefault((row_name(record), str(record["settings"])), []).append(record)
+            trained.setdefault((_row_name(record), str(record["settings"])), []).append(record)
     lines += [_training_note(*key, group) for key, group in trained.items()]
     seeds = sorted({int(record["seed"] or 0) for record in records})
     commits, machines = (sorted({str(r[name]) for r in records}) for name in ("commit", "machine"))
@@ -295,16 +274,13 @@ def footnotes(rows: Sequence[Row]) -> list[str]:
 def _training_note(name: str, settings: str, records: Sequence[Record]) -> str:
     """How long a network trained, from the shortest to the longest experiment."""
     spans = []
-    for key, write in (
-        ("trained_seconds", format_duration),
-        ("trained_steps", "{:,.0f} steps".format),
-    ):
-        values = sorted({float(r[key] or 0) for r in records})
-        first, last = write(values[0]), write(values[-1])
+    formats = {"trained_seconds": format_duration, "trained_steps": "{:,.0f} steps".format}
+    for key, write in formats.items():
+        values = [float(r[key] or 0) for r in records]
+        first, last = write(min(values)), write(max(values))
         spans.append(first if first == last else f"{first} to {last}")
-    largest = max((int(r.get("parameters") or 0) for r in records), default=0)
-    if largest:
-        spans.append(f"{largest:,} parameters")
+    largest = max(int(r.get("parameters") or 0) for r in records)
+    spans += [f"{largest:,} parameters"] if largest else []
     roads = ", on the road graph" if any(r.get("graph") == "roads" for r in records) else ""
     changes = f", with {settings}" if settings else ""
     return f"{name} trained for {', '.join(spans)}{changes}{roads}"

@@ -52,8 +52,7 @@ def compare_costs(sizes: Sizes = PAPER_SIZES) -> list[Cost]:
     return [measure_cost(manner, sizes) for manner in MANNERS]
 
 
-def measure_cost(manner: Manner, sizes: Sizes) -> Cost:
-    """The cost of one manner."""
+def measure_cost(manner: Manner, sizes: Sizes = PAPER_SIZES) -> Cost:
     flops, parameters = count_operations(replace(WIDTHS, manner=manner), sizes)
     paper, column = paper_tables()["complexity"], "x".join(map(str, sizes))
     row = PAPER_IMPUTER if manner == "decomposed" else f"{PAPER_IMPUTER}:{manner}"

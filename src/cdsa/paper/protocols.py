@@ -7,21 +7,18 @@ and documented.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.masks import AtRandom, Bursts
-from cdsa.core.splits import keep_steps, split_by_months
+from cdsa.core.splits import keep_steps, split_by_months, time_mask
 from cdsa.datasets.spec import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 
-Sample = Literal["in-sample", "out-of-sample"]
-SAMPLES: tuple[Sample, ...] = get_args(Sample)
-Split = Literal["80/20", "70/10/20"]
-SPLITS: tuple[Split, ...] = get_args(Split)
+SAMPLES = ("in-sample", "out-of-sample")
+SPLITS = ("80/20", "70/10/20")
 
 ALL, TEST_MONTHS = "all", "test-months"
 KDD2015_TEST_MONTHS = (3, 6, 9, 12)
@@ -35,11 +32,7 @@ NATURAL_GAPS, HIDDEN_CELLS = 1, 2  # random streams that are independent of each
 class ImputationTrial:
     """Cubes to fit and fill, and the cells to score."""
 
-    protocol: str
     train: xr.DataArray
-    validation: xr.DataArray | None = None
-    """Data to choose settings by; without them a method holds out cells of `train`."""
-
     test: xr.DataArray
     """The cube to fill, in which the hidden cells are missing."""
 
@@ -58,7 +51,6 @@ class ImputationTrial:
 class ForecastTrial:
     """A cube to fit, and forecasts from many origins to score."""
 
-    protocol: str
     train: xr.DataArray
     validation: xr.DataArray | None = None
     """The time right after `train`, to choose settings by."""
@@ -69,8 +61,6 @@ class ForecastTrial:
     origins: NDArray[np.int64]
     """Indices in `test` of the first steps to forecast."""
 
-    context_length: int = CONTEXT_LENGTH
-    horizon: int = HORIZON
     remarks: tuple[str, ...] = ()
 
 
@@ -85,7 +75,7 @@ def kdd2015_pm25(ground: xr.DataArray, removed: xr.DataArray, sample: str) -> Im
 
 
 def kdd2015_weather(
-    cube: xr.DataArray, sample: str, seed: int, *, missing: float, share: float = 0.2
+    cube: xr.DataArray, sample: str, seed: int, *, missing: float
 ) -> ImputationTrial:
     """KDD-2015 temperature or humidity: a fifth of the cells at random.
 
@@ -97,7 +87,7 @@ def kdd2015_weather(
         remarks = (f"brought to {missing:.1%} missing by bursts",)
         gaps = Bursts(rate=missing)(cube, np.random.default_rng(NATURAL_GAPS))
         cube = cube.where(~gaps)
-    hidden = AtRandom(share=share)(cube, np.random.default_rng([seed, HIDDEN_CELLS]))
+    hidden = AtRandom(share=0.2)(cube, np.random.default_rng([seed, HIDDEN_CELLS]))
     return replace(_monthly_trial("kdd2015-weather", cube, hidden, sample), remarks=remarks)
 
 
@@ -108,9 +98,8 @@ def _monthly_trial(
         raise ConfigError(unknown(f"protocol of {name}", sample, SAMPLES))
     visible = truth.where(~hidden)
     split = split_by_months(truth, test=KDD2015_TEST_MONTHS)
-    in_test = xr.DataArray(split.test, dims="time", coords={"time": truth["time"]})
+    in_test = time_mask(split.test, truth)
     return ImputationTrial(
-        protocol=sample,
         train=visible if sample == "in-sample" else keep_steps(visible, split.train),
         test=visible,
         truth=truth,
@@ -131,7 +120,6 @@ def kdd2018(
     hidden = AtRandom(rate=rate)(published, np.random.default_rng([seed, HIDDEN_CELLS]))
     visible = drop_cells(cube if directions else published, hidden)
     return ImputationTrial(
-        protocol="in-sample",
         train=visible,
         test=visible,
         truth=published,
@@ -161,9 +149,7 @@ def nyc_traffic(cube: xr.DataArray, rate: float, seed: int) -> ImputationTrial:
     """
     hidden = Bursts(rate=rate)(cube, np.random.default_rng([seed, HIDDEN_CELLS]))
     visible = cube.where(~hidden)
-    return ImputationTrial(
-        protocol="in-sample", train=visible, test=visible, truth=cube, eval_masks={ALL: hidden}
-    )
+    return ImputationTrial(train=visible, test=visible, truth=cube, eval_masks={ALL: hidden})
 
 
 def metr_la(cube: xr.DataArray, split: str) -> ForecastTrial:
@@ -188,13 +174,9 @@ def metr_la(cube: xr.DataArray, split: str) -> ForecastTrial:
             f"metr-la needs windows of {length} steps for training and for testing, "
             f"but the data have only {n_steps} steps"
         )
-    test = cube.isel(time=slice(test_start, None))
     return ForecastTrial(
-        protocol=split,
-        train=cube.isel(time=slice(0, train_end)),
-        validation=(
-            cube.isel(time=slice(train_end, test_start)) if train_end < test_start else None
-        ),
-        test=test,
-        origins=np.arange(CONTEXT_LENGTH, test.sizes["time"] - HORIZON + 1),
+        train=cube[:train_end],
+        validation=cube[train_end:test_start] if train_end < test_start else None,
+        test=cube[test_start:],
+        origins=np.arange(CONTEXT_LENGTH, n_steps - test_start - HORIZON + 1),
     )

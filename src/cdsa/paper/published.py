@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-Figures = dict[str, float]
-
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -16,15 +14,15 @@ class PaperTable:
     """Its label in the paper's source."""
 
     caption: str
-    metrics: tuple[str, ...]
+    metrics: list[str]
     digits: dict[str, int]
     """Decimals by metric; of a share, those of its percentage."""
 
     unit: str | None
     """Unit of all figures; None where data sets differ."""
 
-    columns: tuple[str, ...]
-    rows: dict[str, dict[str, Figures | None]]
+    columns: list[str]
+    rows: dict[str, dict[str, dict[str, float] | None]]
     """Method -> column -> figures by metric; None where the paper has none."""
 
     def figure(self, method: str, column: str, metric: str) -> float | None:
@@ -37,26 +35,16 @@ class PaperTable:
 def paper_tables() -> dict[str, PaperTable]:
     """All tables of the paper by name."""
     text = (files("cdsa") / "paper" / "paper.json").read_text(encoding="utf-8")
-    return {name: _table(table) for name, table in json.loads(text)["tables"].items()}
-
-
-def _table(table: dict[str, object]) -> PaperTable:
-    metrics, columns, rows = table["metrics"], table["columns"], table["rows"]
-    digits, unit = table["digits"], table["unit"]
-    assert isinstance(metrics, list) and isinstance(columns, list) and isinstance(rows, dict)
-    assert isinstance(digits, list) and (unit is None or isinstance(unit, str))
-    return PaperTable(
-        label=str(table["label"]),
-        caption=str(table["caption"]),
-        metrics=tuple(metrics),
-        digits=dict(zip(metrics, digits, strict=True)),
-        unit=unit,
-        columns=tuple(columns),
-        rows={
+    tables = {}
+    for name, table in json.loads(text)["tables"].items():
+        metrics, columns, rows = table["metrics"], table["columns"], table["rows"]
+        table["digits"] = dict(zip(metrics, table["digits"], strict=True))
+        table["rows"] = {
             method: {
                 column: None if cell is None else dict(zip(metrics, cell, strict=True))
                 for column, cell in zip(columns, cells, strict=True)
             }
             for method, cells in rows.items()
-        },
-    )
+        }
+        tables[name] = PaperTable(**table)
+    return tables

@@ -1,32 +1,14 @@
 """Pages of results: every measured table as Markdown and HTML."""
 
-import html
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 
 from cdsa.core.atomic import write_texts
 from cdsa.core.records import Record, read_results
 from cdsa.errors import ConfigError
-from cdsa.paper.compare import (
-    SCALES,
-    Block,
-    Figure,
-    Row,
-    best_per_column,
-    block_title,
-    build_blocks,
-    build_rows,
-    footnotes,
-    format_difference,
-    format_figure,
-    format_ours,
-    format_parameters,
-    format_row_name,
-    format_time,
-)
-from cdsa.paper.published import paper_tables
+from cdsa.paper.compare import SCALES, Block, Figure, Row, build_blocks, footnotes
 from cdsa.paper.tables import TABLES, Table
 
 TITLE = "The paper's tables, measured"
@@ -62,20 +44,6 @@ ul { opacity: .85; font-size: 90%; }
 """
 
 
-@dataclass(frozen=True)
-class Section:
-    """A table of the paper of which something was measured."""
-
-    name: str
-    caption: str
-    label: str
-    legend: str
-    blocks: list[tuple[str, Block, list[Row]]]
-    """Title, columns and rows of each block."""
-
-    notes: list[str]
-
-
 def write_pages(results: Path, output: Path, *, overwrite: bool = False) -> list[Path]:
     """Write all tables as Markdown and HTML, either both pages or none."""
     if not results.exists():
@@ -104,28 +72,20 @@ def _replaceable(path: Path) -> bool:
     return TITLE in path.read_bytes()[:2000].decode(errors="replace")
 
 
-def _sections(records: Sequence[Record]) -> Iterator[Section]:
+def _sections(records: Sequence[Record]) -> Iterator[tuple[Table, list[Block], list[str]]]:
+    """The tables of which something was measured, with their measured blocks and notes."""
     complete = [record for record in records if set(REQUIRED) <= set(record)]
     for table in TABLES.values():
         in_table = [record for record in complete if _belongs(record, table)]
-        if not in_table:
-            continue
-        paper = paper_tables()[table.name]
-        blocks = [
-            (block_title(block, in_table), block, build_rows(table, block, in_table))
-            for block in build_blocks(table, in_table)
-        ]
-        blocks = [block for block in blocks if any(row.measured for row in block[2])]
-        legend = f"{table.legend[0].upper()}{table.legend[1:]}." if table.legend else ""
-        notes = footnotes([row for _, _, rows in blocks for row in rows])
-        yield Section(table.name, paper.caption, paper.label, legend, blocks, notes)
+        if in_table:
+            blocks = list(build_blocks(table, in_table))
+            blocks = [block for block in blocks if any(row.measured for row in block.rows)]
+            yield table, blocks, footnotes(row for block in blocks for row in block.rows)
 
 
 def _belongs(record: Record, table: Table) -> bool:
     """Whether a record is of an experiment of this table, for whichever table it was run."""
-    if record["table"] == table.name:
-        return True
-    return (
+    return record["table"] == table.name or (
         record["data"] in table.data
         and record["protocol"] in table.protocols
         and record["method"] in table.methods
@@ -133,71 +93,72 @@ def _belongs(record: Record, table: Table) -> bool:
     )
 
 
+def _head(block: Block) -> list[str]:
+    return ["method", *(column.label for column in block.columns), *_extra_columns(block)]
+
+
+def _extra_columns(block: Block) -> tuple[str, ...]:
+    """The columns after the errors; a table of costs has parameters of its own."""
+    return ("time",) if block.metric in SCALES else ("parameters", "time")
+
+
+def _body(block: Block) -> Iterator[tuple[Row, list[tuple[list[str], bool]]]]:
+    """Each row with its cells: their lines, and whether they are our best."""
+    lowest_errors = block.best_per_column()
+    for row in block.rows:
+        cells = []
+        for figure, lowest in zip(row.figures, lowest_errors, strict=True):
+            best = figure.ours is not None and not figure.quick and figure.ours == lowest
+            cells.append((_cell_lines(figure, block), best))
+        yield row, cells + [([getattr(row, name)], False) for name in _extra_columns(block)]
+
+
+def _cell_lines(figure: Figure, block: Block) -> list[str]:
+    """Our figure, its spread over trials, and the paper's with the difference."""
+    lines = [block.format_ours(figure)]
+    if figure.spread is not None:
+        lines.append(f"± {block.format(figure.spread)}, n = {figure.trials}")
+    if figure.paper is not None:
+        lines.append(f"({block.format(figure.paper)} {figure.difference}".rstrip() + ")")
+    return lines
+
+
 def render_markdown(records: Sequence[Record], results: str) -> str:
     """All tables as Markdown."""
     sections = list(_sections(records))
-    contents = " · ".join(f"[{section.name}](#{section.name})" for section in sections)
+    contents = " · ".join(f"[{table.name}](#{table.name})" for table, _, _ in sections)
     lines = [f"# {TITLE}", "", INTRODUCTION.format(results=results), "", contents, ""]
-    for section in sections:
-        text = f"{section.caption} (`{section.label}`). {section.legend}".rstrip()
-        lines += [f"## {section.name}", "", text, ""]
-        for title, block, rows in section.blocks:
-            lines += [f"**{title}**", "", *_markdown_table(block, rows), ""]
-        lines += [*(f"- {_escape_markdown(note)}" for note in section.notes), ""]
+    for table, blocks, notes in sections:
+        text = f"{table.paper.caption} (`{table.paper.label}`). {table.legend}".rstrip()
+        lines += [f"## {table.name}", "", text, ""]
+        for block in blocks:
+            lines += [f"**{block.title}**", "", *_markdown_table(block), ""]
+        lines += [*(f"- {_escape_markdown(note)}" for note in notes), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_table(block: Block, rows: Sequence[Row]) -> Iterator[str]:
-    head, best = _head(block), best_per_column(rows)
+def _markdown_table(block: Block) -> Iterator[str]:
+    head = _head(block)
     table = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for row in rows:
-        figures = zip(row.figures, best, strict=True)
-        cells = [_markdown_cell(figure, block, lowest) for figure, lowest in figures]
-        extra = [write(row) for write in _extra_columns(block).values()]
-        table.append([_escape_markdown(format_row_name(row)), *cells, *extra])
+    for row, cells in _body(block):
+        texts = [
+            "<br>".join([f"**{ours}**" if best else ours, *below]) for (ours, *below), best in cells
+        ]
+        table.append([_escape_markdown(row.label), *texts])
     return (f"| {' | '.join(line)} |" for line in table)
-
-
-def _extra_columns(block: Block) -> dict[str, Callable[[Row], str]]:
-    """The columns after the errors; a table of costs has parameters of its own."""
-    parameters = {} if block.metric in SCALES else {"parameters": format_parameters}
-    return {**parameters, "time": format_time}
-
-
-def _head(block: Block) -> list[str]:
-    return ["method", *(column.label for column in block.columns), *_extra_columns(block)]
 
 
 def _escape_markdown(text: str) -> str:
     return re.sub(r"([|<>*])", r"\\\1", " ".join(text.split()))
 
 
-def _markdown_cell(figure: Figure, block: Block, lowest: float | None) -> str:
-    ours, *below = _cell_lines(figure, block)
-    return "<br>".join([f"**{ours}**" if _is_best(figure, lowest) else ours, *below])
-
-
-def _is_best(figure: Figure, lowest: float | None) -> bool:
-    return figure.ours is not None and figure.ours == lowest and not figure.quick
-
-
-def _cell_lines(figure: Figure, block: Block) -> list[str]:
-    """Our figure, its spread over trials, and the paper's with the difference."""
-    lines = [format_ours(figure, block)]
-    if figure.spread is not None:
-        lines.append(f"± {format_figure(figure.spread, block)}, n = {figure.trials}")
-    if figure.paper is not None:
-        published = [format_figure(figure.paper, block), format_difference(figure)]
-        lines.append(f"({' '.join(filter(None, published))})")
-    return lines
-
-
 def render_html(records: Sequence[Record], results: str) -> str:
     """All tables as one self-contained HTML page."""
-    escaped = html.escape(INTRODUCTION.format(results=results))
-    introduction = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
+    introduction = re.sub(
+        r"`([^`]+)`", r"<code>\1</code>", escape(INTRODUCTION.format(results=results))
+    )
     sections = list(_sections(records))
-    contents = " · ".join(f'<a href="#{section.name}">{section.name}</a>' for section in sections)
+    contents = " · ".join(f'<a href="#{table.name}">{table.name}</a>' for table, _, _ in sections)
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -205,33 +166,28 @@ def render_html(records: Sequence[Record], results: str) -> str:
         f"<title>{TITLE}</title><style>{STYLE}</style></head><body>",
         f"<h1>{TITLE}</h1><p>{introduction}</p><p>{contents}</p>",
     ]
-    for section in sections:
+    for table, blocks, notes in sections:
         lines.append(
-            f'<h2 id="{section.name}">{section.name}</h2>'
-            f"<p>{html.escape(section.caption)} (<code>{html.escape(section.label)}</code>). "
-            f"{html.escape(section.legend)}</p>"
+            f'<h2 id="{table.name}">{table.name}</h2>'
+            f"<p>{escape(table.paper.caption)} (<code>{escape(table.paper.label)}</code>). "
+            f"{escape(table.legend)}</p>"
         )
-        for title, block, rows in section.blocks:
-            best = best_per_column(rows)
-            head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in _head(block))
-            body = "\n".join(_html_row(row, block, best) for row in rows)
+        for block in blocks:
+            head = "".join(f'<th scope="col">{escape(name)}</th>' for name in _head(block))
+            body = "\n".join(_html_row(row, cells) for row, cells in _body(block))
             lines.append(
-                f'<div class="wide"><table><caption>{html.escape(title)}</caption>'
+                f'<div class="wide"><table><caption>{escape(block.title)}</caption>'
                 f"<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>"
             )
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in section.notes)
-        lines.append(f"<ul>{notes}</ul>")
+        lines.append(f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>")
     return "\n".join([*lines, "</body></html>"]) + "\n"
 
 
-def _html_row(row: Row, block: Block, best: Sequence[float | None]) -> str:
-    cells = ""
-    for figure, lowest in zip(row.figures, best, strict=True):
-        ours, *below = (html.escape(line) for line in _cell_lines(figure, block))
-        ours = f"<b>{ours}</b>" if _is_best(figure, lowest) else ours
-        cells += f"<td>{ours}{''.join(f'<small>{line}</small>' for line in below)}</td>"
-    cells += "".join(
-        f"<td>{html.escape(write(row))}</td>" for write in _extra_columns(block).values()
-    )
+def _html_row(row: Row, cells: Sequence[tuple[list[str], bool]]) -> str:
+    text = ""
+    for lines, best in cells:
+        ours, *below = (escape(line) for line in lines)
+        ours = f"<b>{ours}</b>" if best else ours
+        text += f"<td>{ours}{''.join(f'<small>{line}</small>' for line in below)}</td>"
     style = "" if row.measured else ' class="theirs"'
-    return f'<tr{style}><th scope="row">{html.escape(format_row_name(row))}</th>{cells}</tr>'
+    return f'<tr{style}><th scope="row">{escape(row.label)}</th>{text}</tr>'

@@ -2,11 +2,13 @@
 
 import contextlib
 import hashlib
+import operator
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,19 +18,19 @@ from cdsa.core.config import override
 from cdsa.core.cube import units_of
 from cdsa.core.metrics import LEVELS, METRICS, Errors, Intervals, measure
 from cdsa.core.prepare import prepare
-from cdsa.core.records import (
-    Value,
-    append_results,
-    lock_file,
-    now,
-    read_results,
-    to_json_value,
-)
+from cdsa.core.records import Value, append_results, lock_file, now, read_results, to_json_value
 from cdsa.datasets.registry import OpenedDataset, open_dataset
 from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import GRAPH, Filler, Method
 from cdsa.methods.registry import build_method, info_of
-from cdsa.paper.protocols import ALL, ForecastTrial, ImputationTrial, drop_cells
+from cdsa.paper.protocols import (
+    ALL,
+    CONTEXT_LENGTH,
+    HORIZON,
+    ForecastTrial,
+    ImputationTrial,
+    drop_cells,
+)
 from cdsa.paper.tables import (
     AS_PUBLISHED,
     HORIZONS,
@@ -86,7 +88,6 @@ class Cache:
         """Size and time of the results file that was read."""
 
     def open_dataset(self, name: str) -> OpenedDataset:
-        """A data set."""
         if name not in self._datasets:
             self._datasets[name] = open_dataset(name, self.settings.data_folder)
         return self._datasets[name]
@@ -211,8 +212,7 @@ def _measure(experiment: Experiment, cache: Cache) -> Records:
     errors = evaluate(trial, filler)
     seconds, training = time.perf_counter() - start, _training_stats(filler)
     units = list(units_of(trial.test).values())
-    common |= training | {"graph": "roads" if _uses_roads(filler) else None}
-    common |= {
+    common |= training | {
         "unit": units[0] if len(units) == 1 else MIXED_UNITS,
         "measured_on": describe_data(data),
         "prepared": "; ".join(trial.remarks) or None,
@@ -245,26 +245,20 @@ def _metrics(errors: Errors) -> dict[str, Value]:
 
 
 def _training_stats(filler: Filler) -> dict[str, Value]:
-    """Duration and size of a network's training; all None for other methods."""
-    from cdsa.methods.engine.estimator import NeuralFiller
+    """Duration, size and graph of a network's training; all None for other methods."""
+    from cdsa.methods.engine.estimator import NeuralFiller, OnGraph
 
     network = filler.network if isinstance(filler, NeuralFiller) else None
     if network is None:
-        return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "parameters"))
-    place = network.train_state
+        return dict.fromkeys(("trained_seconds", "trained_steps", "threads", "parameters", "graph"))
+    has_roads = isinstance(filler.settings, OnGraph) and bool(filler.settings.edges)
     return {
-        "trained_seconds": round(place.seconds, 1),
-        "trained_steps": place.step,
+        "trained_seconds": round(network.train_state.seconds, 1),
+        "trained_steps": network.train_state.step,
         "threads": network.n_threads,
         "parameters": network.n_parameters,
+        "graph": "roads" if has_roads else None,  # not the one of distances
     }
-
-
-def _uses_roads(filler: Filler) -> bool:
-    """Whether a network's graph is that of the roads, not of distances."""
-    from cdsa.methods.engine.estimator import OnGraph
-
-    return isinstance(filler.settings, OnGraph) and bool(filler.settings.edges)
 
 
 def fit_trial(
@@ -281,7 +275,7 @@ def fit_trial(
     from cdsa.training.checkpoint import TRAINING
     from cdsa.training.state import StateError
 
-    horizon = trial.horizon if isinstance(trial, ForecastTrial) else 0
+    horizon = HORIZON if isinstance(trial, ForecastTrial) else 0
     method, cube = build_network(experiment, horizon, edges), trial.train
     if isinstance(trial, ForecastTrial) and trial.validation is not None:
         # a forecaster is validated on the end of its cube
@@ -320,17 +314,15 @@ def evaluate(
             for name, eval_mask in trial.eval_masks.items()
         }
     forecasts = filler.forecast_from(
-        trial.test, trial.origins, context=trial.context_length, horizon=trial.horizon
+        trial.test, trial.origins, context=CONTEXT_LENGTH, horizon=HORIZON
     )
     by_step = []
     for step, forecast in enumerate(forecasts):
         truth = trial.test.isel(time=trial.origins + step)
         by_step.append(measure(forecast, truth, truth.notnull(), truth))
-    total = by_step[0]
-    for errors in by_step[1:]:
-        total = total + errors
-    result: dict[tuple[str, str | None], Errors] = {(ALL, MEAN_HORIZON): total}
-    return result | {(ALL, name): by_step[step - 1] for name, step in HORIZONS.items()}
+    at_horizons = {name: by_step[step - 1] for name, step in HORIZONS.items()}
+    at_horizons[MEAN_HORIZON] = reduce(operator.add, by_step)
+    return {(ALL, horizon): errors for horizon, errors in at_horizons.items()}
 
 
 def _fill(
@@ -339,9 +331,9 @@ def _fill(
     """The filled cube and its bounds by level, filled piece by piece if a length is given."""
     if piece_length is None:
         return fill_levels(filler, prepare(cube), LEVELS)
+    starts = range(0, len(cube), piece_length)
     pieces = [
-        fill_levels(filler, prepare(cube.isel(time=slice(start, start + piece_length))), LEVELS)
-        for start in range(0, cube.sizes["time"], piece_length)
+        fill_levels(filler, prepare(cube[start : start + piece_length]), LEVELS) for start in starts
     ]
 
     def join(level: float, side: int) -> xr.DataArray:
@@ -354,11 +346,11 @@ def _fill(
 def _profile(experiment: Experiment) -> dict[str, Value]:
     """Operations and parameters of a manner."""
     from cdsa.nn.types import MANNERS
-    from cdsa.paper.complexity import PAPER_SIZES, measure_cost
+    from cdsa.paper.complexity import measure_cost
 
     start = time.perf_counter()
     name = experiment.method.partition(":")[2] or "decomposed"
-    cost = measure_cost(MANNERS[MANNERS.index(name)], PAPER_SIZES)
+    cost = measure_cost(MANNERS[MANNERS.index(name)])
     absent = ("count", "trained_seconds", "trained_steps", "threads", "graph", "horizon")
     return dict.fromkeys((*METRICS, *absent, "unit", "prepared")) | {
         "cells": ALL,

@@ -18,21 +18,14 @@ from cdsa.datasets.registry import OpenedDataset
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.registry import build_method, info_of
 from cdsa.paper import protocols
-from cdsa.paper.protocols import (
-    ALL,
-    SAMPLES,
-    SPLITS,
-    TEST_MONTHS,
-    ForecastTrial,
-    ImputationTrial,
-)
+from cdsa.paper.protocols import ALL, SAMPLES, SPLITS, TEST_MONTHS, ForecastTrial, ImputationTrial
+from cdsa.paper.published import PaperTable, paper_tables
 
 if TYPE_CHECKING:
     from cdsa.nn.graph import Edge
 
 Task = Literal["fill", "forecast", "profile"]
 """What a table measures; 'profile' counts operations and needs no data."""
-_TASK_WORDS = {"fill": "fill gaps", "forecast": "forecast"}
 
 RATES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_RATES = (0.2, 0.5, 0.9)
@@ -48,7 +41,8 @@ AS_PUBLISHED = "as published"
 PAPER_IMPUTER, PAPER_FORECASTER, CDSA = "cdsa-paper", "cdsa-paper-forecast", "cdsa"
 OTHER_MANNERS = ("independent", "joint", "shared")
 """All but the decomposed one, which is the default."""
-LOSSES = ("rmse", "mse", "mae", "rmse+mae")
+COMPARED_LOSSES = ("rmse", "mse", "mae", "rmse+mae")
+"""Training losses in the order of the paper's table."""
 
 MINUTES, QUICK_MINUTES = 10.0, 0.04
 
@@ -114,159 +108,128 @@ class Table:
     legend: str = ""
     """The meaning of its columns."""
 
+    @property
+    def paper(self) -> PaperTable:
+        """What the paper published."""
+        return paper_tables()[self.name]
 
-_MONTHS = (
-    "in-sample: trained on the whole year without the hidden cells; out-of-sample: trained on the "
-    "months that are not tested; test months: March, June, September and December; all: the hidden "
-    "cells of every month. Linear interpolation is not trained, so both protocols give the same"
-)
-_AHEAD = (
-    "an hour ahead from the hour before; 80/20: trained on the first 80% of the time, as in the "
-    "paper; 70/10/20: DCRNN's split, 70% for training and 10% for validation"
-)
-_PIECES = "cells hidden at random; errors in standard deviations; pieces of 48 hours"
-_BURSTS = "cells hidden in bursts; five trials, unless stated otherwise"
 
 _SIMPLE = ("mean", "linear", "knn")
 _MANNERS = {
     network: (*(f"{network}:{manner}" for manner in OTHER_MANNERS), network)
     for network in (PAPER_IMPUTER, PAPER_FORECASTER)
 }
-_KDD2015 = ("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum")
-
-TABLES = {
-    table.name: table
-    for table in (
-        Table(
-            name="complexity",
-            task="profile",
-            data=(COMPLEXITY_SIZES,),
-            protocols=(PROFILE,),
-            methods=_MANNERS[PAPER_IMPUTER],
+_COMPLEXITY = Table(
+    name="complexity",
+    task="profile",
+    data=(COMPLEXITY_SIZES,),
+    protocols=(PROFILE,),
+    methods=_MANNERS[PAPER_IMPUTER],
+)
+_FILL_TABLES = (
+    Table(
+        name="nyc",
+        legend="Cells hidden in bursts; five trials, unless stated otherwise.",
+        data=("nyc-traffic",),
+        protocols=("in-sample",),
+        methods=(
+            *(*_SIMPLE, "ar", "kriging", "kriging:linear", "mtsi", "brits", "dcrnn"),
+            *(f"{PAPER_IMPUTER}@paper-nyc", PAPER_IMPUTER, CDSA),
         ),
-        Table(
-            name="nyc",
-            legend=_BURSTS,
-            data=("nyc-traffic",),
-            protocols=("in-sample",),
-            methods=(
-                *(*_SIMPLE, "ar", "kriging", "kriging:linear", "mtsi", "brits", "dcrnn"),
-                *(f"{PAPER_IMPUTER}@paper-nyc", PAPER_IMPUTER, CDSA),
-            ),
-            rates=RATES,
-            trials=5,
-        ),
-        Table(
-            name="kdd2015",
-            legend=_MONTHS,
-            data=_KDD2015,
-            protocols=SAMPLES,
-            methods=(
-                *(*_SIMPLE, "mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
-                *(f"{PAPER_IMPUTER}@paper-kdd2015", PAPER_IMPUTER, CDSA),
-            ),
-        ),
-        Table(
-            name="kdd2018",
-            legend=_PIECES,
-            data=("kdd2018",),
-            protocols=("in-sample",),
-            methods=(
-                *(*_SIMPLE, "mf", "mtsi", "brits", "dcrnn"),
-                *(f"{PAPER_IMPUTER}@paper-kdd2018", PAPER_IMPUTER, CDSA),
-            ),
-            rates=RATES,
-        ),
-        Table(
-            name="metr-la",
-            task="forecast",
-            legend=_AHEAD,
-            data=("metr-la",),
-            protocols=SPLITS,
-            methods=(
-                *("last", "climatology"),
-                *("fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"),
-                *(f"{PAPER_FORECASTER}@paper-metr-la", PAPER_FORECASTER, CDSA),
-            ),
-        ),
-        Table(
-            name="losses",
-            task="forecast",
-            legend=_AHEAD,
-            data=("metr-la",),
-            protocols=("80/20",),
-            methods=("last", PAPER_FORECASTER),
-            losses=LOSSES,
-        ),
-        Table(
-            name="ablation-nyc",
-            legend=_BURSTS,
-            data=("nyc-traffic",),
-            protocols=("in-sample",),
-            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
-            rates=RATES,
-            trials=5,
-        ),
-        Table(
-            name="ablation-kdd2015",
-            legend=_MONTHS,
-            data=_KDD2015,
-            protocols=SAMPLES,
-            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
-        ),
-        Table(
-            name="ablation-kdd2018",
-            legend=_PIECES,
-            data=("kdd2018",),
-            protocols=("in-sample",),
-            methods=("linear", *_MANNERS[PAPER_IMPUTER]),
-            rates=RATES,
-        ),
-        Table(
-            name="ablation-metr-la",
-            task="forecast",
-            legend=_AHEAD,
-            data=("metr-la",),
-            protocols=SPLITS,
-            methods=("last", *_MANNERS[PAPER_FORECASTER]),
-        ),
-    )
-}
-
-PAPER_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("kdd2015", ""): ("window=36",),
-    ("kdd2018", ""): ("window=48", "stride=12", "train.loss=rmse"),
-    ("nyc-traffic", ""): ("window=48", "train.batch_size=2", "train.loss=rmse"),
-    ("metr-la", ""): ("window=12", "train.loss=rmse"),
-    # joint attention over all cells of a longer window exceeds the training budget
-    ("kdd2018", "joint"): ("window=12", "stride=12", "train.batch_size=4", "train.loss=rmse"),
-    ("nyc-traffic", "joint"): ("window=12", "train.batch_size=2", "train.loss=rmse"),
-}
-"""Settings of the paper's networks by data set and manner, where there is no preset for the data.
-The training loss is the absolute error where that is scored, and the paper's where squares are."""
-
-CDSA_SETTINGS: dict[str, tuple[str, ...]] = {
-    "kdd2015": (),
-    "kdd2018": ("train.loss=mse",),
-    "nyc-traffic": ("train.loss=mse", "window=36"),
-    "metr-la": ("window=12",),
-}
-"""Settings of the default network by data set; it derives the rest from the data."""
-
-BASELINE_SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("kdd2015", ""): ("window=36", "stride=1", "train.patience=0"),
-    ("kdd2018", ""): ("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
-    ("nyc-traffic", ""): ("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
-    ("metr-la", ""): ("window=12", "stride=1", "train.patience=0"),
-    # a step with the default batch takes seconds with two hundred stations
-    ("nyc-traffic", "dcrnn"): (
-        *("window=48", "stride=1", "train.loss=mse", "train.patience=0"),
-        "train.batch_size=2",
+        rates=RATES,
+        trials=5,
     ),
+    Table(
+        name="kdd2015",
+        legend="In-sample: trained on the whole year without the hidden cells; out-of-sample: "
+        "trained on the months that are not tested; test months: March, June, September and "
+        "December; all: the hidden cells of every month. Linear interpolation is not trained, so "
+        "both protocols give the same.",
+        data=("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum"),
+        protocols=SAMPLES,
+        methods=(
+            *(*_SIMPLE, "mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
+            *(f"{PAPER_IMPUTER}@paper-kdd2015", PAPER_IMPUTER, CDSA),
+        ),
+    ),
+    Table(
+        name="kdd2018",
+        legend="Cells hidden at random; errors in standard deviations; pieces of 48 hours.",
+        data=("kdd2018",),
+        protocols=("in-sample",),
+        methods=(
+            *(*_SIMPLE, "mf", "mtsi", "brits", "dcrnn"),
+            *(f"{PAPER_IMPUTER}@paper-kdd2018", PAPER_IMPUTER, CDSA),
+        ),
+        rates=RATES,
+    ),
+)
+_METR_LA = Table(
+    name="metr-la",
+    task="forecast",
+    legend="An hour ahead from the hour before; 80/20: trained on the first 80% of the time, as in "
+    "the paper; 70/10/20: DCRNN's split, 70% for training and 10% for validation.",
+    data=("metr-la",),
+    protocols=SPLITS,
+    methods=(
+        *("last", "climatology", "fc-lstm", "mtsi", "brits", "dcrnn", "dst-gcnn", "gaan"),
+        *(f"{PAPER_FORECASTER}@paper-metr-la", PAPER_FORECASTER, CDSA),
+    ),
+)
+_LOSSES = replace(
+    _METR_LA,
+    name="losses",
+    protocols=("80/20",),
+    methods=("last", PAPER_FORECASTER),
+    losses=COMPARED_LOSSES,
+)
+
+
+def _ablation(table: Table) -> Table:
+    """The same data with the four manners, and the strongest simple method."""
+    simple, network = (
+        ("last", PAPER_FORECASTER) if table.task == "forecast" else ("linear", PAPER_IMPUTER)
+    )
+    return replace(table, name=f"ablation-{table.name}", methods=(simple, *_MANNERS[network]))
+
+
+_MEASURED = (*_FILL_TABLES, _METR_LA)
+TABLES = {
+    table.name: table for table in (_COMPLEXITY, *_MEASURED, _LOSSES, *map(_ablation, _MEASURED))
 }
-"""Settings of baseline networks by data set and method. A network with a loss of its own is trained
-with that, and `train.loss` selects the best weights. Early stopping is off, so that all networks
-train for the same time."""
+
+OTHER_NETWORKS = "*"
+SETTINGS = {
+    "kdd2015": {
+        PAPER_IMPUTER: "window=36",
+        CDSA: "",
+        OTHER_NETWORKS: "window=36 stride=1 train.patience=0",
+    },
+    "kdd2018": {
+        PAPER_IMPUTER: "window=48 stride=12 train.loss=rmse",
+        # joint attention over all cells of a longer window exceeds the training budget
+        f"{PAPER_IMPUTER}:joint": "window=12 stride=12 train.batch_size=4 train.loss=rmse",
+        CDSA: "train.loss=mse",
+        OTHER_NETWORKS: "window=48 stride=1 train.loss=mse train.patience=0",
+    },
+    "nyc-traffic": {
+        PAPER_IMPUTER: "window=48 train.batch_size=2 train.loss=rmse",
+        f"{PAPER_IMPUTER}:joint": "window=12 train.batch_size=2 train.loss=rmse",
+        CDSA: "train.loss=mse window=36",
+        # a step with the default batch takes seconds with two hundred stations
+        "dcrnn": "window=48 stride=1 train.loss=mse train.patience=0 train.batch_size=2",
+        OTHER_NETWORKS: "window=48 stride=1 train.loss=mse train.patience=0",
+    },
+    "metr-la": {
+        PAPER_FORECASTER: "window=12 train.loss=rmse",
+        CDSA: "window=12",
+        OTHER_NETWORKS: "window=12 stride=1 train.patience=0",
+    },
+}
+"""Settings of networks without a preset, by data set and method; those of a method apply to its
+manners. The training loss is the absolute error where that is scored, and the paper's where squares
+are. A baseline with a loss of its own is trained with that, and `train.loss` selects the best
+weights. Early stopping of baselines is off, so that all networks train for the same time."""
 
 
 def get_table(name: str) -> Table:
@@ -288,25 +251,22 @@ def plan_experiments(
     quick: bool = False,
 ) -> Iterator[Experiment]:
     """The experiments of a table, or a selection of them."""
-    method_names = _select_methods(table, methods, quick)
+    if methods is None:  # a quick run uses small networks, so it has no preset of the authors
+        methods = [name for name in table.methods if not (quick and "@" in name)]
+    else:
+        methods = [_check_method(table, name, quick) for name in methods]
     missing_rates = _select_rates(table, rates, quick)
     trials = range(1 if quick else table.trials) if seeds is None else seeds
     if minutes is not None and not 0 < minutes < math.inf:
         raise ConfigError(f"--minutes must be greater than 0, but found {minutes:g}")
-    data_sets = _select(table, "data set", table.data, data)
-    by = _select(table, "protocol", table.protocols, protocols)
+    data = _select(table, "data set", table.data, data)
+    protocols = _select(table, "protocol", table.protocols, protocols)
     for seed, method, name, protocol, rate in product(
-        trials, method_names, data_sets, by, missing_rates
+        trials, methods, data, protocols, missing_rates
     ):
         experiment = Experiment(method=method, data=name, protocol=protocol, rate=rate, seed=seed)
         for loss in table.losses if info_of(method).trains else (None,):
             yield _configure(replace(experiment, loss=loss), minutes, quick)
-
-
-def _select_methods(table: Table, names: Sequence[str] | None, quick: bool) -> list[str]:
-    if names is None:  # a quick run uses small networks, so it has no preset of the authors
-        return [name for name in table.methods if not (quick and "@" in name)]
-    return [_check_method(table, name, quick) for name in names]
 
 
 def _check_method(table: Table, name: str, quick: bool) -> str:
@@ -318,10 +278,8 @@ def _check_method(table: Table, name: str, quick: bool) -> str:
                 f"the table '{table.name}' compares the manners of {PAPER_IMPUTER}, not {name}"
             )
     elif table.task not in info.task:
-        raise ConfigError(
-            f"the table '{table.name}' has methods that {_TASK_WORDS[table.task]}, "
-            f"but {name} does not"
-        )
+        task = "fill gaps" if table.task == "fill" else table.task
+        raise ConfigError(f"the table '{table.name}' has methods that {task}, but {name} does not")
     if quick and preset:
         raise ConfigError(f"--quick trains small networks, but {name} names a preset")
     if not info.trains:
@@ -340,38 +298,31 @@ def _select(
 
 def _select_rates(
     table: Table, rates: Sequence[float] | None, quick: bool
-) -> tuple[float | None, ...]:
-    if rates is not None:
-        if table.rates == (None,):
-            raise ConfigError(f"the table '{table.name}' has no missing rates to choose from")
-        for rate in rates:
-            if not 0 < rate < 1:
-                raise ConfigError(f"a missing rate must lie between 0 and 1, but found {rate:g}")
-        return tuple(rates)
-    return QUICK_RATES if quick and len(table.rates) > 1 else table.rates
+) -> Sequence[float | None]:
+    if rates is None:
+        return QUICK_RATES if quick and len(table.rates) > 1 else table.rates
+    if table.rates == (None,):
+        raise ConfigError(f"the table '{table.name}' has no missing rates to choose from")
+    for rate in rates:
+        if not 0 < rate < 1:
+            raise ConfigError(f"a missing rate must lie between 0 and 1, but found {rate:g}")
+    return rates
 
 
 def _configure(experiment: Experiment, minutes: float | None, quick: bool) -> Experiment:
     """The experiment with its training budget and settings, if it trains a network."""
-    info = info_of(experiment.method)
-    if not info.trains or experiment.protocol == PROFILE:
+    if not info_of(experiment.method).trains or experiment.protocol == PROFILE:
         return replace(experiment, quick=quick and experiment.data == "metr-la")
-    name, _, preset = experiment.method.partition("@")
-    data = "kdd2015" if experiment.data.startswith("kdd2015") else experiment.data
-    if preset:
-        settings: tuple[str, ...] = ()
-    elif name == CDSA:
-        settings = CDSA_SETTINGS[data]
-    elif info.name in (PAPER_IMPUTER, PAPER_FORECASTER):
-        manner = name.partition(":")[2]
-        settings = PAPER_SETTINGS.get((data, manner), PAPER_SETTINGS[data, ""])
-    else:
-        settings = BASELINE_SETTINGS.get((data, name), BASELINE_SETTINGS[data, ""])
+    settings: list[str] = []
+    if "@" not in experiment.method:
+        data = "kdd2015" if experiment.data.startswith("kdd2015") else experiment.data
+        names = (experiment.method, experiment.method.partition(":")[0], OTHER_NETWORKS)
+        settings = next(SETTINGS[data][name] for name in names if name in SETTINGS[data]).split()
     if experiment.loss:
-        others = (setting for setting in settings if not setting.startswith("train.loss="))
-        settings = (*others, f"train.loss={experiment.loss}")
+        settings = [setting for setting in settings if not setting.startswith("train.loss=")]
+        settings.append(f"train.loss={experiment.loss}")
     budget = (QUICK_MINUTES if quick else MINUTES) if minutes is None else minutes
-    return replace(experiment, minutes=budget, quick=quick, settings=settings)
+    return replace(experiment, minutes=budget, quick=quick, settings=tuple(settings))
 
 
 def road_edges(opened: OpenedDataset) -> "tuple[Edge, ...]":

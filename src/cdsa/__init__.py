@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdsa.methods.base import Filler as Filler
     from cdsa.methods.base import Method as Method
     from cdsa.methods.neural.cdsa import Cdsa as Cdsa
+    from cdsa.methods.registry import MethodOptions as MethodOptions
     from cdsa.methods.registry import build_method as build_method
     from cdsa.methods.registry import list_methods as list_methods
     from cdsa.workflows.api import compare as compare
@@ -28,47 +29,20 @@ if TYPE_CHECKING:
     from cdsa.workflows.score import summarise as summarise
 
 _DEFINED_IN = {
-    "CdsaError": "cdsa.errors",
-    "make_cube": "cdsa.core.cube",
-    "open_dataset": "cdsa.datasets.registry",
-    "open_demo": "cdsa.datasets.nyc_weather",
-    "open_cube": "cdsa.io.source",
-    "open_source": "cdsa.io.source",
-    "save_all": "cdsa.io.source",
-    "Filler": "cdsa.methods.base",
-    "Method": "cdsa.methods.base",
-    "Cdsa": "cdsa.methods.neural.cdsa",
-    "build_method": "cdsa.methods.registry",
-    "list_methods": "cdsa.methods.registry",
-    "summarise": "cdsa.workflows.score",
-} | dict.fromkeys(
-    ("compare", "explain", "fill", "forecast", "load_model", "save_model", "score", "train"),
-    "cdsa.workflows.api",
-)
-__all__ = [  # noqa: RUF022  # in the order a reader needs them
-    "fill",
-    "forecast",
-    "score",
-    "compare",
-    "summarise",
-    "train",
-    "explain",
-    "load_model",
-    "save_model",
-    "list_methods",
-    "build_method",
-    "open_cube",
-    "open_source",
-    "open_dataset",
-    "open_demo",
-    "save_all",
-    "make_cube",
-    "masks",
-    "Cdsa",
-    "Method",
-    "Filler",
-    "CdsaError",
-]
+    "cdsa.workflows.api": "fill forecast score compare train explain load_model save_model",
+    "cdsa.workflows.score": "summarise",
+    "cdsa.methods.registry": "list_methods build_method MethodOptions",
+    "cdsa.io.source": "open_cube open_source save_all",
+    "cdsa.datasets.registry": "open_dataset",
+    "cdsa.datasets.nyc_weather": "open_demo",
+    "cdsa.core.cube": "make_cube",
+    "cdsa.core": "masks",
+    "cdsa.methods.neural.cdsa": "Cdsa",
+    "cdsa.methods.base": "Method Filler",
+    "cdsa.errors": "CdsaError",
+}
+_MODULES = {name: module for module, names in _DEFINED_IN.items() for name in names.split()}
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
@@ -79,9 +53,9 @@ def __getattr__(name: str) -> object:
         return version("cdsa")
     if name == "masks":
         return import_module("cdsa.core.masks")
-    if name not in _DEFINED_IN:
+    if name not in _MODULES:
         raise AttributeError(f"module 'cdsa' has no attribute '{name}'")
-    return getattr(import_module(_DEFINED_IN[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

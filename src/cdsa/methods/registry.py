@@ -167,7 +167,33 @@ def list_methods() -> list[MethodInfo]:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodOptions:
-    """What a user may set about a method, be it in Python, on the command line or on the page."""
+    """Options of a method; most are for methods that train a network.
+
+    Parameters
+    ----------
+    preset
+        Settings by name, such as 'small' for `cdsa`.
+    manner
+        Another manner of `cdsa-paper` ('joint', 'independent', 'shared').
+    graph
+        Edges between stations for methods on a graph: source, target, weight.
+    minutes
+        Training time; chosen by the size of the data if neither this nor `epochs` is given.
+    epochs
+        Training time in passes over the data.
+    set
+        Single settings, as in ('model.n_layers=6', 'train.lr=0.001').
+    seed
+        Seed of the first weights and the training.
+
+    Examples
+    --------
+    >>> import cdsa
+    >>> options = cdsa.MethodOptions(epochs=3, set=("model.n_layers=6",))
+    >>> method = cdsa.build_method("cdsa", options)
+    >>> method.train.epochs, method.model.n_layers
+    (3, 6)
+    """
 
     preset: str = ""
     manner: str = ""
@@ -175,8 +201,6 @@ class MethodOptions:
     minutes: float | None = None
     epochs: int | None = None
     set: tuple[str, ...] = ()
-    """Settings by name, as in 'model.n_layers=6'."""
-
     seed: int | None = None
 
     def given(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The Python interface: data in, the same kind of data out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from cdsa.io.source import Source, open_source, source_of_cube
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.explanation import Explanation
 from cdsa.methods.registry import MethodOptions
-from cdsa.training.callbacks import Progress
 from cdsa.workflows.pipeline import (
     CompareRequest,
     FillRequest,
     ForecastRequest,
+    ProgressCallback,
     Reporter,
     TrainRequest,
     WorkflowResult,
@@ -31,9 +31,6 @@ from cdsa.workflows.pipeline import (
     run_train,
 )
 from cdsa.workflows.score import Hide, Score
-
-ProgressCallback = Callable[[str, float | None], None]
-"""Called with a status and the completed fraction, None if unknown."""
 
 
 def fill(
@@ -114,7 +111,7 @@ def fill(
     request.validate()
     source = _open(data, options)
     stations = source.cube
-    if method == defaults.AUTO and at is None and is_cube(data):
+    if method == defaults.AUTO and at is None and _is_cube(data):
         stations = _without_empty_sites(stations)
     result = run_fill(request, source, _reporter(progress), stations=stations)
     return result if details else _as_given(result, data)
@@ -476,29 +473,11 @@ def save_model(model: Filler, folder: str | Path) -> None:
     save_filler(model, folder)
 
 
-class _CallbackReporter(Reporter):
-    """Passes progress on to a function."""
-
-    def __init__(self, callback: ProgressCallback) -> None:
-        self.callback, self.label = callback, ""
-
-    def progress(self, status: str, fraction: float | None = None) -> None:
-        self.callback(status, fraction)
-
-    def training_starts(self, method: Method) -> None:
-        self.label = method.label
-
-    def training(self, progress: Progress) -> None:
-        self.callback(f"training {self.label}", progress.fraction)
-
-
 def _reporter(progress: ProgressCallback | Reporter | None) -> Reporter:
-    if progress is None:
-        return Reporter()
-    return progress if isinstance(progress, Reporter) else _CallbackReporter(progress)
+    return progress if isinstance(progress, Reporter) else Reporter(progress)
 
 
-def is_cube(data: object) -> bool:
+def _is_cube(data: object) -> bool:
     """Whether data are a cube already: an array with the dimensions of one."""
     return isinstance(data, xr.DataArray) and set(data.dims) == set(DIMS)
 
@@ -511,7 +490,7 @@ def _without_empty_sites(cube: xr.DataArray) -> xr.DataArray:
 
 def _open(data: Any, options: dict[str, object]) -> Source:
     """The data opened as a source; a cube is checked and used as it is."""
-    if not is_cube(data):
+    if not _is_cube(data):
         return open_source(data if _is_native(data) else _to_pandas(data), **options)
     if options:
         raise ConfigError(
@@ -535,7 +514,7 @@ def _to_pandas(data: Any) -> Any:
 
 def _as_given(result: WorkflowResult, data: Any) -> Any:
     """The result as the same kind of data, with its method and expected errors."""
-    if is_cube(data):
+    if _is_cube(data):
         table = result.expected_error.drop(columns="method").astype(float)
         return result.dataset.assign(
             {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table}

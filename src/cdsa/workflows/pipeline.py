@@ -33,21 +33,25 @@ from cdsa.methods.registry import (
 from cdsa.training.callbacks import Progress, RunContext
 from cdsa.workflows import advice
 from cdsa.workflows.fill import FILL_SOURCES, check_interval, fill_with
-from cdsa.workflows.forecast import (
-    check_horizon,
-    forecast_errors,
-    forecast_with,
-    split_known,
-)
+from cdsa.workflows.forecast import check_horizon, forecast_errors, forecast_with, split_known
 from cdsa.workflows.score import Hide, Score, try_method
 from cdsa.workflows.select import Selection, select_method
 
+ProgressCallback = Callable[[str, float | None], None]
+"""Called with a status and the completed fraction, None if unknown."""
+
 
 class Reporter:
-    """Receives progress and messages of a workflow; this one ignores them."""
+    """Receives progress and messages of a workflow. This one passes progress on to a function, if
+    there is one, and ignores messages."""
+
+    def __init__(self, callback: ProgressCallback | None = None) -> None:
+        self.callback, self.label = callback, ""
 
     def progress(self, status: str, fraction: float | None = None) -> None:
         """What is going on, and the completed fraction if it is known."""
+        if self.callback:
+            self.callback(status, fraction)
 
     def message(self, text: str) -> None:
         """Something the user should know."""
@@ -58,9 +62,11 @@ class Reporter:
 
     def training_starts(self, method: Method) -> None:
         """A network with these settings is about to be trained."""
+        self.label = method.label
 
     def training(self, progress: Progress) -> None:
         """How far the training is."""
+        self.progress(f"training {self.label}", progress.fraction)
 
     def should_stop(self) -> bool:
         """Whether a training should stop and keep the best weights so far."""
@@ -75,9 +81,6 @@ class Reporter:
             should_stop=self.should_stop,
             on_start=self.training_starts,
         )
-
-
-SILENT = Reporter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,7 +336,7 @@ class ForecastResult(WorkflowResult):
 def run_fill(
     request: FillRequest,
     source: Source,
-    reporter: Reporter = SILENT,
+    reporter: Reporter,
     *,
     stations: xr.DataArray | None = None,
 ) -> FillResult:
@@ -381,9 +384,7 @@ def _select(
     )
 
 
-def run_forecast(
-    request: ForecastRequest, source: Source, reporter: Reporter = SILENT
-) -> ForecastResult:
+def run_forecast(request: ForecastRequest, source: Source, reporter: Reporter) -> ForecastResult:
     """Fit a method on the past and forecast a table."""
     cube, horizon, known = source.cube, request.horizon, request.known_covariates
     past, future = split_known(cube, known)
@@ -427,7 +428,7 @@ def run_forecast(
 def run_compare(
     request: CompareRequest,
     cube: xr.DataArray,
-    reporter: Reporter = SILENT,
+    reporter: Reporter,
     *,
     scored: Callable[[Score], None] = lambda score: None,
 ) -> list[Score]:
@@ -448,7 +449,7 @@ def run_compare(
     return scores
 
 
-def run_train(request: TrainRequest, cube: xr.DataArray, reporter: Reporter = SILENT) -> Filler:
+def run_train(request: TrainRequest, cube: xr.DataArray, reporter: Reporter) -> Filler:
     """Train a network on a valid cube."""
     data = prepare(cube, checked=True)
     method = request.built.with_time_limit(request.max_minutes, data)

@@ -160,8 +160,7 @@ def hidden_cells(
 ) -> xr.DataArray:
     """The cells to hide, the same for every method; with `test`, in the last part of the time."""
     rng = np.random.default_rng(seed)
-    strategy: HideStrategy
-    strategy = GivenMask(hidden=hide) if isinstance(hide, xr.DataArray) else _strategy(hide)
+    strategy = _strategy(hide)
     if test is None:
         hidden = strategy(cube, rng)
     else:
@@ -184,10 +183,12 @@ def describe_hide(hide: Hide) -> str:
 
 def is_like_data(hide: Hide) -> bool:
     """Whether the hidden gaps are like the data's own."""
-    return not isinstance(hide, xr.DataArray) and isinstance(_strategy(hide), LikeData)
+    return isinstance(_strategy(hide), LikeData)
 
 
-def _strategy(hide: str | HideStrategy) -> HideStrategy:
+def _strategy(hide: Hide) -> HideStrategy:
+    if isinstance(hide, xr.DataArray):
+        return GivenMask(hidden=hide)
     return parse_hide(hide) if isinstance(hide, str) else hide
 
 

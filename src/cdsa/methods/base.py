@@ -142,11 +142,10 @@ class Filler:
         origin."""
         cube = prepare(cube).cube
         values = np.empty((len(origins), horizon, *cube.shape[1:]), dtype=cube.dtype)
-        past = xr.DataArray(np.arange(context + horizon) < context, dims="time")
         for number, origin in enumerate(origins):
-            window = cube.isel(time=slice(origin - context, origin + horizon))
-            visible = window.where(past).transpose(*cube.dims)
-            values[number] = self.fill(visible).to_numpy()[context:]
+            window = cube[origin - context : origin + horizon].copy()
+            window[context:] = np.nan
+            values[number] = self.fill(window).to_numpy()[context:]
         return [cube.isel(time=origins + h).copy(data=values[:, h]) for h in range(horizon)]
 
 

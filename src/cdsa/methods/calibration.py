@@ -18,7 +18,7 @@ from cdsa.core.cube import is_direction, round_significant, valid_range
 from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
 from cdsa.core.metrics import standard_deviations
 from cdsa.core.prepare import Cube, prepare
-from cdsa.methods.base import Bounds, Filler
+from cdsa.methods.base import Bounds, Filled, Filler
 from cdsa.methods.wrapper import DIGITS
 
 Floats = NDArray[np.float64]
@@ -65,45 +65,35 @@ class CalibrationSet:
 
     def select(self, mask: NDArray[np.bool_]) -> "CalibrationSet":
         """The cells of a mask."""
-        return CalibrationSet(
-            self.point[mask],
-            self.truth[mask],
-            self.bounds[:, mask],
-            self.measurement[mask],
-            self.gap_class[mask],
-        )
+        return CalibrationSet(*(array[..., mask] for array in vars(self).values()))
 
     @classmethod
     def concatenate(cls, sets: "Sequence[CalibrationSet]") -> "CalibrationSet":
         """The cells of several sets."""
-        return cls(
-            np.concatenate([cells.point for cells in sets]),
-            np.concatenate([cells.truth for cells in sets]),
-            np.concatenate([cells.bounds for cells in sets], axis=1),
-            np.concatenate([cells.measurement for cells in sets]),
-            np.concatenate([cells.gap_class for cells in sets]),
-        )
+        columns = zip(*(vars(cells).values() for cells in sets), strict=True)
+        return cls(*(np.concatenate(arrays, axis=-1) for arrays in columns))
 
     def mean_absolute_errors(self, gap: int, directions: Sequence[bool]) -> dict[int, float]:
         """Errors in one gap class, by index of the measurements with enough cells."""
-        errors = {}
-        for m, direction in enumerate(directions):
+        errors = np.abs(self._errors(np.array(directions)[self.measurement]))
+        means = {}
+        for m in range(len(directions)):
             cells = (self.measurement == m) & (self.gap_class == gap) & ~np.isnan(self.point)
             if cells.sum() >= MIN_CELLS:
-                difference = angle_difference if direction else np.subtract
-                off = difference(self.truth[cells], self.point[cells])
-                errors[m] = float(np.abs(off).mean())
-        return errors
+                means[m] = float(errors[cells].mean())
+        return means
 
     def scores(self, turning: NDArray[np.bool_]) -> Floats:
         """Nonconformity scores, (level, cell): the error in half-widths of the interval on its
         side; where `turning` (a direction), the error in degrees."""
-        error = self.truth - self.point
+        error = self._errors(turning)
         below, above = self.point - self.bounds[::2], self.bounds[1::2] - self.point
-        half_widths = np.abs(error) / np.maximum(np.where(error >= 0, above, below), TINY)
-        degrees = np.abs(angle_difference(self.truth, self.point))
-        scores: Floats = np.where(turning, degrees, half_widths)
-        return scores
+        half_width = np.maximum(np.where(error >= 0, above, below), TINY)
+        return np.abs(error) / np.where(turning, 1.0, half_width)
+
+    def _errors(self, turning: NDArray[np.bool_]) -> Floats:
+        angle = angle_difference(self.truth, self.point)
+        return np.where(turning, angle, self.truth - self.point)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +138,14 @@ class Calibration:
         known = ~np.isnan(scores).any(axis=0)
         overall = _conformal_quantiles(scores[:, known & ~turning], fallback=np.ones(len(LEVELS)))
         for m, direction in enumerate(is_direction):
-            mine = known & (cells.measurement == m)
+            in_measurement = known & (cells.measurement == m)
             fallback = 180 * np.array(LEVELS) if direction else overall
-            fallback = _conformal_quantiles(scores[:, mine], fallback=fallback)
-            n_cells = np.bincount(cells.gap_class[mine], minlength=UNOBSERVED + 1)
+            fallback = _conformal_quantiles(scores[:, in_measurement], fallback=fallback)
+            n_cells = np.bincount(cells.gap_class[in_measurement], minlength=UNOBSERVED + 1)
             for gap in range(UNOBSERVED + 1):
                 first, last = _pooled_classes(n_cells, gap)
-                group = mine & (cells.gap_class >= first) & (cells.gap_class <= last)
+                pooled = (cells.gap_class >= first) & (cells.gap_class <= last)
+                group = in_measurement & pooled
                 factors[:, m, gap] = _conformal_quantiles(scores[:, group], fallback=fallback)
         return cls(factors, measurements, is_direction, n_windows)
 
@@ -170,8 +161,8 @@ class Calibration:
         `prediction` is the model's point, lower and upper quantile, in components; bounds are NaN
         where it has none. The interval of a direction runs clockwise from lower to upper.
         """
-        bounds = np.full((2, *filled.shape), np.nan)
-        factors, minimum, maximum = self._factors_at(level), *valid_range(filled)
+        bounds, factors = np.full((2, *filled.shape), np.nan), self._factors_at(level)
+        minimum, maximum = valid_range(filled)
         for k, name in enumerate(filled["measurement"].to_numpy()):
             if str(name) not in self.measurements:
                 continue
@@ -227,7 +218,7 @@ class ConformalFiller(Filler):
 
     filler: Filler
     calibration: Calibration
-    scale: dict[str, float]
+    scale: xr.DataArray
     """The unit of the widths, by measurement."""
 
     @classmethod
@@ -241,9 +232,7 @@ class ConformalFiller(Filler):
     def fill(self, cube: Cube) -> xr.DataArray:
         return self.filler.fill(cube)
 
-    def fill_intervals(
-        self, cube: Cube, levels: Sequence[float]
-    ) -> tuple[xr.DataArray, list[Bounds]]:
+    def fill_intervals(self, cube: Cube, levels: Sequence[float]) -> Filled:
         data = prepare(cube)
         filled, gaps = self.fill(data), _gap_classes(data.cube)
         return filled, _scaled_bounds(self.calibration, self.scale, filled, gaps, levels)
@@ -263,9 +252,9 @@ def cross_fitted_bounds(
     for number in np.unique(fold):
         inside, others = fold == number, fold[steps] != number
         if others.sum() >= MIN_CELLS:
-            calibration, within = _calibrate(cells.select(others), truth), filled.isel(time=inside)
+            calibration = _calibrate(cells.select(others), truth)
             bounds[:, :, inside] = _scaled_bounds(
-                calibration, scale, within, gap_classes[inside], levels
+                calibration, scale, filled[inside], gap_classes[inside], levels
             )
     return {
         level: (filled.copy(data=lower), filled.copy(data=upper))
@@ -296,9 +285,9 @@ def _calibrate(cells: CalibrationSet, cube: xr.DataArray) -> Calibration:
     return Calibration.fit(cells, names, tuple(bool(direction) for direction in is_direction(cube)))
 
 
-def _scale(cube: xr.DataArray) -> dict[str, float]:
-    names = (str(name) for name in cube["measurement"].to_numpy())
-    return dict(zip(names, standard_deviations(cube).tolist(), strict=True))
+def _scale(cube: xr.DataArray) -> xr.DataArray:
+    names = cube["measurement"].to_numpy()
+    return xr.DataArray(standard_deviations(cube), coords=[("measurement", names)])
 
 
 def _gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
@@ -307,14 +296,13 @@ def _gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
 
 def _scaled_bounds(
     calibration: Calibration,
-    scale: dict[str, float],
+    scale: xr.DataArray,
     filled: xr.DataArray,
     gap_classes: NDArray[np.int64],
     levels: Sequence[float],
 ) -> list[Bounds]:
     """Bounds around the filled values, calibrated from one scale to either side."""
     point = to_components(filled)
-    names = point["measurement"].to_numpy()
-    width = xr.DataArray([scale.get(str(name), np.nan) for name in names], dims="measurement")
+    width = scale.reindex(measurement=point["measurement"].to_numpy())
     prediction = point, point - width, point + width
     return [calibration.bounds(level, filled, prediction, gap_classes) for level in levels]

@@ -59,8 +59,5 @@ def _choose(mask: xr.DataArray, first: Filled, second: Filled) -> Filled:
     def choose(a: xr.DataArray, b: xr.DataArray) -> xr.DataArray:
         return a.where(mask, b).transpose(*b.dims)
 
-    bounds = zip(first[1], second[1], strict=True)
-    return choose(first[0], second[0]), [
-        (choose(low, other_low), choose(high, other_high))
-        for (low, high), (other_low, other_high) in bounds
-    ]
+    pairs = zip(first[1], second[1], strict=True)
+    return choose(first[0], second[0]), [(choose(a[0], b[0]), choose(a[1], b[1])) for a, b in pairs]

@@ -22,9 +22,6 @@ class MethodInfo:
     """What it is for: fill, forecast, or both."""
 
     summary: str
-    paper: str = ""
-    """Where it was published."""
-
     needs: Needs = ""
     """What the cube must have, such as coordinates."""
 
@@ -33,6 +30,9 @@ class MethodInfo:
 
     package: str = ""
     """Optional package that it needs, by the name it is imported with."""
+
+    paper: str = ""
+    """Where it was published."""
 
     @property
     def fills(self) -> bool:
@@ -72,60 +72,51 @@ METHODS = (
     MethodInfo("last", "baselines.simple:Last", BOTH, "last value before the gap"),
     MethodInfo("linear", "baselines.simple:Linear", "fill", "linear interpolation in time"),
     MethodInfo("climatology", "baselines.simple:Climatology", BOTH,
-               "mean of the station at this hour and month"),
-    MethodInfo("ar", "baselines.ar:AutoRegressive", BOTH,
-               "auto-regression of each series, smoothed from both sides",
-               "Box & Jenkins, 1970", package="statsmodels"),
-    MethodInfo("idw", "baselines.idw:Idw", "fill",
-               "mean of the other stations, weighted by inverse distance",
-               "Shepard, ACM 1968", COORDINATES),
-    MethodInfo("kriging", "baselines.kriging:Kriging", "fill",
-               "best linear prediction from the other stations by a fitted variogram; "
-               "kriging:linear for a linear one",
-               "Matheron, Economic Geology 1963", COORDINATES, min_stations=5, package="pykrige"),
-    MethodInfo("knn", "baselines.sklearn_imputers:Knn", "fill",
-               "mean over the most similar time steps",
-               "Troyanskaya et al., Bioinformatics 2001", package="sklearn"),
-    MethodInfo("mice", "baselines.sklearn_imputers:Mice", "fill",
-               "each series regressed on the others, in turns",
-               "van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011", package="sklearn"),
+               summary="mean of the station at this hour and month"),
+    MethodInfo("ar", "baselines.ar:AutoRegressive", BOTH, package="statsmodels",
+               paper="Box & Jenkins, 1970",
+               summary="auto-regression of each series, smoothed from both sides"),
+    MethodInfo("idw", "baselines.idw:Idw", "fill", needs=COORDINATES, paper="Shepard, ACM 1968",
+               summary="mean of the other stations, weighted by inverse distance"),
+    MethodInfo("kriging", "baselines.kriging:Kriging", "fill", needs=COORDINATES, min_stations=5,
+               package="pykrige", paper="Matheron, Economic Geology 1963",
+               summary="best linear prediction from the other stations by a fitted variogram; "
+               "kriging:linear for a linear one"),
+    MethodInfo("knn", "baselines.sklearn_imputers:Knn", "fill", package="sklearn",
+               paper="Troyanskaya et al., Bioinformatics 2001",
+               summary="mean over the most similar time steps"),
+    MethodInfo("mice", "baselines.sklearn_imputers:Mice", "fill", package="sklearn",
+               paper="van Buuren & Groothuis-Oudshoorn, J. Stat. Softw. 2011",
+               summary="each series regressed on the others, in turns"),
     MethodInfo("mf", "baselines.mf:MatrixFactorization", "fill",
-               "matrix factorization with smooth temporal factors",
-               "Koren et al., Computer 2009; Yu et al., NIPS 2016"),
-    MethodInfo("st-mvl", "baselines.stmvl:StMvl", "fill",
-               "four views, global and local in space and time, blended",
-               "Yi et al., IJCAI 2016", COORDINATES),
-    MethodInfo("cdsa", "neural.cdsa:Cdsa", BOTH,
-               "attention that knows places, times and gaps; any stations; intervals",
-               "after Ma et al., 2019 (CDSA)"),
-    MethodInfo("brits", "neural.brits:Brits", BOTH,
-               "a recurrent network that reads and fills in both directions",
-               "Cao et al., NeurIPS 2018"),
-    MethodInfo("mtsi", "neural.mtsi:Mtsi", BOTH,
-               "a GAN: the generated window that fits the observations best",
-               "Luo et al., NeurIPS 2018"),
-    MethodInfo("iin", "neural.iin:Iin", "fill",
-               "a recurrent network that refines its own predictions, round by round",
-               "Zhou & Huang, AAAI workshops 2018"),
-    MethodInfo("fc-lstm", "neural.fclstm:FcLstm", "forecast",
-               "an encoder and a decoder over all series, without a graph",
-               "Sutskever et al., NIPS 2014"),
-    MethodInfo("dcrnn", "neural.dcrnn:Dcrnn", BOTH,
-               "a recurrent network that diffuses along the graph of stations",
-               "Li et al., ICLR 2018", GRAPH),
-    MethodInfo("dst-gcnn", "neural.dstgcnn:DstGcnn", "forecast",
-               "convolutions over time and along a graph predicted for every step",
-               "Wang et al., 2018", GRAPH),
-    MethodInfo("gaan", "neural.gaan:Gaan", "forecast",
-               "a recurrent network in which stations attend to their neighbours",
-               "Zhang et al., UAI 2018", GRAPH),
-    MethodInfo("cdsa-paper", "neural.cdsa_paper:CdsaPaper", "fill",
-               "the paper's network: attention over time, location and measurement; "
-               "cdsa-paper:joint, :independent, :shared for its other manners",
-               "Ma et al., 2019 (CDSA)"),
+               paper="Koren et al., Computer 2009; Yu et al., NIPS 2016",
+               summary="matrix factorization with smooth temporal factors"),
+    MethodInfo("st-mvl", "baselines.stmvl:StMvl", "fill", needs=COORDINATES,
+               paper="Yi et al., IJCAI 2016",
+               summary="four views, global and local in space and time, blended"),
+    MethodInfo("cdsa", "neural.cdsa:Cdsa", BOTH, paper="after Ma et al., 2019 (CDSA)",
+               summary="attention that knows places, times and gaps; any stations; intervals"),
+    MethodInfo("brits", "neural.brits:Brits", BOTH, paper="Cao et al., NeurIPS 2018",
+               summary="a recurrent network that reads and fills in both directions"),
+    MethodInfo("mtsi", "neural.mtsi:Mtsi", BOTH, paper="Luo et al., NeurIPS 2018",
+               summary="a GAN: the generated window that fits the observations best"),
+    MethodInfo("iin", "neural.iin:Iin", "fill", paper="Zhou & Huang, AAAI workshops 2018",
+               summary="a recurrent network that refines its own predictions, round by round"),
+    MethodInfo("fc-lstm", "neural.fclstm:FcLstm", "forecast", paper="Sutskever et al., NIPS 2014",
+               summary="an encoder and a decoder over all series, without a graph"),
+    MethodInfo("dcrnn", "neural.dcrnn:Dcrnn", BOTH, needs=GRAPH, paper="Li et al., ICLR 2018",
+               summary="a recurrent network that diffuses along the graph of stations"),
+    MethodInfo("dst-gcnn", "neural.dstgcnn:DstGcnn", "forecast", needs=GRAPH,
+               paper="Wang et al., 2018",
+               summary="convolutions over time and along a graph predicted for every step"),
+    MethodInfo("gaan", "neural.gaan:Gaan", "forecast", needs=GRAPH, paper="Zhang et al., UAI 2018",
+               summary="a recurrent network in which stations attend to their neighbours"),
+    MethodInfo("cdsa-paper", "neural.cdsa_paper:CdsaPaper", "fill", paper="Ma et al., 2019 (CDSA)",
+               summary="the paper's network: attention over time, location and measurement; "
+               "cdsa-paper:joint, :independent, :shared for its other manners"),
     MethodInfo("cdsa-paper-forecast", "neural.cdsa_paper:CdsaPaperForecast", "forecast",
-               "the paper's encoder-decoder, for the steps ahead",
-               "Ma et al., 2019 (CDSA)"),
+               paper="Ma et al., 2019 (CDSA)",
+               summary="the paper's encoder-decoder, for the steps ahead"),
 )
 # fmt: on
 

@@ -12,6 +12,8 @@ A method proper is a pair of functions on plain numbers: `fit(components) -> pre
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 import xarray as xr
@@ -19,7 +21,7 @@ import xarray as xr
 from cdsa.core.circular import from_components, wrap_degrees
 from cdsa.core.cube import has_coordinates, is_direction, round_significant, valid_range
 from cdsa.core.prepare import Cube, PreparedCube, prepare
-from cdsa.errors import ConfigError
+from cdsa.errors import ConfigError, MissingExtraError
 from cdsa.methods.base import Filler, Method
 from cdsa.training.callbacks import RunContext
 
@@ -103,6 +105,14 @@ def clip_to_bounds(cube: xr.DataArray) -> xr.DataArray:
     """The cube with no value outside the valid range of its measurement."""
     low, high = (xr.DataArray(bound, dims="measurement") for bound in valid_range(cube))
     return cube.clip(low, high)
+
+
+def import_optional(module: str, method: str, package: str) -> ModuleType:
+    """A module of an optional package; the error says what to install for the method."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(f"The method '{method}'", package, "baselines") from error
 
 
 def refuse_no_coordinates(cube: xr.DataArray, method: str) -> None:

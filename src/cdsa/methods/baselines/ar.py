@@ -1,16 +1,17 @@
 """Auto-regression of each series on its own, with gaps filled by a Kalman smoother."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from cdsa.errors import ConfigError, MissingExtraError
+from cdsa.errors import ConfigError
 from cdsa.methods.baselines.simple import to_cube, to_frame
-from cdsa.methods.wrapper import Baseline, PredictFn
+from cdsa.methods.wrapper import Baseline, PredictFn, import_optional
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class AutoRegressive(Baseline):
             raise ConfigError(f"max_order must be at least 1, but found {self.max_order}")
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
-        _sarimax()  # says what to install before any work
+        _statsmodels()  # says what to install before any work
         processes = {
             name: fit_process(series.to_numpy(), self.max_order)
             for name, series in to_frame(components).items()
@@ -137,15 +138,11 @@ def smooth(series: Floats, process: Process) -> Floats:
     if not np.isfinite(centred).any():
         return np.full_like(centred, process.mean)
     order = (len(process.coefficients), 0, 0)
-    model = _sarimax()(centred, order=order, trend="n", enforce_stationarity=True)
+    model = _statsmodels().SARIMAX(centred, order=order, trend="n", enforce_stationarity=True)
     parameters = [*process.coefficients, process.innovation_variance]
     smoothed: Floats = model.smooth(parameters).smoothed_state[0]
     return smoothed + process.mean
 
 
-def _sarimax() -> Any:
-    try:
-        from statsmodels.tsa.statespace.sarimax import SARIMAX
-    except ImportError as error:
-        raise MissingExtraError("The method 'ar'", "statsmodels", "baselines") from error
-    return SARIMAX
+def _statsmodels() -> ModuleType:
+    return import_optional("statsmodels.tsa.statespace.sarimax", "ar", "statsmodels")

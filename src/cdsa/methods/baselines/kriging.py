@@ -1,22 +1,21 @@
 """Ordinary kriging of the other stations, time step by time step."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast, get_args
+from types import ModuleType
+from typing import ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.geo import great_circle
-from cdsa.errors import ConfigError, MissingExtraError, unknown
+from cdsa.errors import ConfigError, unknown
 from cdsa.methods.baselines.simple import interpolate_linear
-from cdsa.methods.wrapper import Baseline, PredictFn, refuse_no_coordinates
+from cdsa.methods.wrapper import Baseline, PredictFn, import_optional, refuse_no_coordinates
 
 Floats = NDArray[np.float64]
 
 VariogramModel = Literal["exponential", "linear"]
-
-VARIOGRAM_MODELS: tuple[VariogramModel, ...] = get_args(VariogramModel)
 
 KM_PER_DEGREE = 111.195
 """PyKrige measures distances on the globe in degrees."""
@@ -98,30 +97,28 @@ class Kriging(Baseline):
     """Minimum number of stations that report at a time step."""
 
     def __post_init__(self) -> None:
-        if self.variogram not in VARIOGRAM_MODELS:
-            raise ConfigError(unknown("variogram", self.variogram, VARIOGRAM_MODELS))
+        if self.variogram not in get_args(VariogramModel):
+            raise ConfigError(unknown("variogram", self.variogram, get_args(VariogramModel)))
         if self.min_stations < 2:
             raise ConfigError(f"min_stations must be at least 2, but found {self.min_stations}")
 
     @property
     def label(self) -> str:
-        """The name in tables."""
         return "kriging" if self.variogram == "exponential" else f"kriging:{self.variogram}"
 
-    def with_manner(self, shape: str) -> "Kriging":
-        """The same with another variogram."""
-        return replace(self, variogram=cast(VariogramModel, shape))
+    def with_manner(self, name: str) -> Self:
+        return replace(self, variogram=cast(VariogramModel, name))
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
         refuse_no_coordinates(components, "kriging")
-        _ordinary_kriging()  # says what to install before any work
+        _pykrige()  # says what to install before any work
         distance = great_circle(components["lat"].to_numpy(), components["lon"].to_numpy())
-        values, names = components.to_numpy(), components["measurement"].to_numpy()
+        values = components.to_numpy()
         enough = np.isfinite(values).sum(axis=1, keepdims=True) >= self.min_stations
         values = np.where(enough, values, np.nan)
         variograms = {
             str(name): fit_variogram(values[:, :, m], distance, self.variogram)
-            for m, name in enumerate(names)
+            for m, name in enumerate(components["measurement"].to_numpy())
         }
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
@@ -138,14 +135,14 @@ class Kriging(Baseline):
 
     def _krige(self, series: xr.DataArray, variogram: Variogram) -> Floats:
         """The values (t, l) of a measurement, filled at steps where enough stations report."""
-        ordinary_kriging = _ordinary_kriging()
+        pykrige = _pykrige()
         lat, lon = series["lat"].to_numpy(), series["lon"].to_numpy()
         values = series.to_numpy().astype(np.float64)
         observed = np.isfinite(values)
         n_reporting = observed.sum(axis=1)
         for t in np.flatnonzero((n_reporting >= self.min_stations) & (n_reporting < len(lat))):
             known = observed[t]
-            kriging = ordinary_kriging(
+            kriging = pykrige.OrdinaryKriging(
                 lon[known],
                 lat[known],
                 values[t, known],
@@ -220,9 +217,5 @@ def _bin_by_distance(
     return lag, mean_square / 2, count[filled]
 
 
-def _ordinary_kriging() -> Any:
-    try:
-        from pykrige.ok import OrdinaryKriging
-    except ImportError as error:
-        raise MissingExtraError("The method 'kriging'", "PyKrige", "baselines") from error
-    return OrdinaryKriging
+def _pykrige() -> ModuleType:
+    return import_optional("pykrige.ok", "kriging", "PyKrige")

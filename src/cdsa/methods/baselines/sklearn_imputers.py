@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
-from cdsa.errors import MissingExtraError
 from cdsa.methods.baselines.matrix import ImputeFn, Matrix, fit_matrix
-from cdsa.methods.wrapper import Baseline, PredictFn
+from cdsa.methods.wrapper import Baseline, PredictFn, import_optional
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +36,10 @@ class Knn(Baseline):
         return fit_matrix(components, self._fit_rows)
 
     def _fit_rows(self, rows: Matrix) -> ImputeFn:
-        try:
-            from sklearn.impute import KNNImputer
-        except ImportError as error:
-            raise MissingExtraError("The method 'knn'", "scikit-learn", "baselines") from error
-        knn = KNNImputer(n_neighbors=self.n_neighbors, weights="distance", keep_empty_features=True)
+        sklearn = import_optional("sklearn.impute", "knn", "scikit-learn")
+        knn = sklearn.KNNImputer(
+            n_neighbors=self.n_neighbors, weights="distance", keep_empty_features=True
+        )
         donors = np.linspace(0, len(rows) - 1, min(self.max_donors, len(rows))).astype(int)
         impute: ImputeFn = knn.fit(rows[donors]).transform
         return impute
@@ -74,13 +72,10 @@ class Mice(Baseline):
         return fit_matrix(components, self._fit_rows)
 
     def _fit_rows(self, rows: Matrix) -> ImputeFn:
-        try:
-            from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-            from sklearn.impute import IterativeImputer
-        except ImportError as error:
-            raise MissingExtraError("The method 'mice'", "scikit-learn", "baselines") from error
+        import_optional("sklearn.experimental.enable_iterative_imputer", "mice", "scikit-learn")
+        sklearn = import_optional("sklearn.impute", "mice", "scikit-learn")
         many = rows.shape[1] > self.n_nearest_features
-        mice = IterativeImputer(
+        mice = sklearn.IterativeImputer(
             max_iter=self.max_iter,
             n_nearest_features=self.n_nearest_features if many else None,
             keep_empty_features=True,

@@ -118,15 +118,13 @@ class StMvl(Baseline):
     def views(self, scaled: Floats, distance: Floats) -> Floats:
         """The four predictions of every cell from all cells but itself, (t, l, v); NaN where a view
         sees nothing."""
-        return np.stack(
-            [
-                global_spatial_view(scaled, distance, self.power),
-                global_temporal_view(scaled, self.smoothing),
-                local_spatial_view(scaled, self.window),
-                local_temporal_view(scaled, self.window),
-            ],
-            axis=-1,
+        views = (
+            global_spatial_view(scaled, distance, self.power),
+            global_temporal_view(scaled, self.smoothing),
+            local_spatial_view(scaled, self.window),
+            local_temporal_view(scaled, self.window),
         )
+        return np.stack(views, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +139,11 @@ class Blend:
     def apply(self, views: Floats, stations: NDArray[np.str_]) -> Floats:
         """The blended views (t, l); where a local view sees nothing, the first global one that
         does."""
-        weights = np.stack([self._weights_of(str(station)) for station in stations])
+        mean: Floats = np.mean(list(self.weights.values()) or [EQUAL_WEIGHTS], axis=0)
+        weights = np.stack([self.weights.get(str(station), mean) for station in stations])
         blended = np.einsum("tlv, lv -> tl", with_intercept(views), weights)
         simple = np.where(np.isnan(views[..., 0]), views[..., 1], views[..., 0])
         return np.where(np.isnan(blended), simple, blended)
-
-    def _weights_of(self, station: str) -> Floats:
-        if station in self.weights or not self.weights:
-            return self.weights.get(station, EQUAL_WEIGHTS)
-        mean: Floats = np.mean(list(self.weights.values()), axis=0)
-        return mean
 
 
 def global_spatial_view(values: Floats, distance: Floats, power: float) -> Floats:

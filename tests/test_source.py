@@ -10,9 +10,9 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import assign_metadata
 from cdsa.errors import OutputError, TableError
-from cdsa.io.files import read_file
+from cdsa.io.files import FORMATS, SUFFIXES, read_file
 from cdsa.io.options import ReadOptions
-from cdsa.io.source import open_source, save_all
+from cdsa.io.source import open_source, save_all, save_cube
 from conftest import network
 from frames import long, panel, wide
 
@@ -70,7 +70,7 @@ def test_arrays_fill_to_the_same_values(suffix, tmp_path, reference):
     assert values_of(out).tobytes() == reference.tobytes()
 
 
-@pytest.mark.parametrize("into", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
+@pytest.mark.parametrize("into", [form.suffixes[0] for form in FORMATS])
 @pytest.mark.parametrize("origin", [".csv", ".parquet", ".nc"])
 def test_any_format_can_be_written_as_any_other(origin, into, tmp_path, reference):
     source_path, out = tmp_path / f"in{origin}", tmp_path / f"out{into}"
@@ -81,6 +81,16 @@ def test_any_format_can_be_written_as_any_other(origin, into, tmp_path, referenc
     source = open_source(source_path)
     source.save(cdsa.fill(source.cube, "linear", check=False), out)
     assert values_of(out).tobytes() == reference.tobytes()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_declared_format_is_read_back_as_it_was_written(suffix, tmp_path):
+    cube = network(missing=0.2)
+    save_cube(cube, tmp_path / f"cube{suffix}")
+    opened = cdsa.open_cube(tmp_path / f"cube{suffix}")
+    labels = {dim: cube[dim] for dim in ("location", "measurement")}
+    assert opened.sel(labels).to_numpy().tobytes() == cube.to_numpy().tobytes()
+    assert opened["lat"].equals(opened["lat"].copy(data=cube["lat"]))
 
 
 def test_the_text_of_measured_cells_is_unchanged(tmp_path):
@@ -144,6 +154,16 @@ def test_parquet_types_are_preserved(tmp_path):
     written, read = pyarrow.parquet.read_schema(out), pyarrow.parquet.read_schema(path)
     assert written.equals(read, check_metadata=True)
     assert pd.read_parquet(out).dtypes.equals(pd.read_parquet(path).dtypes)
+
+
+def test_added_sites_are_columns_of_a_wide_parquet_file(tmp_path):
+    cube = one_measurement()
+    wide(cube).to_parquet(tmp_path / "in.parquet")
+    stations = pd.DataFrame({name: cube[name].to_numpy() for name in ("location", "lat", "lon")})
+    source = open_source(tmp_path / "in.parquet", locations=stations)
+    source = source.with_sites(pd.DataFrame({"name": ["new"], "lat": [40.0], "lon": [116.0]}))
+    source.save(cdsa.fill(source.cube, "idw", check=False), tmp_path / "out.parquet")
+    assert pd.read_parquet(tmp_path / "out.parquet")["new"].notna().all()
 
 
 def test_csv_written_as_parquet_has_numbers_and_dates(tmp_path):
@@ -231,7 +251,7 @@ def test_an_existing_zarr_store_is_replaced_completely(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.zarr"]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
+@pytest.mark.parametrize("suffix", [form.suffixes[0] for form in FORMATS])
 def test_a_failing_write_leaves_nothing_behind(suffix, tmp_path, monkeypatch):
     source = open_source(panel(network()))
     result = cdsa.fill(source.cube, "linear", check=False)

@@ -287,7 +287,7 @@ def test_a_repeated_hour_at_night_points_to_the_time_zone(tmp_path):
         ({"encoding": "undefined"}, "'undefined' is not a character encoding; try utf-8"),
         ({"encoding": "a\0b"}, "is not a character encoding"),
         ({"encoding": "base64"}, "is not a character encoding"),
-        ({"encoding": "punycode"}, "must be punycode text, but line 1 is not"),
+        ({"encoding": "punycode"}, "must be punycode text, but it is not"),
         ({"separator": "\n"}, "one ASCII character"),
         ({"bounds": {"x": ("a", None)}}, "a lowest and a highest"),
         ({"units": "K"}, "by measurement"),

@@ -19,6 +19,7 @@ from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import parse_hide
 from cdsa.core.prepare import prepare
 from cdsa.core.scaler import Scaler
+from cdsa.io.files import FORMATS, TABLE_SUFFIXES
 from cdsa.io.parse_arrays import NETCDF_DEFAULT_FILL
 from cdsa.io.source import open_source
 from cdsa.training.windows import cut, stitch
@@ -79,17 +80,14 @@ class FillConstant(cdsa.Filler):
         return prepare(cube).cube.fillna(-7.25e9)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".nc", ".zarr"])
+@pytest.mark.parametrize("suffix", [form.suffixes[0] for form in FORMATS])
 @given(
     cube=cubes(values=st.floats(-1e99, 1e99).filter(lambda v: v != NETCDF_DEFAULT_FILL)),
     data=st.data(),
 )
 def test_what_is_written_and_read_is_the_same_to_the_bit(suffix, cube, data):
-    layout = (
-        data.draw(st.sampled_from(["panel", "long"]))
-        if suffix not in (".nc", ".zarr")
-        else "arrays"
-    )
+    is_table = suffix in TABLE_SUFFIXES
+    layout = data.draw(st.sampled_from(["panel", "long"])) if is_table else "arrays"
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder) / f"a{suffix}", Path(folder) / f"b{suffix}"
         original = open_source(frame_of(cube, layout) if layout != "arrays" else cube)

@@ -232,7 +232,7 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
             f"at sites: mean absolute error of {at_sites.method} on "
             f"{format_count(at_sites.hidden, 'measured cell')} of stations that were hidden"
         )
-    left_out = outputs and detect_format(outputs[0]) in ("netcdf", "zarr") and source.passthrough
+    left_out = outputs and detect_format(outputs[0]).kind == "arrays" and source.passthrough
     if left_out:
         out.print(f"left out of {escape(str(outputs[0]))}: {escape(', '.join(source.passthrough))}")
     print_paths(*outputs)

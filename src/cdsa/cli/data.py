@@ -101,9 +101,8 @@ def show_one(
     from cdsa.core.summary import summarise_cube
     from cdsa.datasets.registry import open_dataset
     from cdsa.errors import ConfigError
-    from cdsa.io.files import detect_format
+    from cdsa.io.files import check_outputs, detect_format
     from cdsa.io.source import open_source, save_cube
-    from cdsa.io.write import check_outputs
 
     if form is not None:
         raise ConfigError("--form is now --file-set")
@@ -117,7 +116,7 @@ def show_one(
     if output is not None:
         save_cube(opened.cube, output, overwrite=overwrite)
         console.print_paths(output)
-        if detect_format(output) not in ("netcdf", "zarr"):
+        if detect_format(output).kind != "arrays":
             console.note("a table cannot hold units and directions; NetCDF and Zarr can")
 
 

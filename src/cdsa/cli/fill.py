@@ -77,9 +77,9 @@ def fill(
     from cdsa.cli import console
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import write_texts
+    from cdsa.io.files import check_outputs
     from cdsa.io.sidecars import read_sites
     from cdsa.io.source import open_source, save_all
-    from cdsa.io.write import check_outputs
     from cdsa.workflows.pipeline import FillRequest, run_fill
 
     outputs = [output] + ([detail] if detail else [])
@@ -132,8 +132,8 @@ def forecast(
     """Forecast a table: the same table with the steps after its end. Gaps stay as they are."""
     from cdsa.cli import console, console_networks
     from cdsa.cli.progress import ConsoleReporter
+    from cdsa.io.files import check_outputs
     from cdsa.io.source import open_source, save_all
-    from cdsa.io.write import check_outputs
     from cdsa.workflows.pipeline import ForecastRequest, run_forecast
 
     outputs = [output] + ([detail] if detail else [])

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,9 @@ MAX_SAMPLE = 10_000
 MAX_NAMES = 12
 """Columns that a message lists."""
 
+Labels = tuple[NDArray[np.int64], list[str], list[object]]
+"""A code for each row, and the distinct labels in order of appearance, as text and as they are."""
+
 
 @dataclass(frozen=True)
 class ColumnRoles:
@@ -79,7 +82,9 @@ def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Col
     free = [name for name in free if name != location]
     measurement = options.measurement or find_name(free, MEASUREMENT)
     value = options.value or find_name(free, VALUE)
-    layout = options.layout or _detect_layout(location, measurement, value)
+    is_long = measurement is not None and value is not None
+    detected: Layout = "long" if is_long else "wide" if location is None else "panel"
+    layout = options.layout or detected
     if layout == "long" and (measurement is None or value is None):
         raise TableError(
             "the long layout has a column of measurement names and a column of values, but found "
@@ -95,16 +100,9 @@ def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> Col
         values = [value] if value is not None else []
     else:
         values = _find_value_columns(frame, rest, options, layout, where)
+    passthrough = tuple(name for name in rest if name not in values)
     return ColumnRoles(
-        layout=layout,
-        time=time,
-        location=location,
-        measurement=measurement,
-        values=tuple(values),
-        lat=lat,
-        lon=lon,
-        unit=unit,
-        passthrough=tuple(name for name in rest if name not in values),
+        layout, time, location, measurement, tuple(values), lat, lon, unit, passthrough
     )
 
 
@@ -118,25 +116,15 @@ def _check_names(options: ReadOptions, time: str, columns: list[str]) -> None:
     for option, name in names.items():
         if name not in columns:
             raise TableError(f"--{option}: {unknown('column', name, columns)}")
-    given = list(names.values())
-    for name in given:
-        if given.count(name) > 1:
+        if list(names.values()).count(name) > 1:
             raise TableError(f"a column has one role, but '{name}' was given for two")
-
-
-def _detect_layout(location: str | None, measurement: str | None, value: str | None) -> Layout:
-    if measurement is not None and value is not None:
-        return "long"
-    return "wide" if location is None else "panel"
 
 
 def _find_value_columns(
     frame: pd.DataFrame, names: list[str], options: ReadOptions, layout: Layout, where: Where
 ) -> list[str]:
     if layout == "panel" and options.measurements:
-        for name in options.measurements:
-            if name not in names:
-                raise TableError(f"--measurements: {unknown('column', name, names)}")
+        check_measurements(options, "column", names)
         return list(options.measurements)
     columns = [n for n in names if not ROW_NUMBER.match(n) and _is_numeric(frame[n], options)]
     if not columns:
@@ -152,6 +140,13 @@ def _find_value_columns(
             + ". If the separator or the decimal mark is unusual, give --separator or --decimal"
         )
     return columns
+
+
+def check_measurements(options: ReadOptions, kind: str, names: Sequence[str]) -> None:
+    """Refuse a name in --measurements that the source does not have."""
+    for name in options.measurements:
+        if name not in names:
+            raise TableError(f"--measurements: {unknown(kind, name, names)}")
 
 
 def _is_numeric(column: pd.Series, options: ReadOptions) -> bool:
@@ -271,20 +266,12 @@ def _not_a_number(text: str, column: str, place: str) -> str:
 
 def missing_codes(options: ReadOptions) -> list[float]:
     """The numbers among the user's codes for missing."""
-    codes = []
-    for code in options.missing:
-        try:
-            codes.append(float(code))
-        except ValueError:
-            continue
-    return codes
+    codes = [parse_number(code, ReadOptions()) for code in options.missing]
+    return [code for code in codes if code is not None]
 
 
-def parse_labels(
-    column: pd.Series, where: Where
-) -> tuple[NDArray[np.int64], list[str], list[object]]:
-    """A code for each row, and the distinct labels in order of appearance, as text and as they
-    are; missing ones are refused."""
+def parse_labels(column: pd.Series, where: Where) -> Labels:
+    """The labels of a column; missing ones are refused."""
     codes, labels = factorize(column)
     for code, label in enumerate(labels):
         if pd.isna(label) or str(label).strip() == "":

@@ -270,7 +270,7 @@ def _to_grid(
         return grid
     t, l, m = np.nonzero(np.isfinite(values))  # noqa: E741
     cells = step_index[t], l, m
-    combine_duplicates(grid, cells, values[t, l, m], str(options.duplicates), is_direction(cube)[m])
+    combine_duplicates(grid, cells, values[t, l, m], options.duplicates, is_direction(cube)[m])
     return grid
 
 

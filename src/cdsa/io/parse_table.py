@@ -14,7 +14,14 @@ from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, Where, regular_grid
 from cdsa.errors import TableError
 from cdsa.io.assemble import annotate, combine_duplicates
-from cdsa.io.columns import ColumnRoles, detect_roles, parse_labels, parse_numbers
+from cdsa.io.columns import (
+    ColumnRoles,
+    Labels,
+    check_measurements,
+    detect_roles,
+    parse_labels,
+    parse_numbers,
+)  # fmt: skip
 from cdsa.io.hints import (
     likely_coordinates,
     likely_directions,
@@ -24,6 +31,7 @@ from cdsa.io.hints import (
 )
 from cdsa.io.options import ReadOptions
 from cdsa.io.table import FloatArray, IntArray, RowIndex, Table
+from cdsa.io.table_files import RawTable
 from cdsa.io.timestamps import parse_timestamps
 
 LARGE_TABLE = 10_000_000  # cells
@@ -31,15 +39,16 @@ MAX_CELLS_PER_VALUE = 100
 """A large table with fewer values is refused: its columns were probably mistaken."""
 
 
-def parse_table(
-    frame: pd.DataFrame, options: ReadOptions, where: Where, *, empty_text: str | None = None
-) -> Table:
-    """Read a frame as a cube."""
+def parse_table(table: RawTable, options: ReadOptions) -> Table:
+    """Read a table as a cube."""
+    frame, where = table.frame, table.where
+    if table.style is not None:
+        options = replace(options, decimal=table.style.decimal)
     if len(frame) == 0:
         names = ", ".join(str(name) for name in frame.columns)
         raise TableError(f"a table needs at least one row, but found only the columns {names}")
     roles = detect_roles(frame, options, where)
-    frame_row, row_measurement, measurement_labels, measurements = _parse_measurements(
+    frame_row, (row_measurement, measurements, measurement_labels) = _parse_measurements(
         frame, roles, options, where
     )
     used = frame.iloc[frame_row] if len(frame_row) < len(frame) else frame
@@ -47,17 +56,13 @@ def parse_table(
     def where_used(row: int) -> str:
         return where(int(frame_row[row]))
 
-    row_location, location_labels, locations = _parse_stations(used, roles, where_used)
+    row_location, locations, location_labels = _parse_stations(used, roles, where_used)
     is_repeat = None
     if options.tz is not None:
         keys = [name for name in (roles.time, roles.location, roles.measurement) if name]
         is_repeat = frame[keys].astype(object).duplicated().to_numpy()
     times, clock = parse_timestamps(
-        frame[roles.time],
-        where,
-        tz=options.tz,
-        time_format=options.time_format,
-        is_repeat=is_repeat,
+        frame[roles.time], where, options.tz, options.time_format, is_repeat
     )
     times, clock = clock.to_internal(times, options.step)
     grid, row_time = regular_grid(times[frame_row], where_used, options.step)
@@ -82,7 +87,7 @@ def parse_table(
         rows=rows,
         numbers=numbers,
         labels={"location": location_labels, "measurement": measurement_labels},
-        empty_text=empty_text,
+        empty_text=None if table.style is None else "",
         notes=tuple(_notes(rows, times, cube, roles, options)),
         warnings=tuple(_warnings(cube, roles, options)),
     )
@@ -90,50 +95,36 @@ def parse_table(
 
 def _parse_measurements(
     frame: pd.DataFrame, roles: ColumnRoles, options: ReadOptions, where: Where
-) -> tuple[IntArray, IntArray, list[object], list[str]]:
-    """The rows to read, the measurement of each, and the measurements as labels and names."""
+) -> tuple[IntArray, Labels]:
+    """The rows to read, and their measurements."""
     rows = np.arange(len(frame))
-    zeros = np.zeros(len(frame), dtype=np.int64)
-    if roles.layout == "panel":
-        return rows, zeros, [], list(roles.values)
+    if roles.layout == "wide" and len(options.measurements) > 1:
+        raise TableError(
+            f"the wide layout has one measurement, but --measurements names "
+            f"{len(options.measurements)}. If the columns are measurements of one station, give "
+            "--layout panel"
+        )
     if roles.measurement is None:
-        if len(options.measurements) > 1:
-            raise TableError(
-                f"the wide layout has one measurement, but --measurements names "
-                f"{len(options.measurements)}. If the columns are measurements of one station, "
-                "give --layout panel"
-            )
-        return rows, zeros, [], list(options.measurements) or ["value"]
+        values = roles.values if roles.layout == "panel" else options.measurements or ("value",)
+        return rows, (np.zeros_like(rows), list(values), [])
     codes, names, labels = parse_labels(frame[roles.measurement], where)
     if not options.measurements:
-        return rows, codes, labels, names
-    for name in options.measurements:
-        if name not in names:
-            raise TableError(
-                f"--measurements: there is no '{name}' in column '{roles.measurement}'; it has: "
-                f"{', '.join(names)}"
-            )
+        return rows, (codes, names, labels)
+    check_measurements(options, "measurement", names)
     selected = [code for code, name in enumerate(names) if name in options.measurements]
     rows = np.flatnonzero(np.isin(codes, selected))
-    return (
-        rows,
+    return rows, (
         np.searchsorted(selected, codes[rows]),
-        [labels[code] for code in selected],
         [names[code] for code in selected],
+        [labels[code] for code in selected],
     )
 
 
-def _parse_stations(
-    frame: pd.DataFrame, roles: ColumnRoles, where: Where
-) -> tuple[IntArray, list[object], list[str]]:
-    """The station of each row, and the stations as labels and names."""
-    zeros = np.zeros(len(frame), dtype=np.int64)
-    if roles.layout == "wide":
-        return zeros, [], list(roles.values)
-    if roles.location is None:
-        return zeros, [DEFAULT_STATION], [DEFAULT_STATION]
-    codes, names, labels = parse_labels(frame[roles.location], where)
-    return codes, labels, names
+def _parse_stations(frame: pd.DataFrame, roles: ColumnRoles, where: Where) -> Labels:
+    if roles.layout != "wide" and roles.location is not None:
+        return parse_labels(frame[roles.location], where)
+    names = list(roles.values) if roles.layout == "wide" else [DEFAULT_STATION]
+    return np.zeros(len(frame), dtype=np.int64), names, [*names]
 
 
 def _refuse_too_large(shape: tuple[int, int, int], n_values: int, options: ReadOptions) -> None:
@@ -250,13 +241,9 @@ def _to_array(
     values = np.full(rows.shape, np.nan)
     for number, column in enumerate(numbers.values()):
         known = ~np.isnan(column)
-        cells = tuple(index[known] for index in rows.column_cells(number))
-        if options.duplicates is None:
-            values[cells] = column[known]
-        else:
-            combine_duplicates(
-                values, cells, column[known], options.duplicates, is_direction[cells[2]]
-            )
+        cells = rows.column_cells(number, known)
+        is_circular = is_direction[cells[2]]
+        combine_duplicates(values, cells, column[known], options.duplicates, is_circular)
     return values
 
 

@@ -13,6 +13,7 @@ from cdsa.errors import TableError
 from cdsa.io.columns import LAT, LOCATION, LON, find_name, parse_labels, parse_numbers
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
+from cdsa.io.table_files import RawTable
 
 SITES_TABLE = "the table of sites"
 """The name of a table without one, in messages."""
@@ -32,22 +33,22 @@ class Sites:
     lon: NDArray[np.float64]
 
 
-def open_sidecar(
+def read_frame(
     data: pd.DataFrame | str | Path, content: str = "stations", *, max_columns: int | None = None
 ) -> pd.DataFrame:
     """A table of stations, sites or edges with its raw entries."""
     if isinstance(data, pd.DataFrame):
         return data
-    table = read_file(Path(data), ReadOptions(max_columns=max_columns)).content
-    if not isinstance(table, pd.DataFrame):
+    table = read_file(Path(data), ReadOptions(max_columns=max_columns))
+    if not isinstance(table, RawTable):
         raise TableError(f"{data} is not a table of {content}")
-    return table
+    return table.frame
 
 
 def read_sites(sites: pd.DataFrame | str | Path) -> Sites:
     """The sites of a file or frame with names, lat and lon."""
     name = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
-    return parse_sites(open_sidecar(sites), name)
+    return parse_sites(read_frame(sites), name)
 
 
 def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") -> Sites:
@@ -73,38 +74,34 @@ def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") ->
     degrees = [parse_numbers(table[column], options, where) for column in (lat, lon)]
     names = [labels[code] for code in codes]
     for (axis, (low, high)), values in zip(COORDINATE_RANGE.items(), degrees, strict=True):
-        for name, value in zip(names, values, strict=True):
-            if not (np.isnan(value) or low <= value <= high):
-                raise TableError(
-                    f"{axis} must be from {low} to {high} degrees, but {table_name} has {value:g} "
-                    f"for '{name}'. Correct it there"
-                )
+        for row in np.flatnonzero((values < low) | (values > high)):
+            raise TableError(
+                f"{axis} must be from {low} to {high} degrees, but {table_name} has "
+                f"{values[row]:g} for '{names[row]}'. Correct it there"
+            )
     return Sites(names, *degrees)
 
 
 def add_coordinates(cube: xr.DataArray, table: pd.DataFrame) -> xr.DataArray:
     """The cube with the coordinates of its stations from a table of stations."""
     sites = parse_sites(table)
-    row_of = {name: row for row, name in enumerate(sites.names)}
-    rows = []
-    for name in cube["location"].to_numpy():
-        if name not in row_of:
-            examples = ", ".join(sites.names[:6]) + (", ..." if len(sites.names) > 6 else "")
-            raise TableError(
-                f"every station needs coordinates, but '{name}' is not in the locations table, "
-                f"which has {examples}. Add it, or ignore all coordinates with --no-coordinates"
-            )
-        rows.append(row_of[name])
-    located = cube.assign_coords(
-        lat=("location", sites.lat[rows]), lon=("location", sites.lon[rows])
-    )
+    stations = cube["location"].to_numpy()
+    rows = pd.Index(sites.names).get_indexer(stations)
+    for station in stations[rows < 0]:
+        examples = ", ".join(sites.names[:6]) + (", ..." if len(sites.names) > 6 else "")
+        raise TableError(
+            f"every station needs coordinates, but '{station}' is not in the locations table, "
+            f"which has {examples}. Add it, or ignore all coordinates with --no-coordinates"
+        )
+    coords = {"lat": ("location", sites.lat[rows]), "lon": ("location", sites.lon[rows])}
+    located = cube.assign_coords(coords)
     check_cube(located)
     return located
 
 
 def read_graph(path: str | Path) -> Edges:
     """The edges of a table with the columns from, to and, optionally, weight (1 by default)."""
-    table, table_name = open_sidecar(path, "edges"), Path(path).name
+    table, table_name = read_frame(path, "edges"), Path(path).name
     columns = [str(column) for column in table.columns]
     node_columns = [find_name(columns, names) for names in (FROM, TO)]
     if None in node_columns or table.empty:

@@ -9,26 +9,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from cdsa.core.atomic import stage_files
 from cdsa.core.cube import DIMS, append_locations, append_times
 from cdsa.core.times import Clock, subsecond_digits
-from cdsa.errors import TableError
+from cdsa.errors import OutputError, TableError
 from cdsa.io.arrays import Arrays
 from cdsa.io.cf import to_cf_dataset
 from cdsa.io.columns import LOCATION, MEASUREMENT, TIME, find_name
-from cdsa.io.files import (
-    CsvStyle,
-    Format,
-    RawFile,
-    detect_format,
-    read_file,
-    refuse_duplicate_names,
-)
+from cdsa.io.files import Format, check_outputs, detect_format, read_file
 from cdsa.io.options import parse_options
 from cdsa.io.parse_arrays import parse_arrays
 from cdsa.io.parse_table import parse_table
-from cdsa.io.sidecars import Sites, add_coordinates, open_sidecar, read_sites
+from cdsa.io.sidecars import Sites, add_coordinates, read_frame, read_sites
 from cdsa.io.table import Table
-from cdsa.io.write import staged_tables, to_panel, write_arrays, write_frame
+from cdsa.io.table_files import CsvStyle, RawTable, refuse_duplicate_names
 
 KEY_NAMES = (*TIME, *LOCATION, *MEASUREMENT)
 
@@ -147,20 +141,17 @@ class Source:
         """Write the filled source atomically, in the format of the suffix of `path`."""
         save_all(self, result, path, overwrite=overwrite)
 
-    def write(self, result: xr.Dataset, path: Path, form: Format) -> None:
-        """Write the filled source to `path` directly."""
+    def _output(self, result: xr.Dataset, form: Format) -> RawTable | xr.Dataset:
+        """The filled source as the content of a file."""
         self._refuse_other_cube(result)
-        content = self.content
-        if form in ("netcdf", "zarr"):
-            data = content.filled(result) if isinstance(content, Arrays) else to_cf_dataset(result)
-            write_arrays(data, path, form)
-            return
-        if isinstance(content, Arrays):
-            frame = to_panel(result)
-        else:
-            typed = self.style is not None and form == "parquet"
-            frame = self._restore_labels(content.filled(result["value"], typed=typed))
-        write_frame(frame, path, form, self.style, self.schema)
+        if isinstance(self.content, Arrays):
+            is_same = form.kind == "arrays"
+            return self.content.filled(result) if is_same else RawTable(to_panel(result))
+        if form.kind == "arrays":
+            return to_cf_dataset(result)
+        typed = self.style is not None and form.kind != "text"
+        frame = self._restore_labels(self.content.filled(result["value"], typed=typed))
+        return RawTable(frame, self.style, self.schema)
 
 
 def save_all(
@@ -206,23 +197,42 @@ def save_all(
     ...     print(path.read_text().splitlines()[2])
     2020-01-01 01:00:00,A,2.0
     """
-    targets = [Path(output)] + ([Path(detail)] if detail else [])
-    with staged_tables(targets, overwrite=overwrite) as temp_files:
-        source.write(result, temp_files[0], detect_format(output))
-        if detail is not None:
+    targets = [Path(path) for path in (output, detail) if path]
+    formats = [detect_format(target) for target in targets]
+    check_outputs(targets, overwrite=overwrite)
+    with stage_files(targets) as temp_files:
+        formats[0].write(source._output(result, formats[0]), temp_files[0])
+        if detail:
             style = source.style and replace(source.style, header=())
-            write_frame(source.detail(result), temp_files[1], detect_format(detail), style)
+            formats[1].write(RawTable(source.detail(result), style), temp_files[1])
 
 
 def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a cube with its gaps, in the format of the suffix of `path`."""
-    form = detect_format(path)
-    data = xr.Dataset({"value": cube})
-    with staged_tables([Path(path)], overwrite=overwrite) as (temp_file,):
-        if form in ("netcdf", "zarr"):
-            write_arrays(to_cf_dataset(data), temp_file, form)
-        else:
-            write_frame(to_panel(data), temp_file, form)
+    form, data = detect_format(path), xr.Dataset({"value": cube})
+    check_outputs([Path(path)], overwrite=overwrite)
+    content = to_cf_dataset(data) if form.kind == "arrays" else RawTable(to_panel(data))
+    with stage_files([Path(path)]) as (temp_file,):
+        form.write(content, temp_file)
+
+
+def to_panel(result: xr.Dataset) -> pd.DataFrame:
+    """A filled cube as a table with one row per time and station."""
+    cube = result["value"]
+    keys = ["time", "location", *(name for name in ("lat", "lon") if name in cube.coords)]
+    names = [str(name) for name in cube["measurement"].to_numpy()]
+    for name in names:
+        if name in keys:
+            raise OutputError(
+                f"a table needs a column '{name}', but there is a measurement of that name. Write "
+                "NetCDF or Zarr, or rename it"
+            )
+    n_steps, n_stations, n_measurements = cube.shape
+    frame = pd.DataFrame(cube.to_numpy().reshape(-1, n_measurements), columns=names)
+    frame.insert(0, "time", np.repeat(cube["time"].to_numpy(), n_stations))
+    for position, name in enumerate(keys[1:], start=1):
+        frame.insert(position, name, np.tile(cube[name].to_numpy(), n_steps))
+    return frame
 
 
 def open_source(data: object, **options: object) -> Source:
@@ -262,32 +272,29 @@ def open_source(data: object, **options: object) -> Source:
     """
     read_options = parse_options(options)
     if read_options.locations is not None:
-        read_options = replace(read_options, locations=open_sidecar(read_options.locations))
+        read_options = replace(read_options, locations=read_frame(read_options.locations))
     name = type(data).__name__
     column_names: dict[str, object] = {}
     index_names: tuple[tuple[str, object], ...] = ()
+    raw: RawTable | xr.Dataset
     if isinstance(data, str | Path):
         name, raw = str(data), read_file(Path(data), read_options)
     elif isinstance(data, xr.DataArray):
-        raw = RawFile(data.to_dataset(name=data.name or "value"))
+        raw = data.to_dataset(name=data.name or "value")
     elif isinstance(data, xr.Dataset):
-        raw = RawFile(data)
+        raw = data
     elif isinstance(data, pd.DataFrame):
         frame, column_names, index_names = _normalise_frame(data)
-        raw = RawFile(frame)
+        raw = RawTable(frame)
     else:
         raise TableError(
             f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
         )
-    if read_options.decimal is None:
-        decimal = "." if raw.style is None else raw.style.decimal
-        read_options = replace(read_options, decimal=decimal)
-    if isinstance(raw.content, pd.DataFrame):
-        content: Table | Arrays = parse_table(
-            raw.content, read_options, raw.where, empty_text=None if raw.style is None else ""
-        )
+    content: Table | Arrays
+    if isinstance(raw, RawTable):
+        content, style, schema = parse_table(raw, read_options), raw.style, raw.schema
     else:
-        content = parse_arrays(raw.content, read_options)
+        content, style, schema = parse_arrays(raw, read_options), None, None
     cube = content.cube
     if isinstance(read_options.locations, pd.DataFrame) and read_options.coordinates:
         cube = add_coordinates(cube, read_options.locations)
@@ -297,8 +304,8 @@ def open_source(data: object, **options: object) -> Source:
         content=content,
         cube=cube,
         name=name,
-        style=raw.style,
-        schema=raw.schema,
+        style=style,
+        schema=schema,
         column_names=column_names,
         index_names=index_names,
         row_index=data.index if isinstance(data, pd.DataFrame) and not index_names else None,
@@ -372,9 +379,9 @@ def _normalise_frame(
         names = [str(level.name or name) for level, name in zip(levels, defaults, strict=True)]
         index_names = tuple(zip(names, frame.index.names, strict=True))
         for number, (name, level) in enumerate(zip(names, levels, strict=True)):
-            refuse_duplicate_names([name, *map(str, plain.columns)], "the frame and its index")
+            refuse_duplicate_names([name, *plain.columns], "the frame and its index")
             plain.insert(number, name, level)
-    refuse_duplicate_names([str(name) for name in plain.columns], "the frame")
+    refuse_duplicate_names(plain.columns, "the frame")
     sparse = [name for name in plain.columns if isinstance(plain[name].dtype, pd.SparseDtype)]
     plain = plain.astype({name: plain[name].dtype.subtype for name in sparse})
     column_names: dict[str, object] = {str(n): n for n in plain.columns if not isinstance(n, str)}

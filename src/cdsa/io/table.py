@@ -43,14 +43,9 @@ class RowIndex:
     @property
     def key_shape(self) -> tuple[int, int, int]:
         """Number of possible rows along each axis."""
-        n_steps, n_stations, _ = self.shape
-        match self.layout:
-            case "panel":
-                return n_steps, n_stations, 1
-            case "long":
-                return self.shape
-            case "wide":
-                return n_steps, 1, 1
+        n_steps, n_stations, n_measurements = self.shape
+        one_station, one_measurement = self.layout == "wide", self.layout != "long"
+        return n_steps, 1 if one_station else n_stations, 1 if one_measurement else n_measurements
 
     @property
     def keys(self) -> IntArray:
@@ -61,17 +56,12 @@ class RowIndex:
         """The cells of a value column in these rows."""
         time, location, measurement = rows
         number = np.full(len(time), column)
-        match self.layout:
-            case "panel":
-                return time, location, number
-            case "long":
-                return time, location, measurement
-            case "wide":
-                return time, number, measurement
+        is_wide, is_panel = self.layout == "wide", self.layout == "panel"
+        return time, number if is_wide else location, number if is_panel else measurement
 
-    def column_cells(self, column: int) -> Cells:
-        """The cells of a value column in the rows that were read."""
-        return self.cells(column, (self.time, self.location, self.measurement))
+    def column_cells(self, column: int, rows: IntArray | NDArray[np.bool_]) -> Cells:
+        """The cells of a value column in some of the rows that were read."""
+        return self.cells(column, (self.time[rows], self.location[rows], self.measurement[rows]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +135,7 @@ class Table:
         frame = self._parse_text_columns() if typed else self.frame.copy()
         for number, column in enumerate(self.roles.values):
             gaps = np.flatnonzero(np.isnan(self.numbers[column]))
-            filled = grid[tuple(index[gaps] for index in self.rows.column_cells(number))]
+            filled = grid[self.rows.column_cells(number, gaps)]
             known = ~np.isnan(filled)
             rows = self.rows.frame_row[gaps[known]]
             assign_values(frame, column, rows, filled[known], self.options.decimal_mark)
@@ -309,9 +299,8 @@ def assign_values(
     if old.dtype == object or is_text(old) or isinstance(old.dtype, pd.CategoricalDtype):
         objects = np.array(old.astype(object), dtype=object)
         objects[rows] = entries
-        frame[column] = restore_dtype(
-            pd.Series(objects, index=frame.index, dtype=object), old.dtype
-        )
+        changed = pd.Series(objects, index=frame.index, dtype=object)
+        frame[column] = restore_dtype(changed, old.dtype)
     else:
         changed = old.copy()
         changed.iloc[rows] = pd.array(entries).astype(old.dtype)

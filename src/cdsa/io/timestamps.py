@@ -8,14 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cdsa.core.times import (
-    EPOCHS,
-    Clock,
-    Times,
-    Where,
-    subsecond_digits,
-    to_nanoseconds,
-)
+from cdsa.core.times import EPOCHS, Clock, Times, Where, subsecond_digits, to_nanoseconds
 from cdsa.errors import TableError
 from cdsa.io.columns import factorize
 
@@ -44,7 +37,6 @@ MAX_MICROSECONDS = 9e15
 def parse_timestamps(
     column: pd.Series,
     where: Where,
-    *,
     tz: str | None = None,
     time_format: str | None = None,
     is_repeat: NDArray[np.bool_] | None = None,
@@ -153,7 +145,7 @@ def _parse_text(
     times, used_format = _parse_local(local_texts, column, where_text, time_format)
     if times.tz is not None:  # the format has parsed the zones
         return to_nanoseconds(times.tz_convert("UTC")[codes]), Clock(zone=tz or "UTC")
-    offsets = pd.TimedeltaIndex([pd.Timedelta(0) if z is None else _offset(z) for z in zones])
+    offsets = pd.to_timedelta([f"{z}:00" if z not in (None, "UTC") else "0s" for z in zones])
     rows = (pd.DatetimeIndex(to_nanoseconds(times)) - offsets)[codes]
     parsed = to_nanoseconds(rows)
     naive_rows = np.flatnonzero(np.array([zone is None for zone in zones])[codes])
@@ -168,21 +160,12 @@ def _parse_text(
 
 def _normalise_zone(text: str) -> str:
     """A zone at the end of a timestamp as UTC or +HH:MM."""
-    if text in ("Z", "UTC", "GMT"):
-        return "UTC"
-    digits = text[1:].replace(":", "").ljust(4, "0")
+    digits = "0000" if text in ("Z", "UTC", "GMT") else text[1:].replace(":", "").ljust(4, "0")
     return "UTC" if digits == "0000" else f"{text[0]}{digits[:2]}:{digits[2:]}"
 
 
 def _describe_zone(zone: str | None) -> str:
     return "without a zone" if zone is None else f"in {zone}"
-
-
-def _offset(zone: str) -> pd.Timedelta:
-    if zone == "UTC":
-        return pd.Timedelta(0)
-    span = pd.Timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
-    return -span if zone[0] == "-" else span
 
 
 def _parse_local(

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
+from cdsa.io.files import TABLE_SUFFIXES
 from cdsa.methods.registry import list_methods
 from cdsa.web import schemas, views
 from cdsa.web.services import ServicesDep
-from cdsa.web.store import SUFFIXES, NotFoundError
+from cdsa.web.store import NotFoundError
 
 Name = Annotated[str, Query(min_length=1, max_length=200)]
 
@@ -49,7 +50,7 @@ results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=RESPON
 @server.get("/health")
 async def health(services: ServicesDep) -> schemas.Health:
     """The version and the limits of the server."""
-    status = {"version": version("cdsa"), "tables": len(services.store), "suffixes": SUFFIXES}
+    status = {"version": version("cdsa"), "tables": len(services.store), "suffixes": TABLE_SUFFIXES}
     return schemas.Health.model_validate(vars(services.limits) | status)
 
 

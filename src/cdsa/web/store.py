@@ -22,13 +22,11 @@ from pathlib import Path
 import pandas as pd
 
 from cdsa.errors import CdsaError, TableError
-from cdsa.io.sidecars import open_sidecar
+from cdsa.io.files import TABLE_SUFFIXES, detect_format
+from cdsa.io.sidecars import read_frame
 from cdsa.io.source import Source, open_source
 from cdsa.io.table import Table
 from cdsa.web.limits import Limits
-
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
-"""Accepted file types; all of them are parsed as data."""
 
 MAX_EXPANSION = 8
 """How many times larger than the upload limit a compressed table may become."""
@@ -210,11 +208,11 @@ class TableStore:
 
 def suffix_of(name: str) -> str:
     """The suffix of a table's name, if it is an accepted one."""
-    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+    for suffix in TABLE_SUFFIXES:
         if name.lower().endswith(suffix):
             return suffix
     raise TableError(
-        f"the name of a table must end in one of {', '.join(SUFFIXES)}, but found "
+        f"the name of a table must end in one of {', '.join(TABLE_SUFFIXES)}, but found "
         f"'{name[-MAX_NAME_LENGTH:]}'"
     )
 
@@ -237,7 +235,7 @@ def parse_sidecar(text: str, name: str) -> pd.DataFrame:
         path = Path(folder) / "lines.csv"
         path.write_text(text, encoding="utf-8")
         with _show_as(path, name):
-            return open_sidecar(path, max_columns=MAX_SIDECAR_COLUMNS)
+            return read_frame(path, max_columns=MAX_SIDECAR_COLUMNS)
 
 
 @contextmanager
@@ -267,7 +265,7 @@ def _refuse_expanding(table: StoredTable, limits: Limits) -> None:
             with gzip.open(table.path) as file:
                 while size <= max_bytes and (chunk := file.read(1 << 20)):
                     size += len(chunk)
-        elif table.path.suffix == ".parquet":
+        elif detect_format(table.path).name == "Parquet":
             size = _parquet_size(table.path, max_bytes)
     except (OSError, EOFError, ValueError, ImportError, zlib.error):
         return  # parsing will report what is wrong

@@ -1,0 +1,223 @@
+"""Files of tables: CSV, whose entries stay text, and Parquet."""
+
+import codecs
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cdsa.core.text import single_line
+from cdsa.core.times import Where
+from cdsa.errors import OutputError, TableError
+from cdsa.io.columns import looks_like_date, parse_number
+from cdsa.io.options import ReadOptions
+
+SEPARATORS = ",;\t|"
+DECIMAL_SAMPLE_ROWS = 1000  # rows from which the decimal mark is detected
+COMMA_NUMBER, POINT_NUMBER = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
+THOUSANDS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+
+
+@dataclass(frozen=True)
+class CsvStyle:
+    """How a CSV file is written, apart from its content."""
+
+    separator: str = ","
+    newline: str = "\n"
+    encoding: str = "utf-8"
+    decimal: str = "."
+    header: tuple[str, ...] = ()
+    """The first line as it was written, with blanks and nameless columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The content of a table, and what is needed to write it the same way."""
+
+    frame: pd.DataFrame
+    style: CsvStyle | None = None
+    """The style of a CSV file; None for other formats."""
+
+    schema: Any = None
+    """The Arrow schema of a Parquet file."""
+
+    where: Where = lambda row: f"row {row}"
+
+
+def read_csv(path: Path, options: ReadOptions, *, compressed: bool = False) -> RawTable:
+    """The text of each entry. Blank lines are skipped; entries missing at the end of a line are
+    empty."""
+    try:
+        data = gzip.decompress(path.read_bytes()) if compressed else path.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as bad:
+        raise TableError(f"{path} is not a complete compressed file: {bad}. Get it again") from bad
+    encoding, separator = options.encoding, options.separator or ","
+    if encoding.lower() in ("utf-8", "utf8") and data.startswith(codecs.BOM_UTF8):
+        encoding = "utf-8-sig"
+
+    def parse(n_rows: int | None = None) -> pd.DataFrame:
+        return pd.read_csv(
+            io.BytesIO(data), sep=separator, encoding=encoding, nrows=n_rows, header=None,
+            dtype=object, na_filter=False, skip_blank_lines=False, low_memory=False,
+        )  # fmt: skip
+
+    try:
+        first_line = io.TextIOWrapper(io.BytesIO(data), encoding, newline="").readline()
+        if not first_line.strip():
+            raise TableError(
+                f"{path} is empty, or its first line is. The first line names the columns"
+            )
+        if options.separator is None:
+            separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", first_line).count)
+        _refuse_too_many_columns(path, parse(n_rows=1).shape[1], options)
+        lines = parse()
+    except UnicodeError as bad:
+        raise TableError(
+            f"{path} must be {options.encoding} text, but {_find_undecodable(data, encoding)}. "
+            "Give its encoding, for example --encoding latin-1 or --encoding gb18030"
+        ) from bad
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
+        reason = str(bad).removeprefix("Error tokenizing data. C error: ").strip()
+        raise TableError(
+            f"{path} is not a table separated by '{separator}': {reason}. Correct it, remove the "
+            "lines above the column names, or give the separator with --separator"
+        ) from bad
+    header = tuple(str(name) for name in lines.iloc[0])
+    _check_header(path, [name.strip() for name in header], separator)
+    candidates = (*np.flatnonzero(lines[0] == ""), len(lines) - 1)  # the last may be blanks only
+    blank = [row for row in candidates if not "".join(map(str, lines.iloc[row])).strip()]
+    rows = lines.drop(index=[0, *blank])
+
+    def where(row: int) -> str:
+        line = int(rows.index[row])
+        entries = lines.iloc[:line].to_numpy().flat
+        n_breaks = sum(str(entry).count("\n") for entry in entries)  # within quoted entries
+        return f"line {line + 1 + n_breaks}"
+
+    names = [name.strip() or f"(column {n + 1})" for n, name in enumerate(header)]
+    frame = rows.set_axis(names, axis=1).reset_index(drop=True)
+    newline = next((end for end in ("\r\n", "\r") if first_line.endswith(end)), "\n")
+    decimal = options.decimal or _detect_decimal(frame)
+    return RawTable(frame, CsvStyle(separator, newline, encoding, decimal, header), where=where)
+
+
+def _refuse_too_many_columns(path: Path, n_columns: int, options: ReadOptions) -> None:
+    if options.max_columns is not None and n_columns > options.max_columns:
+        raise TableError(
+            f"a table may have at most {options.max_columns:,} columns here, but {path} has "
+            f"{n_columns:,}. Reshape it to one row per time and station"
+        )
+
+
+def _find_undecodable(data: bytes, encoding: str) -> str:
+    """The first line of a text that has another encoding."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as bad:
+        line = bad.object[: bad.start].count(b"\n") + 1
+        return f"line {line} has the byte 0x{bad.object[bad.start]:02x}"
+    except UnicodeError:  # some codecs do not report the position
+        pass
+    return "it is not"
+
+
+def _check_header(path: Path, names: list[str], separator: str) -> None:
+    if len(names) == 1:
+        raise TableError(
+            f"a table needs at least two columns, but the first line of {path} has one: "
+            f"'{names[0][:60]}'. If the columns are not separated by '{separator}', give "
+            "--separator"
+        )
+    all_numbers = all(parse_number(name, ReadOptions()) is not None for name in names)
+    if all_numbers or any(looks_like_date(name) for name in names):
+        raise TableError(
+            f"the first line must name the columns, but that of {path} holds data: "
+            f"'{separator.join(names)[:60]}'. Add a line of names, such as time{separator}station"
+            f"{separator}pm25"
+        )
+    refuse_duplicate_names(names, f"the first line of {path}")
+
+
+def refuse_duplicate_names(names: Iterable[object], where: str) -> None:
+    """Refuse two columns of one name; columns without a name are accepted."""
+    texts = pd.Series([str(name) for name in names], dtype=object)
+    for name in texts[texts.duplicated() & (texts != "")]:
+        raise TableError(
+            f"each column needs a unique name, but '{name}' is there twice in {where}. Rename one"
+        )
+
+
+def _detect_decimal(frame: pd.DataFrame) -> str:
+    """A comma if numbers have one and none has a point, unless all could be thousands."""
+    sample = {str(entry).strip() for entry in frame.iloc[:DECIMAL_SAMPLE_ROWS].to_numpy().flat}
+    commas = [entry for entry in sample if COMMA_NUMBER.fullmatch(entry)]
+    certain = any(not THOUSANDS_NUMBER.fullmatch(entry) for entry in commas)
+    return "," if certain and not any(POINT_NUMBER.fullmatch(entry) for entry in sample) else "."
+
+
+def write_csv(table: RawTable, path: Path, *, compressed: bool = False) -> None:
+    """Write a table as text, in its own style."""
+    style = table.style or CsvStyle()
+    frame = table.frame.copy()  # defragmented: thousands of single columns are written slowly
+    with path.open("wb") as file:
+        # without a name and a time, the same table gives the same bytes
+        target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compressed else file
+        with target:
+            frame.to_csv(
+                target, mode="wb", sep=style.separator, encoding=style.encoding,
+                header=list(style.header) if len(style.header) == len(frame.columns) else True,
+                index=not isinstance(frame.index, pd.RangeIndex),
+                decimal=style.decimal, lineterminator=style.newline,
+            )  # fmt: skip
+
+
+def read_parquet(path: Path, options: ReadOptions) -> RawTable:
+    """A table with the types of its columns."""
+    import pyarrow
+    import pyarrow.parquet
+
+    integers = {  # pandas would turn integers with gaps into floats
+        getattr(pyarrow, f"{kind.lower()}{n}")(): getattr(pd, f"{kind}{n}Dtype")()
+        for kind in ("Int", "UInt")
+        for n in (8, 16, 32, 64)
+    }
+    try:
+        _refuse_too_many_columns(path, len(pyarrow.parquet.read_schema(path)), options)
+        table = pyarrow.parquet.read_table(path)
+        frame = table.to_pandas(types_mapper=integers.get, ignore_metadata=True)
+    except (pyarrow.ArrowException, ValueError) as bad:
+        raise TableError(
+            f"{path} is not a complete Parquet file: {single_line(bad)}. Get it again"
+        ) from bad
+    refuse_duplicate_names(frame.columns, str(path))
+    return RawTable(frame, schema=table.schema)
+
+
+def write_parquet(table: RawTable, path: Path) -> None:
+    """Write a table with the types it was read with, if any."""
+    import pyarrow
+    import pyarrow.parquet
+
+    frame, schema = table.frame, table.schema
+    if schema is None:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame), path)
+        return
+    has_nulls = frame.isna().any()  # new rows may have some
+    fields = [field.with_nullable(field.nullable or has_nulls[field.name]) for field in schema]
+    new_columns = [name for name in frame.columns if name not in schema.names]  # added sites
+    fields += [pyarrow.field(name, pyarrow.float64()) for name in new_columns]
+    schema = pyarrow.schema(fields, schema.metadata)
+    try:
+        arrow = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    except (pyarrow.ArrowException, ValueError) as bad:
+        raise OutputError(
+            f"the filled table does not fit the Parquet file's types: {single_line(bad)}. Write CSV"
+        ) from bad
+    pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema.metadata), path)

@@ -104,7 +104,8 @@ def test_the_expected_error_of_a_selection_is_that_of_a_score_with_gaps_like_the
 def test_too_few_stations_for_a_method_are_reported(cube):
     messages = []
     data, kriging = prepare(cube), build_method("kriging")
-    select_method("kriging", lambda: kriging, data, cube, check=False, message=messages.append)
+    events = {"run": None, "message": messages.append, "progress": lambda status: None}
+    select_method("kriging", lambda: kriging, data, cube, check=False, **events)
     assert messages == [
         "kriging needs 5 stations, but there are 3: where too few report, gaps are interpolated "
         "in time instead"

@@ -16,20 +16,8 @@ from cdsa.io.source import Source, open_source, source_of_cube
 from cdsa.methods.base import Filler, Method
 from cdsa.methods.explanation import Explanation
 from cdsa.methods.registry import MethodOptions
-from cdsa.workflows.pipeline import (
-    CompareRequest,
-    FillRequest,
-    ForecastRequest,
-    ProgressCallback,
-    Reporter,
-    TrainRequest,
-    WorkflowResult,
-    run_compare,
-    run_explain,
-    run_fill,
-    run_forecast,
-    run_train,
-)
+from cdsa.workflows import pipeline
+from cdsa.workflows.pipeline import ProgressCallback, Reporter, WorkflowResult
 from cdsa.workflows.score import Hide, Score
 
 
@@ -100,7 +88,7 @@ def fill(
     >>> cdsa.fill(frame, "linear")["pm25"].tolist()
     [1.0, 2.0, 3.0]
     """
-    request = FillRequest(
+    request = pipeline.FillRequest(
         method=method,
         options=MethodOptions(minutes=minutes, seed=seed),
         interval=interval,
@@ -113,7 +101,7 @@ def fill(
     stations = source.cube
     if method == defaults.AUTO and at is None and _is_cube(data):
         stations = _without_empty_sites(stations)
-    result = run_fill(request, source, _reporter(progress), stations=stations)
+    result = pipeline.run_fill(request, source, _reporter(progress), stations=stations)
     return result if details else _as_given(result, data)
 
 
@@ -175,7 +163,7 @@ def forecast(
     >>> cdsa.forecast(frame, 2, "last")["pm25"].tolist()
     [1.0, 2.0, 3.0, 3.0, 3.0]
     """
-    request = ForecastRequest(
+    request = pipeline.ForecastRequest(
         horizon=horizon,
         method=method,
         options=MethodOptions(minutes=minutes, seed=seed),
@@ -184,7 +172,7 @@ def forecast(
         device=device,
     )
     request.validate()
-    result = run_forecast(request, _open(data, options), _reporter(progress))
+    result = pipeline.run_forecast(request, _open(data, options), _reporter(progress))
     return result if details else _as_given(result, data)
 
 
@@ -241,11 +229,11 @@ def score(
     ['1', '2-5', '6-23', '24-71']
     """
     budget = MethodOptions(minutes=minutes)
-    request = CompareRequest(
+    request = pipeline.CompareRequest(
         methods=(method,), hide=hide, seed=seed, test=test, options=budget, device=device
     )
     request.validate()
-    return run_compare(request, _open(data, options).cube, _reporter(progress))[0]
+    return pipeline.run_compare(request, _open(data, options).cube, _reporter(progress))[0]
 
 
 def compare(
@@ -298,7 +286,7 @@ def compare(
     >>> [score.method for score in scores]
     ['linear', 'mean']
     """
-    request = CompareRequest(
+    request = pipeline.CompareRequest(
         methods=tuple(methods),
         hide=hide,
         repeats=repeats,
@@ -308,7 +296,7 @@ def compare(
         device=device,
     )
     request.validate()
-    return run_compare(request, _open(data, options).cube, _reporter(progress))
+    return pipeline.run_compare(request, _open(data, options).cube, _reporter(progress))
 
 
 def train(
@@ -359,7 +347,7 @@ def train(
     >>> cdsa.fill(demo, model).attrs["method"]
     'cdsa'
     """
-    request = TrainRequest(
+    request = pipeline.TrainRequest(
         method=method,
         options=MethodOptions(minutes=minutes, seed=seed),
         horizon=horizon,
@@ -367,7 +355,7 @@ def train(
         device=device,
     )
     request.validate()
-    return run_train(request, _open(data, options).cube, _reporter(progress))
+    return pipeline.run_train(request, _open(data, options).cube, _reporter(progress))
 
 
 def explain(
@@ -410,7 +398,7 @@ def explain(
     >>> abs(sum(why.by_group().values()) - 1) < 1e-6
     True
     """
-    return run_explain(model, _open(data, options).cube, time, location, measurement)
+    return pipeline.run_explain(model, _open(data, options).cube, time, location, measurement)
 
 
 def load_model(folder: str | Path, *, device: str = "auto") -> Filler:

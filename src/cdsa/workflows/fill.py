@@ -18,17 +18,8 @@ FILL_SOURCES = ("observed", "filled", "unfillable")
 
 
 def fill_with(filler: Filler, cube: Cube, *, interval: float = defaults.INTERVAL) -> xr.Dataset:
-    """The cube filled: `value`, `source` and, if the filler gives intervals, `lower` and `upper`.
-
-    Parameters
-    ----------
-    filler
-        A fitted method, such as a model that was loaded.
-    cube
-        The cube to fill.
-    interval
-        Probability that a prediction interval contains the true value.
-    """
+    """The cube filled: `value`, `source` and, if the filler gives intervals, `lower` and `upper`,
+    which contain the true value with the probability `interval`."""
     check_interval(interval)
     data = prepare(cube)
     cube = data.cube

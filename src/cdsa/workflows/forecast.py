@@ -1,6 +1,5 @@
 """Forecast a cube: a fill of empty steps appended to its end."""
 
-import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,8 +13,6 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Filler, Method
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import try_method
-
-logger = logging.getLogger("cdsa")
 
 
 def check_horizon(horizon: int) -> None:
@@ -95,11 +92,7 @@ def forecast_with(
 
 
 def forecast_errors(
-    filler: Filler,
-    method: Method,
-    cube: Cube,
-    horizon: int,
-    message: Callable[[str], None] = logger.warning,
+    filler: Filler, method: Method, cube: Cube, horizon: int, message: Callable[[str], None]
 ) -> list[dict[str, Value]]:
     """The errors to expect of a forecast: those of a network's validation, else those of a
     forecast of the last steps of the cube."""

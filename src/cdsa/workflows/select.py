@@ -1,6 +1,5 @@
 """Which method fills a cube: candidates are tried on the same hidden cells, the best is kept."""
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -34,7 +33,6 @@ CLEARLY_BETTER, MIN_HIDDEN = 0.9, 200
 """Another method is chosen for a measurement if its error there is below this share of the error
 of the best method over all, on at least so many hidden cells."""
 
-logger = logging.getLogger("cdsa")
 Message = Callable[[str], None]
 
 
@@ -85,10 +83,10 @@ def select_method(
     train: PreparedCube,
     cube: xr.DataArray,
     *,
-    check: bool = True,
-    run: RunContext | None = None,
-    message: Message = logger.warning,
-    progress: Message = lambda status: None,
+    check: bool,
+    run: RunContext,
+    message: Message,
+    progress: Message,
 ) -> Selection:
     """Fit a method on `train`, to fill `cube`, which may have more locations; with `check`, also
     measure its error. `build` returns the method or, for 'auto', the default network.
@@ -126,7 +124,7 @@ def select_method(
         return Selection(built.fit(train, run), built.label)
     tried: list[str | Method] = [built]
     if auto:
-        tried = [built, defaults.SITE_BASELINE] if sites else candidates(stations, built)
+        tried += [defaults.SITE_BASELINE] if sites else _usable_baselines(stations)
     selection = choose(
         tried,
         train,
@@ -148,37 +146,32 @@ def _split_sites(
     names = [str(name) for name in train.cube["location"].to_numpy()]
     filler, best = selection.filler, selection.best
     at_sites = next(score for score in selection.scores if score.method == best)
-    result = Selection(filler, best, reasons=selection.reasons, expected_at_sites=at_sites)
+    at_stations = Selection(filler, best)
     if best != method.label:  # the mean of neighbours is no way to fill a short gap
-        network = selection.networks[method.label]
-        filler = CombinedFiller("location", dict.fromkeys(names, network), filler)
-        result = replace(result, filler=filler, best=f"{method.label}, {best} at sites")
-    if method.trains:
-        return result
-    gaps = cells_to_validate_on(train.cube, message)
-    if gaps is None:
-        return result
-    # intervals at a new site do not hold in a gap; refitting is quick
-    at_stations = choose([method], train, gaps, match_missingness=True)
+        at_stations = Selection(
+            selection.networks[method.label], f"{method.label}, {best} at sites"
+        )
+    elif not method.trains:  # intervals at a new site do not hold in a gap; refitting is quick
+        gaps = cells_to_validate_on(train.cube, message)
+        if gaps is not None:
+            at_stations = choose([method], train, gaps, match_missingness=True)
+    if at_stations.filler is not filler:
+        filler = CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler)
     return replace(
-        result,
-        filler=CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler),
-        expected=at_stations.scores[0],
-        scores=at_stations.scores,
+        at_stations, filler=filler, reasons=selection.reasons, expected_at_sites=at_sites
     )
 
 
-def candidates(cube: xr.DataArray, network: str | Method = defaults.NETWORK) -> list[str | Method]:
-    """The network, and the simpler methods that it has to beat on this cube."""
+def _usable_baselines(cube: xr.DataArray) -> list[str]:
+    """The simpler methods that the network has to beat on this cube."""
     n_series = cube.sizes["location"] * cube.sizes["measurement"]
-    usable = [
+    return [
         name
         for name in defaults.BASELINES
         if info_of(name).installed
         and (has_coordinates(cube) or info_of(name).needs != COORDINATES)
         and n_series <= defaults.MAX_SERIES.get(name, n_series)
     ]
-    return [network, *usable]
 
 
 def choose(
@@ -249,17 +242,12 @@ def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
     """Measurements with enough hidden cells for which another method than the best one over all
     is clearly better, and its name."""
     tables = {score.method: score.table("measurement") for score in scores}
-    others: dict[str, str] = {}
-    for variable, row in tables[best].iterrows():
-        errors = {
-            name: float(table.loc[variable, "mae"])
-            for name, table in tables.items()
-            if variable in table.index
-        }
-        name = min(errors, key=errors.__getitem__)
-        if row["cells"] >= MIN_HIDDEN and errors[name] < CLEARLY_BETTER * row["mae"]:
-            others[str(variable)] = name
-    return others
+    of_best = tables[best]
+    mae = pd.DataFrame({name: table["mae"] for name, table in tables.items()})
+    mae = mae.reindex(of_best.index)
+    better = mae.min(axis=1) < CLEARLY_BETTER * of_best["mae"]
+    better &= of_best["cells"] >= MIN_HIDDEN
+    return {str(variable): str(name) for variable, name in mae[better].idxmin(axis=1).items()}
 
 
 def _combine(scores: Mapping[str, Score], best: str, others: Mapping[str, str]) -> Score:
@@ -277,26 +265,23 @@ def _reasons(selection: Selection, *, at_sites: bool) -> Iterator[str]:
     scores = {score.method: score for score in selection.scores}
     if len(scores) < 2:
         return
-    errors = {name: score.errors.overall()["mae"] for name, score in scores.items()}
     best = scores[selection.best]
-    others = ", ".join(
-        f"{name} {format_number(error)}" for name, error in errors.items() if name != selection.best
-    )
+    errors = {name: format_number(score.errors.overall()["mae"]) for name, score in scores.items()}
+    error = errors.pop(selection.best)
+    others = ", ".join(f"{name} {error}" for name, error in errors.items())
     where = " for sites without a sensor" if at_sites else ""
     unit = best.unit and f" {best.unit}"
     yield (
-        f"chose {selection.best}{where}: error {format_number(errors[selection.best])}{unit} on "
+        f"chose {selection.best}{where}: error {error}{unit} on "
         f"{format_count(best.hidden, 'cell')} hidden for the choice ({others})"
     )
     for variable, name in selection.per_variable.items():
         error, error_of_best = (
-            scores[n].table("measurement").loc[variable, "mae"] for n in (name, selection.best)
+            format_number(scores[n].table("measurement").loc[variable, "mae"])
+            for n in (name, selection.best)
         )
         unit = best.units[variable] and f" {best.units[variable]}"
-        yield (
-            f"{name} for {variable}: error {format_number(error)}{unit}, {selection.best} "
-            f"{format_number(error_of_best)}"
-        )
+        yield f"{name} for {variable}: error {error}{unit}, {selection.best} {error_of_best}"
     if selection.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 

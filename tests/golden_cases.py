@@ -50,6 +50,7 @@ from cdsa.web.app import make_app
 from cdsa.workflows.api import fill, score
 from cdsa.workflows.fill import fill_levels
 from cdsa.workflows.forecast import forecast_with
+from cdsa.workflows.select import Selection
 
 FOLDER = Path(__file__).parent / "golden"
 COMMAND = "python tests/golden_cases.py --write"
@@ -346,11 +347,7 @@ def report() -> dict[str, list[str]]:
                 name="air.csv",
                 cube=cube,
                 result=filled,
-                method="linear",
-                scores=[own],
-                expected=own,
-                messages=("chose linear",),
-                settings={"a": 1},
+                selection=Selection(build_method("linear").fit(cube), "linear", own),
                 command="cdsa fill air.csv",
             )
         )

@@ -27,14 +27,7 @@ from cdsa.plots import (
     plot_series,
     plot_time_measurement,
 )
-from cdsa.plots.figures import (
-    BLUE,
-    COLOURS,
-    DPI,
-    RED,
-    new_figure,
-    save_figure,
-)
+from cdsa.plots.figures import BLUE, COLOURS, DPI, RED, new_figure, save_figure
 from cdsa.report.page import image
 from conftest import network
 from test_explain import nth_gap
@@ -222,8 +215,8 @@ def test_the_papers_figure_boxes_the_most_attended_cells(explanation):
     lines = series.sel(series=[(location, measurement), totals.idxmax()])
     arrows = [text for text in right.texts if getattr(text, "arrow_patch", None) is not None]
     steps = date2num(near["time"].values)
-    looked_at = sorted(float(steps[step]) for step, _ in largest(lines))
-    assert sorted(float(arrow.xyann[0]) for arrow in arrows) == pytest.approx(looked_at)
+    attended = sorted(float(steps[step]) for step, _ in largest(lines))
+    assert sorted(float(arrow.xyann[0]) for arrow in arrows) == pytest.approx(attended)
     assert {float(arrow.xy[0]) for arrow in arrows} == {float(date2num(time))}
     assert {to_hex(line.get_color()).upper() for line in right.lines[:2]} == set(COLOURS[:2])
 

@@ -90,7 +90,9 @@ def plot_attended_series(
     cell, window = explanation.cell, _window(explanation, radius)
     shares, values = explanation.shares.isel(time=window), explanation.values.isel(time=window)
     own_series = (cell.location, cell.measurement)
-    lines = [own_series, (cell.location, other) if other else _most_attended(shares, own_series)]
+    others = shares.sum("time").to_series().drop(own_series)
+    most_attended = own_series if others.empty else others.idxmax()
+    lines = [own_series, (cell.location, other) if other else most_attended]
     times, heights = values["time"].to_numpy(), {}
     for i, (location, measurement) in enumerate(lines):
         colour, middle = COLOURS[i], 1.6 - 3.2 * i
@@ -117,7 +119,7 @@ def plot_attended_series(
         for t, share in enumerate(shares.sel(location=line[0], measurement=line[1]).values.tolist())
     ]
     attended = sorted(attended, reverse=True)[:N_BOXES]
-    largest = max((share for share, *_ in attended), default=0.0) or 1.0
+    largest = attended[0][0] or 1.0
     for share, t, line in attended:
         height = heights[line][t]
         if share <= MIN_SHARE or not np.isfinite(height):
@@ -147,22 +149,6 @@ def _window(explanation: "Explanation", radius: int) -> slice:
     times = explanation.shares["time"].to_numpy()
     t = int(np.flatnonzero(times == explanation.cell.time)[0])
     return slice(max(0, t - radius), t + radius + 1)
-
-
-def _most_attended(shares: xr.DataArray, own_series: tuple[str, str]) -> tuple[str, str]:
-    """The series (location, measurement) with the largest share besides that of the cell."""
-    total = shares.sum("time")
-    others = [
-        (str(location), str(measurement))
-        for location in shares["location"].to_numpy()
-        for measurement in shares["measurement"].to_numpy()
-        if (location, measurement) != own_series
-    ]
-
-    def share(series: tuple[str, str]) -> float:
-        return float(total.sel(location=series[0], measurement=series[1]))
-
-    return max(others, key=share, default=own_series)
 
 
 def _format_labels(labels: np.ndarray, axis: str) -> list[str]:

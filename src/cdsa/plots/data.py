@@ -1,6 +1,7 @@
 """Plots of a table: gaps, stations on a map, series."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -174,15 +175,11 @@ def plot_series(
         direction = bool(is_direction(result["value"].sel(measurement=[measurement]))[0])
         for gap in gaps:
             single = gap.stop - gap.start == 1  # an area over one step has no width
+            draw: Callable[..., object] = partial(ax.fill_between, alpha=0.25, linewidth=0)
+            if single or direction:
+                draw = partial(ax.vlines, alpha=0.35, linewidth=1.5)
             for lower, upper in _bands(low[gap], high[gap], direction=direction):
-                if single or direction:
-                    ax.vlines(
-                        times[gap], lower, upper, color=RED, alpha=0.35, linewidth=1.5, label=label
-                    )
-                else:
-                    ax.fill_between(
-                        times[gap], lower, upper, color=RED, alpha=0.25, linewidth=0, label=label
-                    )
+                draw(times[gap], lower, upper, color=RED, label=label)
                 label = ""
     label = "filled"
     for gap in gaps:
@@ -191,11 +188,8 @@ def plot_series(
         label = ""
     if truth is not None:
         hidden = truth.sel(location=location, measurement=measurement)
-        actual = hidden.sel(time=series["time"]).to_numpy()
-        scored = filled & np.isfinite(actual)
-        ax.plot(
-            times[scored], actual[scored], ".", color=BLUE, markersize=3.5, label="hidden truth"
-        )
+        actual = hidden.sel(time=series["time"]).where(filled).dropna("time")
+        ax.plot(actual["time"], actual, ".", color=BLUE, markersize=3.5, label="hidden truth")
     unit = units_of(result["value"])[measurement]
     ax.set_ylabel(escape(f"{measurement} ({unit})" if unit else measurement))
     ax.set_title(escape(location), loc="left", fontsize=10)

@@ -8,7 +8,7 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -20,15 +20,15 @@ from matplotlib.text import Text
 from cdsa.core.atomic import check_file, staged
 from cdsa.errors import OutputError
 
-BLACK, ORANGE, SKY, GREEN = "#222222", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, RED, PINK = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-GREY = "#888888"
-COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, "#999999")
+BLACK, GREY, BLUE, RED = "#222222", "#888888", "#0072B2", "#D55E00"
+GREEN, PINK = "#009E73", "#CC79A7"
+COLOURS = (BLUE, RED, GREEN, PINK, "#E69F00", "#56B4E9", BLACK, "#999999")
 SHADES = "Blues"
 
-FORMATS = (".png", ".svg", ".pdf")
 DPI = 150
-SVG_SETTINGS: dict[Any, Any] = {"svg.hashsalt": "cdsa"}  # the same element ids every time
+FORMATS = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}
+"""File types, and what is left out of them so that the same figure gives the same file."""
+
 
 FALLBACK_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
@@ -91,21 +91,12 @@ def check_figure_path(path: Path, *, overwrite: bool) -> None:
 def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
     """Save a figure in the format of its file name."""
     check_figure_path(path, overwrite=overwrite)
-    with (
-        staged([path], overwrite=overwrite) as (temp_file,),
-        rc_context(SVG_SETTINGS),
-        font_fallback(figure),
-    ):
-        figure.savefig(
-            temp_file,
-            dpi=DPI,
-            format=path.suffix[1:].lower(),
-            bbox_inches="tight",  # long names are not cut off
-            metadata=_metadata(path),
-        )
+    with staged([path], overwrite=overwrite) as (temp_file,):
+        write_figure(figure, temp_file, path.suffix.lower(), DPI)
 
 
-def _metadata(path: Path) -> dict[str, Any]:
-    """No date and no program name, so that the same figure gives the same file."""
-    key = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}[path.suffix.lower()]
-    return {key: None}
+def write_figure(figure: Figure, file: Path | IO[bytes], suffix: str, dpi: int) -> None:
+    """Write a figure with all its texts, and nothing that differs from time to time."""
+    metadata: dict[Any, Any] = {FORMATS[suffix]: None}
+    with rc_context({"svg.hashsalt": "cdsa"}), font_fallback(figure):
+        figure.savefig(file, dpi=dpi, format=suffix[1:], bbox_inches="tight", metadata=metadata)

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
+from cdsa.core.cube import DIMS
 from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.records import Value
 from cdsa.plots.figures import (
@@ -22,6 +24,8 @@ from cdsa.plots.figures import (
 )
 from cdsa.workflows.score import Score
 
+Records = Sequence[Mapping[str, Value]]
+
 MARKERS = "os^Dv<>P"
 LINE_STYLES = ("-", "--", ":")
 
@@ -32,7 +36,6 @@ LOG_TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
 """Ticks of each power of ten."""
 
 MANNER_COLOURS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
-AXES = ("time", "location", "measurement")
 BAR_WIDTH = 0.2
 
 COSTS: dict[str, tuple[str, str]] = {
@@ -63,12 +66,8 @@ def plot_errors(scores: Sequence[Score], ax: Axes) -> Axes:
     ax.set_ylabel(error_label(scores[0].unit if scores else ""))
     ax.set_ylim(bottom=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    if len(scores) <= MAX_INSIDE_LEGEND:
-        ax.legend(frameon=False, fontsize=8)
-    else:
-        ax.legend(
-            frameon=False, fontsize=8, handlelength=3, loc="upper left", bbox_to_anchor=(1.0, 1.0)
-        )
+    beside: dict[str, Any] = {"handlelength": 3, "loc": "upper left", "bbox_to_anchor": (1, 1)}
+    ax.legend(frameon=False, fontsize=8, **(beside if len(scores) > MAX_INSIDE_LEGEND else {}))
     return hide_spines(ax)
 
 
@@ -85,26 +84,13 @@ def _style(i: int) -> dict[str, Any]:
 
 
 def plot_accuracy(
-    records: Sequence[Mapping[str, Value]],
-    ax: Axes,
-    *,
-    levels: Mapping[str, float] | None = None,
-    unit: str = "",
+    records: Records, ax: Axes, *, levels: Mapping[str, float] | None = None, unit: str = ""
 ) -> Axes:
     """Mean absolute error by minutes of training, one line per method, averaged over seeds; methods
     without training are horizontal lines at their `levels`."""
-    methods: dict[str, dict[float, list[float]]] = {}
-    for record in records:
-        errors = methods.setdefault(str(record["method"]), {})
-        errors.setdefault(float(record["minutes"] or 0), []).append(float(record["mae"] or 0))
-    for i, (method, errors) in enumerate(sorted(methods.items())):
-        minutes = sorted(errors)
-        ax.plot(
-            minutes,
-            [float(np.mean(errors[x])) for x in minutes],
-            label=escape(method),
-            **_style(i),
-        )
+    errors = pd.DataFrame(records).pivot_table("mae", index="minutes", columns="method")
+    for i, (method, line) in enumerate(errors.items()):
+        ax.plot(line.dropna(), label=escape(method), **_style(i))
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
         ax.annotate(
@@ -113,14 +99,14 @@ def plot_accuracy(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
-    x_ticks = sorted({x for errors in methods.values() for x in errors})
+    x_ticks = errors.index.to_numpy()
     ax.set_xticks(x_ticks, [f"{x:g}" for x in x_ticks])
     low, high = ax.get_ylim()
     powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     y_ticks = [tick * p for p in powers for tick in LOG_TICKS if low <= tick * p <= high]
     ax.set_yticks(y_ticks, [f"{y:g}" for y in y_ticks])
     ax.minorticks_off()
-    if levels and x_ticks:
+    if levels and len(x_ticks):
         ax.set_xlim(right=2.2 * x_ticks[-1])  # room for the names of levels
     ax.set_xlabel("minutes of training")
     ax.set_ylabel(error_label(unit))
@@ -129,38 +115,26 @@ def plot_accuracy(
 
 
 def plot_growth(
-    records: Sequence[Mapping[str, Value]],
-    ax: Axes,
-    *,
-    cost: str = "operations",
-    legend: bool = True,
+    records: Records, ax: Axes, *, cost: str = "operations", legend: bool = True
 ) -> Axes:
     """How the cost of each manner grows when an axis is doubled, as bars.
 
     The records are those of one run of `benchmarks/attention.py growth`.
     """
-    by_key = {(str(record["manner"]), str(record["doubled"])): record for record in records}
+    table = pd.DataFrame(records).set_index(["manner", "doubled"])
+    column, baseline = COSTS[cost]
+    costs = table[column] - (table[baseline] if baseline else 0)
     for i, (manner, colour) in enumerate(MANNER_COLOURS.items()):
         offset = (i - (len(MANNER_COLOURS) - 1) / 2) * BAR_WIDTH
-        base = _cost(by_key[manner, ""], cost)
-        ax.bar(
-            [x + offset for x in range(len(AXES))],
-            [_cost(by_key[manner, axis], cost) / base for axis in AXES],
-            width=0.9 * BAR_WIDTH,
-            color=colour,
-            label=manner,
-        )
+        growth = costs[manner][list(DIMS)] / costs[manner, ""]
+        x = np.arange(len(DIMS)) + offset
+        ax.bar(x, growth, width=0.9 * BAR_WIDTH, color=colour, label=manner)
     for height in (2, 4):  # linear and quadratic growth
         ax.axhline(height, color=BLACK, linewidth=0.5, linestyle=":")
     ax.set_title(cost)
-    ax.set_xticks(range(len(AXES)), [f"{axis}\ndoubled" for axis in AXES])
-    sizes = str(by_key["joint", ""]["sizes"]).replace("x", " x ")
+    ax.set_xticks(range(len(DIMS)), [f"{axis}\ndoubled" for axis in DIMS])
+    sizes = str(table.loc[("joint", ""), "sizes"]).replace("x", " x ")
     ax.set_ylabel(f"times that of {sizes}")
     if legend:
         ax.legend(frameon=False, fontsize=8)
     return hide_spines(ax)
-
-
-def _cost(record: Mapping[str, Value], cost: str) -> float:
-    column, baseline = COSTS[cost]
-    return float(record[column] or 0) - float(record[baseline] or 0 if baseline else 0)

@@ -1,21 +1,17 @@
 """The content of a report of a fill, and the cells worth checking."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from cdsa.core.config import to_dict
 from cdsa.core.cube import is_direction
 from cdsa.core.gaps import gap_starts, run_lengths
 from cdsa.core.metrics import standard_deviations
-from cdsa.core.records import Value
 from cdsa.core.text import format_interval
 from cdsa.core.times import Clock
 from cdsa.io.source import Source
-from cdsa.workflows.score import Score
 from cdsa.workflows.select import Selection
 
 N_CELLS_TO_CHECK = 15
@@ -30,23 +26,9 @@ class ReportContent:
 
     cube: xr.DataArray
     result: xr.Dataset
-    method: str
-    other_methods: Mapping[str, str] = field(default_factory=dict)
-    """The method of each measurement that another one filled."""
+    selection: Selection
+    """The method that filled, and how it was chosen."""
 
-    expected: Score | None = None
-    """Score on hidden cells of the method, or methods, that filled."""
-
-    scores: Sequence[Score] = ()
-    """Scores of all candidates on the same cells."""
-
-    validation_errors: Sequence[Mapping[str, Value]] = ()
-    """Errors from the validation of a network, where no cells were hidden for a score."""
-
-    messages: Sequence[str] = ()
-    """Messages about the choice of the method."""
-
-    settings: Mapping[str, object] = field(default_factory=dict)
     command: str = ""
     clock: Clock = field(default_factory=Clock)
 
@@ -66,20 +48,13 @@ def collect(
     source: Source, result: xr.Dataset, selection: Selection, *, name: str, command: str
 ) -> ReportContent:
     """The content of a report from the selection of a method and its result."""
-    settings = selection.filler.primary.settings
     return ReportContent(
         name=name,
         cube=source.cube,
         result=result,
-        clock=source.content.clock,
-        method=selection.best,
-        other_methods=selection.per_variable,
-        expected=selection.expected,
-        scores=selection.scores,
-        validation_errors=selection.validation_errors,
-        messages=selection.reasons,
-        settings={} if settings is None else to_dict(settings),
+        selection=selection,
         command=command,
+        clock=source.content.clock,
     )
 
 
@@ -101,26 +76,23 @@ def cells_to_check(content: ReportContent) -> pd.DataFrame:
     cells = cells[np.argsort(-uncertainty[tuple(cells.T)], kind="stable")]
     gaps = np.column_stack([gap_start[tuple(cells.T)], cells[:, 1:]])
     _, first_of_gap = np.unique(gaps, axis=0, return_index=True)
-    chosen = pd.DataFrame(cells[np.sort(first_of_gap)], columns=["t", "l", "m"])
-    rank = chosen.groupby("m").cumcount().to_numpy()
-    chosen = chosen.iloc[np.argsort(rank, kind="stable")[:N_CELLS_TO_CHECK]]
-    bounds = [bound for bound in ("lower", "upper") if bound in result]
+    cells = cells[np.sort(first_of_gap)]
+    rank = pd.Series(cells[:, 2]).groupby(cells[:, 2]).cumcount().to_numpy()  # per measurement
+    t, l, m = cells[np.argsort(rank, kind="stable")[:N_CELLS_TO_CHECK]].T  # noqa: E741
+    values = {
+        name: result[name].to_numpy()[t, l, m] if name in result else np.nan
+        for name in ("value", "lower", "upper")
+    }
     return pd.DataFrame(
-        [
-            {
-                "step": t,
-                "time": cube["time"].to_numpy()[t],
-                "location": str(cube["location"].to_numpy()[l]),
-                "measurement": str(cube["measurement"].to_numpy()[m]),
-                "value": float(result["value"].to_numpy()[t, l, m]),
-                "lower": np.nan,
-                "upper": np.nan,
-                **{bound: float(result[bound].to_numpy()[t, l, m]) for bound in bounds},
-                "gap": int(lengths[t, l, m]),
-                "series": (int(l), int(m)),
-            }
-            for t, l, m in chosen.to_numpy()  # noqa: E741
-        ]
+        {
+            "step": t,
+            "time": cube["time"].to_numpy()[t],
+            "location": cube["location"].to_numpy()[l],
+            "measurement": cube["measurement"].to_numpy()[m],
+            **values,
+            "gap": lengths[t, l, m],
+            "series": list(zip(l.tolist(), m.tolist(), strict=True)),
+        }
     )
 
 

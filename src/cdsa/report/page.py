@@ -11,22 +11,23 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cdsa.core.atomic import write_texts
+from cdsa.core.config import to_dict
 from cdsa.core.cube import has_coordinates, units_of
 from cdsa.core.metrics import LEVELS
-from cdsa.core.records import Value, now
+from cdsa.core.records import now
 from cdsa.core.summary import CubeSummary, summarise_cube
 from cdsa.core.text import format_interval, format_number
 from cdsa.plots import plot_errors, plot_gaps, plot_map
-from cdsa.plots.figures import font_fallback, new_figure
+from cdsa.plots.figures import new_figure, write_figure
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
+from cdsa.workflows.fill import FILL_SOURCES
 from cdsa.workflows.score import Score
 
 DPI = 110
@@ -57,16 +58,10 @@ PAGE = """<!doctype html>
 """
 
 
-def write_report(content: ReportContent, path: Path, *, overwrite: bool = False) -> None:
-    """Write the report; the file appears complete or not at all."""
-    write_texts({path: render(content)}, overwrite=overwrite)
-
-
 def render(content: ReportContent) -> str:
     """The report as HTML."""
     summary, suspects = summarise_cube(content.cube), cells_to_check(content)
-    required = [] if suspects.empty else list(suspects["series"])
-    series = pack_series(content.result, required, content.clock)
+    series = pack_series(content.result, list(suspects["series"]), content.clock)
     sections = [
         _header(content, summary),
         _contents(summary),
@@ -94,7 +89,7 @@ def _header(content: ReportContent, summary: CubeSummary) -> str:
         (f"{len(summary.locations):,}", "stations"),
         (f"{len(summary.measurements):,}", "measurements"),
         (f"{n_filled:,}", f"cells filled, {n_filled / content.cube.size:.1%} of all"),
-        (content.method, "method"),
+        (content.selection.best, "method"),
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
     times = content.cube["time"].to_numpy()
@@ -107,15 +102,8 @@ def _header(content: ReportContent, summary: CubeSummary) -> str:
 
 def _contents(summary: CubeSummary) -> str:
     rows = [
-        [
-            str(name),
-            str(row["unit"]),
-            f"{int(row['missing']):,}",
-            f"{row['share']:.1%}",
-            f"{int(row['gaps']):,}",
-            f"{int(row['longest']):,}",
-        ]
-        for name, row in summary.measurements.iterrows()
+        [row.Index, row.unit, row.missing, f"{row.share:.1%}", row.gaps, row.longest]
+        for row in summary.measurements.itertuples()
     ]
     head = ["measurement", "unit", "missing", "share", "gaps", "longest gap (steps)"]
     return section("Contents of the file", table(head, rows, numeric=range(2, 6)))
@@ -127,11 +115,9 @@ def _missing(content: ReportContent) -> str:
     plot_gaps(content.cube, figure.axes[0])
     images = [image(figure, "Missing values by station and time; darker is more.")]
     if has_coordinates(content.cube):
-        errors, unit = None, ""
-        if content.expected is not None:
-            mae = content.expected.table("location")["mae"]
-            errors = {str(name): float(error) for name, error in mae.items()}
-            unit = content.expected.unit
+        errors, unit, expected = None, "", content.selection.expected
+        if expected is not None:
+            errors, unit = expected.table("location")["mae"].to_dict(), expected.unit
         figure = new_figure(7, 5)
         plot_map(content.cube, figure.axes[0], errors=errors, unit=unit)
         caption = "Stations, with their share of missing values"
@@ -141,29 +127,27 @@ def _missing(content: ReportContent) -> str:
 
 
 def _filled(content: ReportContent) -> str:
-    rows = []
-    for name in content.cube["measurement"].to_numpy():
-        source = content.result["source"].sel(measurement=name)
-        counts = [
-            f"{int((source == word).sum()):,}" for word in ("observed", "filled", "unfillable")
-        ]
-        method = content.other_methods.get(str(name), content.method)
-        rows.append([str(name), *counts, method])
+    selection, source = content.selection, content.result["source"]
+    counts = [(source == label).sum(("time", "location")).to_numpy() for label in FILL_SOURCES]
+    rows = [
+        [name, *numbers, selection.per_variable.get(name, selection.best)]
+        for name, *numbers in zip(source["measurement"].to_numpy(), *counts, strict=True)
+    ]
     head = ["measurement", "measured", "filled", "unfillable", "method"]
-    messages = [f"<p>{html.escape(message)}</p>" for message in content.messages]
+    messages = [f"<p>{html.escape(message)}</p>" for message in selection.reasons]
     return section("Filled values", *messages, table(head, rows, numeric=(1, 2, 3)))
 
 
 def _expected_error(content: ReportContent) -> str:
-    title, score = "Expected error", content.expected
+    title, selection = "Expected error", content.selection
+    score = selection.expected
     if score is None:
-        if not content.validation_errors:
+        if not selection.validation_errors:
             return section(title, "<p>No cells were hidden to measure an error.</p>")
         rows = [
-            [str(record["measurement"]), _format(record.get("mae")), str(record.get("unit", "")),
-             f"{record.get('cells', 0):,}"]
-            for record in content.validation_errors
-        ]  # fmt: skip
+            [error["measurement"], error.get("mae"), error.get("unit", ""), error.get("cells", 0)]
+            for error in selection.validation_errors
+        ]
         head = ["measurement", "mean absolute error", "unit", "cells"]
         note = "<p class=soft>On cells that were held out from the training of the network.</p>"
         return section(title, note, table(head, rows, numeric=(1, 3)))
@@ -177,7 +161,7 @@ def _expected_error(content: ReportContent) -> str:
             f"the {content.interval}.</p>"
         )
     figure = new_figure(6.5, 3.6)
-    plot_errors(content.scores or [score], figure.axes[0])
+    plot_errors(selection.scores or [score], figure.axes[0])
     return section(
         title,
         note,
@@ -192,8 +176,7 @@ def _error_table(score: Score, key: str) -> str:
     for name, row in score.table(key).iterrows():
         unit = score.units.get(str(name), "") if key == "measurement" else score.unit
         coverage = f"{row['coverage']:.0%}" if np.isfinite(row["coverage"]) else "-"
-        errors = [_format(row["mae"]), _format(row["rmse"])]
-        rows.append([str(name), *errors, unit, coverage, f"{int(row['cells']):,}"])
+        rows.append([name, row["mae"], row["rmse"], unit, coverage, int(row["cells"])])
     head = [
         "measurement" if key == "measurement" else "gap length (steps)",
         *("mean absolute error", "root mean square", "unit", f"in {SCORED_INTERVAL}", "cells"),
@@ -233,34 +216,34 @@ def _cells_to_check(content: ReportContent, suspects: pd.DataFrame) -> str:
     units = units_of(content.cube)
     rows = []
     for row in suspects.itertuples():
-        interval = (
-            f"{_format(row.lower)} to {_format(row.upper)}" if np.isfinite(row.lower) else "-"
-        )
-        button = (
+        bounded = np.isfinite(row.lower)
+        interval = f"{_format(row.lower)} to {_format(row.upper)}" if bounded else "-"
+        button = Html(
             f'<button type=button data-step="{row.step}" '
-            f'data-location="{html.escape(row.location, quote=True)}" '
-            f'data-measurement="{html.escape(row.measurement, quote=True)}">show</button>'
+            f'data-location="{html.escape(row.location)}" '
+            f'data-measurement="{html.escape(row.measurement)}">show</button>'
         )
-        cells = [content.format_time(row.time), row.location, row.measurement, _format(row.value)]
-        cells += [interval, units[row.measurement], f"{row.gap:,}"]
-        rows.append([*(html.escape(cell) for cell in cells), button])
+        cells = [content.format_time(row.time), row.location, row.measurement, row.value, interval]
+        rows.append([*cells, units[row.measurement], row.gap, button])
     head = ["time", "station", "measurement", "filled with", content.interval or "interval", "unit"]
     head += ["gap (steps)", ""]
     order = "widest intervals of each measurement" if content.interval else "longest gaps"
     return section(
         title,
         f"<p class=soft>One cell of each of {len(rows)} gaps: those with the {order}.</p>",
-        table(head, rows, numeric=(3, 6), escaped=True),
+        table(head, rows, numeric=(3, 6)),
     )
 
 
 def _settings(content: ReportContent) -> str:
-    settings = json.dumps(content.settings, indent=1, ensure_ascii=False, default=str)
+    method = content.selection.filler.primary.settings
+    settings = "" if method is None else to_dict(method)
+    text = json.dumps(settings, indent=1, ensure_ascii=False, default=str)
     return section(
         "Settings",
         f"<p class=soft>cdsa {version('cdsa')}, {now()}</p>",
         f"<pre>{html.escape(content.command)}</pre>" if content.command else "",
-        f"<pre>{html.escape(settings)}</pre>" if content.settings else "",
+        f"<pre>{html.escape(text)}</pre>" if settings else "",
     )
 
 
@@ -269,25 +252,17 @@ def section(title: str, *blocks: str) -> str:
     return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(blocks) + "\n</section>"
 
 
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    numeric: Sequence[int] | range = (),
-    escaped: bool = False,
-) -> str:
-    """A table with `numeric` columns aligned to the right; cells are HTML already if `escaped`."""
+def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, numeric: Sequence[int]) -> str:
+    """A table with `numeric` columns aligned to the right."""
 
-    def line(cells: Sequence[str], tag: str, *, escape: bool) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if column in numeric else ''}>"
-            f"{html.escape(cell) if escape else cell}</{tag}>"
-            for column, cell in enumerate(cells)
-        )
+    def line(cells: Sequence[object], tag: str) -> str:
+        classes = (" class=n" if column in numeric else "" for column in range(len(cells)))
+        pairs = zip(classes, map(_format, cells), strict=True)
+        return "<tr>" + "".join(f"<{tag}{name}>{text}</{tag}>" for name, text in pairs) + "</tr>"
 
-    body = "\n".join(f"<tr>{line(row, 'td', escape=not escaped)}</tr>" for row in rows)
+    body = "\n".join(line(row, "td") for row in rows)
     return (
-        f"<div class=wide><table><thead><tr>{line(head, 'th', escape=True)}</tr></thead>\n"
+        f"<div class=wide><table><thead>{line(head, 'th')}</thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 
@@ -295,20 +270,29 @@ def table(
 def image(figure: Figure, caption: str, *, narrow: bool = False) -> str:
     """A figure as an embedded PNG with its caption."""
     file = io.BytesIO()
-    with font_fallback(figure):
-        figure.savefig(
-            file, format="png", dpi=DPI, bbox_inches="tight", metadata={"Software": None}
-        )
+    write_figure(figure, file, ".png", DPI)
     data = base64.b64encode(file.getvalue()).decode()
     return (
         f"<figure{' class=narrow' if narrow else ''}>"
-        f'<img alt="{html.escape(caption, quote=True)}" src="data:image/png;base64,{data}">'
+        f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
     )
 
 
-def _format(value: Value) -> str:
-    return format_number(value, DIGITS) if isinstance(value, int | float) else format_number(None)
+class Html(str):
+    """Text that is HTML already."""
+
+
+def _format(cell: object) -> str:
+    """A cell of a table as HTML."""
+    match cell:
+        case Html():
+            return cell
+        case Integral():
+            return f"{cell:,}"
+        case float() | None:
+            return format_number(cell, DIGITS)
+    return html.escape(str(cell))
 
 
 def _read_asset(name: str) -> str:

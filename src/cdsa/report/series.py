@@ -16,11 +16,9 @@ MAX_BYTES = 4_400_000
 NAME_BYTES = 200
 """Approximate size of the names and keys of a series."""
 
-UTC = Clock()
-
 
 def pack_series(
-    result: xr.Dataset, required: Sequence[tuple[int, int]] = (), clock: Clock = UTC
+    result: xr.Dataset, required: Sequence[tuple[int, int]] = (), clock: Clock | None = None
 ) -> dict[str, object]:
     """Times, and for each series its values, which of them were filled, and their intervals.
 
@@ -29,7 +27,7 @@ def pack_series(
     value = result["value"]
     chosen = choose_series(result, required)
     return {
-        **clock.to_plain(value["time"].to_numpy()),
+        **(clock or Clock()).to_plain(value["time"].to_numpy()),
         "left_out": int(value.shape[1] * value.shape[2] - len(chosen)),
         "series": [_pack(result, *series) for series in chosen],
     }
@@ -64,10 +62,6 @@ def _n_bytes(result: xr.Dataset, n_filled: int) -> float:
 def _pack(result: xr.Dataset, l: int, m: int) -> dict[str, object]:  # noqa: E741
     filled = _filled(result.isel(location=l, measurement=m))
     name = str(result["measurement"].to_numpy()[m])
-    bounds = {
-        bound: _encode(result[bound].to_numpy()[filled, l, m]) if bound in result else ""
-        for bound in ("lower", "upper")
-    }
     return {
         "location": str(result["location"].to_numpy()[l]),
         "measurement": name,
@@ -75,7 +69,10 @@ def _pack(result: xr.Dataset, l: int, m: int) -> dict[str, object]:  # noqa: E74
         "is_direction": bool(is_direction(result["value"])[m]),
         "values": _encode(result["value"].to_numpy()[:, l, m]),
         "filled": base64.b64encode(np.packbits(filled, bitorder="little").tobytes()).decode(),
-        **bounds,
+        **{
+            bound: _encode(result[bound].to_numpy()[filled, l, m]) if bound in result else ""
+            for bound in ("lower", "upper")
+        },
     }
 
 

@@ -30,7 +30,7 @@ from cdsa.web.limits import Limits
 from cdsa.web.store import NotFoundError, TableStore
 from cdsa.workflows.pipeline import Reporter
 
-PRELOADED = ["cdsa.web.views", "cdsa.methods.engine.estimator", "cdsa.report"]
+PRELOADED = ["cdsa.web.views", "cdsa.methods.engine.estimator", "cdsa.report.page"]
 """Modules that a process needs, loaded once for all of them where processes can be forked."""
 
 CALL_SECONDS = 120.0

@@ -29,7 +29,7 @@ from cdsa.core.records import Value, append_results, provenance
 from cdsa.core.splits import segments
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.baselines.idw import Idw
-from cdsa.methods.neural.cdsa import Cdsa, default_training
+from cdsa.methods.neural.cdsa import DEFAULT_TRAINING, Cdsa
 from cdsa.methods.registry import build_method
 from cdsa.nn.context import WindowContext
 from cdsa.nn.interpolation import interpolate
@@ -46,7 +46,7 @@ OWN_SHARES = (0.001, 0.05)
 
 def build_cdsa(minutes: float, seed: int) -> Cdsa:
     """The default network with this budget and seed."""
-    return Cdsa(seed=seed, train=replace(default_training(), minutes=minutes))
+    return Cdsa(seed=seed, train=replace(DEFAULT_TRAINING, minutes=minutes))
 
 
 def krige(train: xr.DataArray, test: xr.DataArray, in_test: xr.DataArray) -> xr.DataArray:

@@ -36,7 +36,7 @@ from cdsa.core.cube import make_cube
 from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
 from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig, default_training
+from cdsa.methods.neural.cdsa import DEFAULT_TRAINING, Cdsa, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
 from cdsa.paper.protocols import kdd2015_pm25
@@ -271,7 +271,7 @@ def race(options: argparse.Namespace) -> Records:
     records: Records = []
     for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
         start = time.process_time()
-        filler = replace(Cdsa(window=36), train=replace(default_training(), minutes=minutes)).fit(
+        filler = replace(Cdsa(window=36), train=replace(DEFAULT_TRAINING, minutes=minutes)).fit(
             trial.train
         )
         cpu = time.process_time() - start

@@ -7,15 +7,15 @@ import torch
 
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa_paper import (
-    FILLERS,
-    FORECASTERS,
+    CdsaPaper,
+    CdsaPaperForecast,
     PaperConfig,
     PaperForecaster,
     PaperImputer,
-    get_preset,
 )
 from cdsa.nn.types import AXES, MANNERS, AxisConfig, Sizes
 from maps import full_map
+from small_networks import paper_preset
 
 SIZES = Sizes(6, 4, 3)
 NARROW = PaperConfig(
@@ -166,19 +166,19 @@ def test_a_horizon_without_context_is_refused():
 
 
 def test_every_preset_builds_its_network():
-    for presets in (FILLERS, FORECASTERS):
-        for name, method in presets.items():
+    for kind in (CdsaPaper, CdsaPaperForecast):
+        for name, method in kind.PRESETS.items():
             sizes = Sizes(method.window + method.horizon, 3, 2)
             with torch.device("meta"):
                 method.model.build(sizes, method.horizon)
-            assert get_preset(name, forecast=presets is FORECASTERS) is method
+            assert kind().with_preset(name) is method
     with pytest.raises(ConfigError, match="no preset 'papr'; did you mean 'paper'"):
-        get_preset("papr")
+        paper_preset("papr")
 
 
 def test_the_general_preset_has_widths_and_a_learning_rate_for_each_manner():
     for forecast in (False, True):
-        general = get_preset("paper", forecast=forecast)
+        general = paper_preset("paper", forecast=forecast)
         joint = general.with_manner("joint")
         assert (joint.model.n_heads, joint.train.lr) == (2, 1e-3)
         assert joint.model.n_layers == general.model.n_layers and joint.train.minutes == 5
@@ -188,11 +188,11 @@ def test_the_general_preset_has_widths_and_a_learning_rate_for_each_manner():
 
 
 def test_the_authors_settings():
-    nyc = get_preset("paper-nyc")
+    nyc = paper_preset("paper-nyc")
     assert (nyc.window, nyc.stride, nyc.model.n_heads, nyc.model.d_v) == (432, 2, 12, 3)
     assert (nyc.model.time.d_qk, nyc.model.location.d_qk, nyc.model.d_ff) == (6, 14, 8)
     assert nyc.model.mask_diagonal and nyc.model.d_model == 1 and nyc.model.n_layers == 8
     train = nyc.train
     assert (train.batch_size, train.epochs, train.grad_clip, train.loss) == (19, 100, 5.0, "rmse")
     assert (train.schedule, train.loss_on, train.lr) == ("steps", "visible", 1e-3)
-    assert get_preset("paper-metr-la", forecast=True).model.n_layers == 9
+    assert paper_preset("paper-metr-la", forecast=True).model.n_layers == 9

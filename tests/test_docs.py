@@ -24,7 +24,7 @@ from cdsa.datasets.registry import DATASETS
 from cdsa.io.options import OPTIONS
 from cdsa.io.options import RENAMED as RENAMED_OPTIONS
 from cdsa.methods.neural.cdsa import Cdsa
-from cdsa.methods.neural.cdsa_paper import FILLERS, FORECASTERS, get_preset
+from cdsa.methods.neural.cdsa_paper import CdsaPaper, CdsaPaperForecast
 from cdsa.paper.render import render_html, render_markdown
 from cdsa.paper.tables import TABLES as PAPER_TABLES
 from cdsa.web.schemas import RENAMED as RENAMED_FIELDS
@@ -84,11 +84,11 @@ def names_of(config, prefix=""):
 
 def test_every_setting_of_a_network_is_explained():
     text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-    for name in names_of(get_preset("paper")):
+    for name in names_of(CdsaPaper()):
         own = re.sub(r"model\.(location|measurement)\.", "model.time.", name)
         short = re.sub(r"model\.time", "", own) if own != "model.time.d_qk" else own
         assert f"`{short}`" in text, name
-    for name in {**FILLERS, **FORECASTERS}:
+    for name in {**CdsaPaper.PRESETS, **CdsaPaperForecast.PRESETS}:
         assert f"`{name}`" in text, name
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cdsa.core.records import provenance
-from cdsa.methods.neural.cdsa_paper import get_preset
 from cdsa.nn.types import MANNERS
 from cdsa.training.callbacks import RunContext
 from conftest import network
+from small_networks import small_paper
 
 PATH = Path(__file__).parent / "golden" / "losses.json"
 CASES = [(manner, task) for manner in MANNERS for task in ("fill", "forecast")]
@@ -18,7 +18,7 @@ CASES = [(manner, task) for manner in MANNERS for task in ("fill", "forecast")]
 
 def losses(manner: str, task: str) -> list[float]:
     """The validation errors of a short training at seed 0."""
-    method = get_preset("small", forecast=task == "forecast").with_manner(manner)
+    method = small_paper(manner, forecast=task == "forecast")
     train = replace(method.train, epochs=None, minutes=None, validate_every=1, patience=10)
     errors: list[float] = []
     run = RunContext(

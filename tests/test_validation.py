@@ -7,7 +7,7 @@ import pytest
 
 from cdsa.core.gaps import run_lengths
 from cdsa.methods.engine.validation import choose_holdout, gap_classes, spread_evenly
-from cdsa.methods.neural.cdsa import default_training
+from cdsa.methods.neural.cdsa import DEFAULT_TRAINING
 from conftest import network
 
 
@@ -17,14 +17,14 @@ def test_held_out_gaps_are_like_those_of_the_table():
     for start in rng.choice(3900, 40, replace=False):
         values[start : start + 24, int(rng.integers(4))] = np.nan
     cube = cube.copy(data=values)
-    _, hidden = choose_holdout(cube, 48, 0, default_training(), 0)
+    _, hidden = choose_holdout(cube, 48, 0, DEFAULT_TRAINING, 0)
     missing = cube.where(~hidden).isnull().to_numpy()
     assert (run_lengths(missing)[hidden.to_numpy()] >= 12).mean() > 0.5
 
 
 @pytest.mark.parametrize("masking", ["random", "bursts", "like_data"])
 def test_measured_cells_of_the_validation_steps_are_held_out(masking):
-    cube, config = network(steps=400), replace(default_training(), masking=masking)
+    cube, config = network(steps=400), replace(DEFAULT_TRAINING, masking=masking)
     steps, hidden = choose_holdout(cube, 12, 0, config, 0)
     assert hidden.any() and cube.notnull().where(hidden, True).all()
     assert not hidden[~steps].any()
@@ -33,9 +33,9 @@ def test_measured_cells_of_the_validation_steps_are_held_out(masking):
 def test_a_forecaster_holds_out_the_last_measured_steps_if_enough_are_left():
     cube = network(steps=100)
     cube[90:] = np.nan
-    steps, hidden = choose_holdout(cube, 12, 6, default_training(), 0)
+    steps, hidden = choose_holdout(cube, 12, 6, DEFAULT_TRAINING, 0)
     assert np.flatnonzero(steps)[-1] == 89 and steps.sum() >= 12 and not hidden.any()
-    steps, _ = choose_holdout(cube[:20], 12, 6, default_training(), 0)
+    steps, _ = choose_holdout(cube[:20], 12, 6, DEFAULT_TRAINING, 0)
     assert not steps.any()
 
 

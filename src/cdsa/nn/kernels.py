@@ -66,21 +66,14 @@ def joint_attention(q: Tensor, k: Tensor, v: Tensor, mask_mode: MaskMode = "none
     scale, cells = 1 / math.sqrt(d), q.shape[2] // steps
     if mask_mode == "none":
         y = F.scaled_dot_product_attention(q, k, v, scale=scale)
-    elif q.shape[2] * k.shape[2] <= MAX_MASK_PAIRS:
-        mask = attention_mask(mask_mode, steps, q)
-        mask = mask.repeat_interleave(cells, 0).repeat_interleave(cells, 1)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-    else:  # step by step: all cells of a step have the same row of the mask
+    else:  # all at once or step by step; all cells of a step have the same row of the mask
+        at_once = steps if q.shape[2] * k.shape[2] <= MAX_MASK_PAIRS else 1
         mask = attention_mask(mask_mode, steps, q).repeat_interleave(cells, 1)  # (t, skn)
-        y = torch.cat(
-            [
-                F.scaled_dot_product_attention(
-                    step, k, v, attn_mask=row.expand(1, 1, cells, -1), scale=scale
-                )
-                for step, row in zip(q.split(cells, dim=2), mask, strict=True)
-            ],
-            dim=2,
-        )
+        parts = []
+        for rows, row_mask in zip(q.split(at_once * cells, 2), mask.split(at_once), strict=True):
+            cell_mask = row_mask.unsqueeze(1).expand(-1, cells, -1).flatten(0, 1)
+            parts.append(F.scaled_dot_product_attention(rows, k, v, cell_mask, scale=scale))
+        y = torch.cat(parts, dim=2)
     return einsum("bhtlme -> btlmhe", y[..., :e].unflatten(2, sizes))
 
 

@@ -122,7 +122,10 @@ class KrigingSolve(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         kernel, precision, rhs, factor, weights = ctx.saved_tensors
         grad_rhs = _solve(factor, precision.sqrt(), grad_output)
-        covered, grad_covered = (_multiply(kernel, x) for x in (weights, grad_rhs))
+        kernels = kernel.expand(len(weights), -1, -1, -1)
+        covered, grad_covered = (
+            einsum("bmlk, bmtkr -> bmtlr", kernels, x) for x in (weights, grad_rhs)
+        )
         grad_precision = ((grad_output - grad_covered) * (rhs - covered)).sum(-1)
         grad_kernel = -einsum("bmtlr, bmtkr -> bmlk", grad_rhs, weights)
         return grad_kernel.sum_to_size(kernel.shape), grad_precision, grad_rhs
@@ -131,10 +134,6 @@ class KrigingSolve(torch.autograd.Function):
 def _solve(factor: Tensor, root: Tensor, rhs: Tensor) -> Tensor:
     root = root.unsqueeze(-1)
     return root * torch.cholesky_solve(root * rhs, factor)
-
-
-def _multiply(kernel: Tensor, weights: Tensor) -> Tensor:
-    return einsum("bmlk, bmtkr -> bmtlr", kernel.expand(len(weights), -1, -1, -1), weights)
 
 
 def _logit(share: float) -> float:

@@ -65,7 +65,7 @@ def one_hot_cell(like: Tensor, cell: tuple[int, int, int]) -> Tensor:
     return share
 
 
-def normalise_to(share: Tensor, total: Tensor) -> Tensor:
+def normalise_to(share: Tensor, total: Tensor | float = 1.0) -> Tensor:
     """Shares in the same proportions that sum to `total`; unchanged if they sum to zero."""
     current = share.sum()
     return share * (total / current) if current > 0 else share

@@ -37,11 +37,9 @@ class Cell(Protocol):
 
     def start(self, like: Tensor) -> State:
         """The initial state, for inputs like these (b, l, f)."""
-        ...
 
     def __call__(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:
         """The output of the last layer and the next state."""
-        ...
 
 
 class SequenceToSequence(Network):
@@ -79,13 +77,12 @@ class SequenceToSequence(Network):
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
         values = torch.where(observed, values, 0.0)
-        return self._run(values, observed, context, truth_probability=1.0)
+        return self._run(values, observed, context, 1.0)
 
     def forward_teacher_forced(
         self, values: Tensor, observed: Tensor, context: WindowContext | None = None
     ) -> Tensor:
-        probability = self.truth_probability()
-        prediction = self._run(values, observed, context, truth_probability=probability)
+        prediction = self._run(values, observed, context, self.truth_probability())
         self.n_updates += 1
         return prediction
 
@@ -99,7 +96,6 @@ class SequenceToSequence(Network):
         values: Tensor,
         observed: Tensor,
         context: WindowContext | None,
-        *,
         truth_probability: float,
     ) -> Tensor:
         calendar = values.new_zeros(*values.shape[:2], 0) if context is None else context.calendar

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +121,10 @@ class TrainConfig:
         if self.epochs is None:
             return 100 if self.minutes is None else math.inf
         return self.epochs
+
+    def few_steps(self, epochs: int = 2, batch_size: int = 4) -> Self:
+        """The same for a small preset, which trains for some steps only."""
+        return replace(self, minutes=None, epochs=epochs, batch_size=batch_size, validate_every=5)
 
 
 def train(

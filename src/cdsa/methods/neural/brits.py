@@ -3,8 +3,8 @@
 Letters: b window of the batch, t time, s series, h hidden channels.
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,19 +30,10 @@ class BritsConfig(NetworkConfig):
         return BritsNetwork(self, sizes, horizon)
 
 
-class RitsOutput(NamedTuple):
-    """The estimates of one direction."""
-
-    combined: Tensor
-    """The combined estimate of every cell, (b, t, s)."""
-
-    error: Tensor
-    """Mean absolute error on observed cells, summed over the three estimates."""
-
-
 class Rits(nn.Module):
-    """One direction: `forward(values, observed, visible) -> RitsOutput`, all (b, t, s). The error
-    counts on observed cells; only visible ones are read."""
+    """One direction: `forward(values, observed, visible)`, all (b, t, s), returns the combined
+    estimate of every cell, (b, t, s), and the mean absolute error on observed cells, summed over
+    the three estimates. Only visible cells are read."""
 
     def __init__(self, n_series: int, hidden: int) -> None:
         super().__init__()
@@ -55,7 +46,7 @@ class Rits(nn.Module):
         self.value_decay, self.value_decay_shift = (nn.Parameter(row.clone()) for row in initial)
         self.balance = nn.Linear(2 * n_series, n_series)
 
-    def forward(self, values: Tensor, observed: Tensor, visible: Tensor) -> RitsOutput:
+    def forward(self, values: Tensor, observed: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
         seen, target = visible.to(values.dtype), observed.to(values.dtype)
         since = steps_since_observed(seen)
         # what does not depend on the state is computed for all steps at once
@@ -75,7 +66,7 @@ class Rits(nn.Module):
             estimates.append(torch.stack([history, features, combined]))
         stacked = torch.stack(estimates, dim=2)  # (3, b, t, s)
         error = ((stacked - values).abs() * target).sum() / target.sum().clamp(min=1)
-        return RitsOutput(stacked[-1], error)
+        return stacked[-1], error
 
 
 class BritsNetwork(Network):
@@ -92,25 +83,26 @@ class BritsNetwork(Network):
         self.backwards = Rits(n_series, config.d_model)
 
     def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
-        forth, back = self._read(values, observed, observed)
+        forth, back, _ = self._read(values, observed, observed)
         past = values.shape[1] - self.horizon
-        mean = (forth.combined[:, :past] + back.combined[:, :past]) / 2
-        return torch.cat([mean, forth.combined[:, past:]], dim=1).view_as(values)
+        mean = (forth[:, :past] + back[:, :past]) / 2
+        return torch.cat([mean, forth[:, past:]], dim=1).view_as(values)
 
     def loss(self, values: Tensor, observed: Tensor, visible: Tensor) -> Tensor:
-        forth, back = self._read(values, observed, visible)
+        forth, back, error = self._read(values, observed, visible)
         past = values.shape[1] - self.horizon
         gaps = ~visible[:, :past].flatten(2)
-        difference = (forth.combined[:, :past] - back.combined[:, :past]).abs()
-        consistency = (difference * gaps).mean()
-        return forth.error + back.error + CONSISTENCY_WEIGHT * consistency / values.shape[1]
+        consistency = ((forth[:, :past] - back[:, :past]).abs() * gaps).mean()
+        return error + CONSISTENCY_WEIGHT * consistency / values.shape[1]
 
     def _read(
         self, values: Tensor, observed: Tensor, visible: Tensor
-    ) -> tuple[RitsOutput, RitsOutput]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The estimates of both directions, (b, t, s), and the sum of their errors."""
         window = [tensor.flatten(2) for tensor in (values, observed, visible)]
-        back = self.backwards(*(tensor.flip(1) for tensor in window))
-        return self.forwards(*window), back._replace(combined=back.combined.flip(1))
+        back, back_error = self.backwards(*(tensor.flip(1) for tensor in window))
+        forth, forth_error = self.forwards(*window)
+        return forth, back.flip(1), forth_error + back_error
 
 
 TRAINING = TrainConfig(minutes=5, batch_size=16, lr=1e-3, loss_on="visible")
@@ -152,10 +144,5 @@ class Brits(Neural):
 
 
 Brits.PRESETS = {
-    "small": Brits(
-        model=BritsConfig(d_model=8),
-        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
-        window=12,
-        stride=6,
-    ),
+    "small": Brits(model=BritsConfig(d_model=8), train=TRAINING.few_steps(), window=12, stride=6)
 }

@@ -5,7 +5,7 @@ Letters: b window of the batch, t time, l location, m measurement, c channels, h
 
 import contextlib
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -89,23 +89,11 @@ class CdsaNetworkConfig(NetworkConfig):
         )
 
 
-class CellFeatures(NamedTuple):
-    """Inputs of the network for each cell, all (b, t, l, m)."""
-
-    value: Tensor
-    observed: Tensor
-    interpolation: Tensor
-    before: Tensor
-    """1 / (1 + steps since the previous observation), zero without one."""
-
-    after: Tensor
-    climatology: Tensor
-    has_climatology: Tensor
-    kriging: Tensor
-    anomaly_kriging: Tensor
-
-
-N_FEATURES = len(CellFeatures._fields)
+FEATURES = (
+    "value", "observed", "interpolation", "proximity_before", "proximity_after",
+    "climatology", "has_climatology", "kriging", "anomaly_kriging",
+)  # fmt: skip
+"""Inputs of the network for each cell, in this order."""
 
 
 class BaselineAnswers(NamedTuple):
@@ -192,7 +180,7 @@ class CdsaNetwork(Network):
         self.anomaly_kriging = KrigingLayer(n_variables, use_similarity=True)
         self.baseline_logits = nn.Parameter(torch.tensor(BASELINE_INIT).repeat(n_variables, 1))
         self.residual_scale = nn.Parameter(torch.full((n_variables,), RESIDUAL_INIT))
-        self.embed = nn.Linear(N_FEATURES + n_calendar_features, config.d_model)
+        self.embed = nn.Linear(len(FEATURES) + n_calendar_features, config.d_model)
         self.variable_embedding = nn.Parameter(torch.randn(n_variables, config.d_model) * 0.3)
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d_model)
@@ -221,11 +209,8 @@ class CdsaNetwork(Network):
     def contributions(
         self, values: Tensor, observed: Tensor, context: WindowContext, cell: tuple[int, int, int]
     ) -> Tensor:
-        """Shares of the observed cells in the prediction of one cell of a single window, (1, t, l,
-        m); they sum to one, or to zero if nothing was observed.
-
-        The prediction is a baseline plus a residual. The baseline is linear in the observations, so
-        its gradient attributes it. Attention rollout attributes the residual; the share of
+        """The prediction is a baseline plus a residual. The baseline is linear in the observations,
+        so its gradient attributes it. Attention rollout attributes the residual; the share of
         unobserved cells is passed on by the gradient of their baselines. Both count by their size.
         """
         values = torch.where(observed, values, 0.0).requires_grad_()
@@ -241,15 +226,12 @@ class CdsaNetwork(Network):
             gradient = torch.autograd.grad((baseline * target).sum(), values, retain_graph=True)[0]
             passed_on = torch.autograd.grad((baseline * unobserved).sum(), values)[0].abs()
         with torch.no_grad():
-            total = torch.ones(())
             baseline_size = (gradient * values).abs().sum()
             residual_size = residual[(0, *cell, 0)].abs()
             weight = baseline_size / (baseline_size + residual_size).clamp(min=1e-12)
             by_residual = share * observed + normalise_to(passed_on, unobserved.sum())
-            by_baseline = normalise_to(gradient.abs(), total)
-            return normalise_to(
-                weight * by_baseline + (1 - weight) * normalise_to(by_residual, total), total
-            )
+            by_baseline, by_residual = normalise_to(gradient.abs()), normalise_to(by_residual)
+            return normalise_to(weight * by_baseline + (1 - weight) * by_residual)
 
     def _embed(
         self, values: Tensor, observed: Tensor, context: WindowContext
@@ -262,21 +244,12 @@ class CdsaNetwork(Network):
         kriging = self.kriging(line.line, line.has_observation, line, context)
         in_both = line.has_observation & has_climatology
         anomalies = self.anomaly_kriging(line.line - climatology, in_both, line, context)
-        features = CellFeatures(
-            value=values,
-            observed=observed,
-            interpolation=line.line,
-            before=line.proximity_before,
-            after=line.proximity_after,
-            climatology=climatology,
-            has_climatology=has_climatology,
-            kriging=kriging,
-            anomaly_kriging=anomalies + climatology,
-        )
+        answers = [line.line, kriging, anomalies + climatology]
+        features = [values, observed, line.line, line.proximity_before, line.proximity_after]
+        features += [climatology, has_climatology, kriging, answers[-1]]
         calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
         x = self.embed(torch.cat([stacked, calendar], dim=-1))
-        answers = [features.interpolation, features.kriging, features.anomaly_kriging]
         available = [line.has_observation, torch.ones_like(has_climatology), has_climatology]
         return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
             values=torch.stack(answers, dim=-1),
@@ -335,18 +308,17 @@ AUTO_MODEL = CdsaNetworkConfig()
 """The default, by identity: any other configuration was set by the user."""
 
 
-def default_training() -> TrainConfig:
-    return TrainConfig(
-        batch_size=0,
-        lr=2e-3,
-        beta2=0.98,
-        grad_clip=1.0,
-        ema_decay=0.99,
-        masking="like_data",
-        loss_on="both",
-        validate_every=100,
-        patience=0,
-    )
+DEFAULT_TRAINING = TrainConfig(
+    batch_size=0,
+    lr=2e-3,
+    beta2=0.98,
+    grad_clip=1.0,
+    ema_decay=0.99,
+    masking="like_data",
+    loss_on="both",
+    validate_every=100,
+    patience=0,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,7 +368,7 @@ class Cdsa(Neural):
     MIN_WINDOW: ClassVar[int] = 0
 
     model: CdsaNetworkConfig = AUTO_MODEL
-    train: TrainConfig = field(default_factory=default_training)
+    train: TrainConfig = DEFAULT_TRAINING
     window: int = 0
     """Time steps of a window, for a forecaster those before the horizon; 0 chooses by the data."""
 
@@ -420,11 +392,9 @@ class Cdsa(Neural):
         )
 
     def _with_horizon(self, steps: int) -> Self:
-        """The same for so many steps ahead."""
         return replace(self, horizon=steps)
 
     def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
-        """The same with every setting that was left open chosen by the data."""
         cube = prepare(cube).cube
         refuse_too_many_stations(int(cube.notnull().any(("time", "measurement")).sum()))
         n_steps, n_series = cube.sizes["time"], max(1, int(np.prod(cube.shape[1:])))
@@ -463,7 +433,7 @@ class Cdsa(Neural):
 Cdsa.PRESETS = {
     "small": Cdsa(
         model=CdsaNetworkConfig(d_model=8, n_heads=2, n_layers=2, d_ff=16),
-        train=replace(default_training(), epochs=2, batch_size=4, validate_every=5),
+        train=DEFAULT_TRAINING.few_steps(),
         window=12,
         stride=6,
         auto_size=False,

@@ -4,7 +4,7 @@ Letters: b window of the batch, t time, l location, m measurement, c channels.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, Self, cast, get_args
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cdsa.core.config import override
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.attention import AttentionScope, make_attention
@@ -21,7 +20,6 @@ from cdsa.nn.rollout import normalise_to, one_hot_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
     AXES,
-    MANNERS,
     AttentionConfig,
     AttentionMaps,
     Axis,
@@ -163,11 +161,6 @@ def cell_stack(
     )
 
 
-def make_reconstruction(config: PaperConfig) -> nn.Module:
-    """Fully connected layers from a cell's vector to its value."""
-    return feed_forward(config.d_model, config.d_ff, 1)
-
-
 class PaperImputer(Network):
     """The encoder: `forward(values, observed) -> prediction`, all (b, t, l, m)."""
 
@@ -182,7 +175,7 @@ class PaperImputer(Network):
         self.encoder: Streams | Stack = make(
             config, sizes, mask_mode=mask_mode, last_bare=config.last_layer_bare
         )
-        self.reconstruction = make_reconstruction(config)
+        self.reconstruction = feed_forward(config.d_model, config.d_ff, 1)
 
     def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
         x = self.encoder(self.embedding(values, observed))
@@ -199,7 +192,7 @@ class PaperImputer(Network):
             )
         traces = self.encoder.traces(self.embedding(values, observed))
         share = rollout(traces, one_hot_cell(values, cell))
-        return normalise_to(share * observed, torch.ones(()))
+        return normalise_to(share * observed)
 
     def maps(self, values: Tensor, observed: Tensor, context: object = None) -> list[AttentionMaps]:
         """The maps of every layer; in the independent manner those of one axis after the other."""
@@ -235,7 +228,7 @@ class PaperForecaster(Network):
         else:
             self.encoder = cell_stack(config, past)
             self.decoder = cell_stack(config, future, past, mask_mode="causal")
-        self.reconstruction = make_reconstruction(config)
+        self.reconstruction = feed_forward(config.d_model, config.d_ff, 1)
 
     def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
         values = torch.where(observed, values, 0.0)
@@ -265,19 +258,13 @@ class PaperForecaster(Network):
         self, memory: Tensor | dict[Axis, Tensor], values: Tensor, observed: Tensor
     ) -> Tensor:
         """Each step of the horizon, predicted from the steps before it, behind the context."""
-        before = slice(-self.horizon - 1, -1)  # the horizon shifted by one step
-        inputs = [self.decoder_embedding(values[:, before], observed[:, before])]
-        if isinstance(self.decoder, Streams):  # and the last step of the context, repeated
-            last = slice(-self.horizon - 1, -self.horizon)
-            repeat = (-1, self.horizon, -1, -1)
-            inputs.append(
-                self.decoder_embedding(
-                    values[:, last].expand(repeat), observed[:, last].expand(repeat)
-                )
-            )
-        shifted, *start = inputs
+        past = values.shape[1] - self.horizon
+        inputs: list[slice | list[int]] = [slice(past - 1, -1)]  # the horizon shifted by one step
+        if isinstance(self.decoder, Streams):  # and the last step before it, repeated
+            inputs.append([past - 1] * self.horizon)
+        shifted, *start = (self.decoder_embedding(values[:, i], observed[:, i]) for i in inputs)
         prediction = self.reconstruction(self.decoder(shifted, memory, *start))[..., 0]
-        return torch.cat([values[:, : -self.horizon], prediction], dim=1)
+        return torch.cat([values[:, :past], prediction], dim=1)
 
 
 def refuse_scalar_norm(config: PaperConfig, sizes: Sizes, *, causal: bool = False) -> None:
@@ -305,7 +292,6 @@ AUTHORS_TRAINING = TrainConfig(
 )
 """As in the authors' code: the loss counts all visible cells; hidden ones are never trained on."""
 
-
 GENERAL_CONFIG = PaperConfig(
     manner="shared",
     d_model=16,
@@ -321,7 +307,6 @@ GENERAL_CONFIG = PaperConfig(
     location=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
     measurement=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
 )
-
 
 GENERAL_CONFIGS: dict[Manner, PaperConfig] = {
     "shared": GENERAL_CONFIG,
@@ -342,10 +327,8 @@ LEARNING_RATES: dict[Manner, float] = {
 """Their learning rates, chosen on the demo data: projections of whole slices need smaller steps."""
 
 
-def general_training(manner: Manner) -> TrainConfig:
-    return TrainConfig(minutes=5, batch_size=8, lr=LEARNING_RATES[manner])
-
-
+TRAINING = TrainConfig(minutes=5, batch_size=8, lr=LEARNING_RATES["decomposed"])
+FORECAST_CONFIG = replace(GENERAL_CONFIGS["decomposed"], n_layers=9)
 SMALL_CONFIG = replace(
     GENERAL_CONFIGS["decomposed"],
     n_layers=2,
@@ -367,7 +350,7 @@ class CdsaPaper(Neural):
     name: ClassVar[str] = "cdsa-paper"
 
     model: PaperConfig = GENERAL_CONFIGS["decomposed"]
-    train: TrainConfig = field(default_factory=lambda: general_training("decomposed"))
+    train: TrainConfig = TRAINING
     window: int = 24
 
     @property
@@ -376,24 +359,15 @@ class CdsaPaper(Neural):
         manner = self.model.manner
         return self.name if manner == "decomposed" else f"{self.name}:{manner}"
 
-    def with_preset(self, name: str) -> "CdsaPaper":
-        """The settings of this name, for the same task."""
-        return get_preset(name, forecast=self.horizon > 0)
-
     def with_manner(self, manner: str) -> Self:
         """The same in another manner; the general preset has widths and a rate for each."""
-        if manner not in MANNERS:
-            raise ConfigError(unknown("manner", manner, MANNERS))
-        changed = override(self, [f"model.manner={manner}"])
-        before, after = self.model.manner, changed.model.manner
+        before, after = self.model.manner, cast(Manner, manner)
+        model = replace(self.model, manner=after)
         if replace(self.model, n_layers=GENERAL_CONFIG.n_layers) != GENERAL_CONFIGS[before]:
-            return changed
+            return replace(self, model=model)
         rate = LEARNING_RATES[after] if self.train.lr == LEARNING_RATES[before] else self.train.lr
-        return replace(
-            changed,
-            model=replace(GENERAL_CONFIGS[after], n_layers=self.model.n_layers),
-            train=replace(self.train, lr=rate),
-        )
+        model = replace(GENERAL_CONFIGS[after], n_layers=self.model.n_layers)
+        return replace(self, model=model, train=replace(self.train, lr=rate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,10 +376,7 @@ class CdsaPaperForecast(CdsaPaper):
 
     name: ClassVar[str] = "cdsa-paper-forecast"
 
-    model: PaperConfig = field(
-        default_factory=lambda: replace(GENERAL_CONFIGS["decomposed"], n_layers=9)
-    )
-    window: int = 24
+    model: PaperConfig = FORECAST_CONFIG
     horizon: int = 12
     stride: int | None = 1
 
@@ -419,46 +390,25 @@ class CdsaPaperForecast(CdsaPaper):
         refuse_no_horizon(self.horizon)
 
 
-FILLERS: dict[str, CdsaPaper] = {
+SMALL_TRAINING = TrainConfig().few_steps()
+
+CdsaPaper.PRESETS = {
     "paper": CdsaPaper(),
     "paper-nyc": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=432, stride=2),
     "paper-kdd2015": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=36),
     "paper-kdd2018": CdsaPaper(model=PaperConfig(), train=AUTHORS_TRAINING, window=48),
-    "small": CdsaPaper(
-        model=SMALL_CONFIG,
-        train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
-        window=12,
-        stride=6,
-    ),
+    "small": CdsaPaper(model=SMALL_CONFIG, train=SMALL_TRAINING, window=12, stride=6),
 }
-
-
-FORECASTERS: dict[str, CdsaPaperForecast] = {
+METR_LA = PaperConfig(
+    n_layers=9,
+    time=AxisConfig(d_qk=6, n_layers=9),
+    location=AxisConfig(d_qk=14, n_layers=9),
+    measurement=AxisConfig(d_qk=6, n_layers=9),
+)
+CdsaPaperForecast.PRESETS = {
     "paper": CdsaPaperForecast(),
-    "paper-metr-la": CdsaPaperForecast(
-        model=PaperConfig(
-            n_layers=9,
-            time=AxisConfig(d_qk=6, n_layers=9),
-            location=AxisConfig(d_qk=14, n_layers=9),
-            measurement=AxisConfig(d_qk=6, n_layers=9),
-        ),
-        train=AUTHORS_TRAINING,
-        window=12,
-        horizon=12,
-    ),
+    "paper-metr-la": CdsaPaperForecast(model=METR_LA, train=AUTHORS_TRAINING, window=12),
     "small": CdsaPaperForecast(
-        model=SMALL_CONFIG,
-        train=TrainConfig(epochs=2, batch_size=4, validate_every=5),
-        window=6,
-        horizon=6,
-        stride=3,
+        model=SMALL_CONFIG, train=SMALL_TRAINING, window=6, horizon=6, stride=3
     ),
 }
-
-
-def get_preset(name: str, *, forecast: bool = False) -> CdsaPaper:
-    """The settings of this name."""
-    presets: dict[str, CdsaPaper] = {**FORECASTERS} if forecast else {**FILLERS}
-    if name not in presets:
-        raise ConfigError(unknown("preset", name, presets))
-    return presets[name]

@@ -4,6 +4,7 @@ Letters: b window of the batch, t time, l and k locations, f inputs of a locatio
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self, cast
 
 import torch
@@ -60,14 +61,11 @@ class DcrnnConfig(Seq2SeqConfig):
 
     def cell(self, inputs: int) -> GraphCell:
         """Recurrent layers on the graph; as published, the bias of their gates starts at one."""
-        cell = GraphCell(self.convolution, inputs, self.d_model, self.n_layers)
+        convolution = partial(DiffusionConvolution, self.diffusion_steps)
+        cell = GraphCell(convolution, inputs, self.d_model, self.n_layers)
         for gate in cell.gates:
             nn.init.ones_(cast(DiffusionConvolution, gate).linear.bias)
         return cell
-
-    def convolution(self, inputs: int, out: int) -> DiffusionConvolution:
-        """The replacement of a matrix product."""
-        return DiffusionConvolution(self.diffusion_steps, inputs, out)
 
     def diffusion(self, context: WindowContext | None, like: Tensor) -> Tensor:
         """The diffusion matrices of the graph of stations, (w, l, k)."""
@@ -83,44 +81,36 @@ class DiffusionFiller(Network):
         inputs = 2 * n_measurements + n_calendar_features
         self.diffusion = config.diffusion
         self.forwards, self.backwards = config.cell(inputs), config.cell(inputs)
-        self.head = config.convolution(2 * (config.d_model + n_measurements), n_measurements)
+        self.head = DiffusionConvolution(
+            config.diffusion_steps, 2 * (config.d_model + n_measurements), n_measurements
+        )
 
     def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
-        matrices, reversed_mask = self.diffusion(context, values), observed.flip(1)
-        last, following = (
-            last_observed(values, observed),
-            last_observed(values.flip(1), reversed_mask),
-        )
-        before = self._read(self.forwards, last, observed, context.calendar, matrices)
-        after = self._read(
-            self.backwards, following, reversed_mask, context.calendar.flip(1), matrices
-        )
-        features = torch.cat([before, after.flip(1), last, following.flip(1)], dim=-1)
+        matrices, window = self.diffusion(context, values), (values, observed, context.calendar)
+        before = self._read(self.forwards, matrices, *window)
+        after = self._read(self.backwards, matrices, *(tensor.flip(1) for tensor in window))
+        (state_before, last), (state_after, following) = before, [x.flip(1) for x in after]
+        features = torch.cat([state_before, state_after, last, following], dim=-1)
         prediction: Tensor = self.head(features.flatten(0, 1), matrices)
         return cast(Tensor, prediction.unflatten(0, features.shape[:2]))
 
     def _read(
-        self, cell: GraphCell, values: Tensor, observed: Tensor, calendar: Tensor, matrices: Tensor
-    ) -> Tensor:
-        """The output of each step, (b, t, l, f)."""
+        self, cell: GraphCell, matrices: Tensor, values: Tensor, observed: Tensor, calendar: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The state and the last observed value at each step, both (b, t, l, f)."""
+        values = last_observed(values, observed)
         state, outputs = cell.start(values[:, 0]), []
         steps = (tensor.unbind(1) for tensor in (values, observed, calendar))
         for inputs in zip(*steps, strict=True):
             output, state = cell(cell_inputs(*inputs), state, matrices)
             outputs.append(output)
-        return torch.stack(outputs, dim=1)
+        return torch.stack(outputs, dim=1), values
 
 
 TRAINING = TrainConfig(
-    minutes=5,
-    batch_size=0,  # by the task, since the windows of a forecaster are short
-    lr=3e-3,
-    schedule="cosine",
-    loss_on="hidden",
-    masking="like_data",
-    ema_decay=0.99,
-    patience=0,
+    minutes=5, batch_size=0, lr=3e-3, masking="like_data", ema_decay=0.99, patience=0
 )
+"""The batch size depends on the task: the windows of a forecaster are short."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +158,9 @@ class Dcrnn(OnGraph):
     to forecast."""
 
     def _with_horizon(self, steps: int) -> Self:
-        """The same for a horizon of this many steps, with at least as much context."""
         return replace(self, horizon=steps, window=max(steps, self.window) if self.window else 0)
 
     def resolve(self, cube: Cube | None = None, run: RunContext | None = None) -> Self:
-        """The same with what was left open chosen by the task."""
         batch_size, window, stride = 8, FILL_WINDOW, None
         if self.horizon:
             batch_size, window, stride = 32, max(CONTEXT_LENGTH, self.horizon), 1
@@ -185,11 +173,5 @@ class Dcrnn(OnGraph):
         )
 
 
-Dcrnn.PRESETS = {
-    "small": Dcrnn(
-        model=DcrnnConfig(d_model=8, n_layers=1, sampling_decay=10.0),
-        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
-        window=12,
-        stride=6,
-    ),
-}
+SMALL = DcrnnConfig(d_model=8, n_layers=1, sampling_decay=10.0)
+Dcrnn.PRESETS = {"small": Dcrnn(model=SMALL, train=TRAINING.few_steps(), window=12, stride=6)}

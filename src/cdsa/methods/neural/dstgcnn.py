@@ -4,7 +4,7 @@ Letters: b window of the batch, t time, l and k locations, m measurement, f chan
 d channels of a query.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -194,12 +194,8 @@ class DstGcnn(OnGraph):
     stride: int | None = 1
 
 
+SMALL = DstGcnnConfig(d_model=8, n_layers=2)
+SMALL_TRAINING = TRAINING.few_steps(epochs=1, batch_size=8)
 DstGcnn.PRESETS = {
-    "small": DstGcnn(
-        model=DstGcnnConfig(d_model=8, n_layers=2),
-        train=replace(TRAINING, minutes=None, epochs=1, batch_size=8, validate_every=5),
-        window=6,
-        horizon=6,
-        stride=6,
-    ),
+    "small": DstGcnn(model=SMALL, train=SMALL_TRAINING, window=6, horizon=6, stride=6)
 }

@@ -3,7 +3,7 @@
 Letters: b window of the batch, l location, f inputs of a location.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -95,12 +95,7 @@ class FcLstm(Neural):
     stride: int | None = 1
 
 
+SMALL = FcLstmConfig(d_model=8, n_layers=1, sampling_decay=10.0)
 FcLstm.PRESETS = {
-    "small": FcLstm(
-        model=FcLstmConfig(d_model=8, n_layers=1, sampling_decay=10.0),
-        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
-        window=6,
-        horizon=6,
-        stride=3,
-    ),
+    "small": FcLstm(model=SMALL, train=TRAINING.few_steps(), window=6, horizon=6, stride=3)
 }

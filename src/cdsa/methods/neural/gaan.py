@@ -6,6 +6,7 @@ of a head.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import torch
@@ -51,7 +52,7 @@ class GaanConfig(Seq2SeqConfig):
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         return SequenceToSequence(
-            lambda inputs: GraphCell(self.aggregator, inputs, self.d_model, self.n_layers),
+            lambda n: GraphCell(partial(GatedAttention, self), n, self.d_model, self.n_layers),
             nn.Linear(self.d_model, sizes.measurements),
             lambda context, like: adjacency_of_context(context, like, "gaan") > 0,
             sizes.measurements,
@@ -59,10 +60,6 @@ class GaanConfig(Seq2SeqConfig):
             horizon,
             self.sampling_decay,
         )
-
-    def aggregator(self, inputs: int, out: int) -> "GatedAttention":
-        """The replacement of a matrix product."""
-        return GatedAttention(self, inputs, out)
 
 
 class GatedAttention(nn.Module):
@@ -157,7 +154,6 @@ class Gaan(OnGraph):
     stride: int | None = 1
 
     def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
-        """The same with a batch size for this number of stations, unless one was set."""
         if self.train.batch_size:
             return self
         n_stations = prepare(cube).cube.sizes["location"]
@@ -165,12 +161,6 @@ class Gaan(OnGraph):
         return replace(self, train=replace(self.train, batch_size=batch_size))
 
 
-Gaan.PRESETS = {
-    "small": Gaan(
-        model=GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, sampling_decay=10.0),
-        train=replace(TRAINING, minutes=None, epochs=1, batch_size=8, validate_every=5),
-        window=6,
-        horizon=6,
-        stride=6,
-    ),
-}
+SMALL = GaanConfig(d_model=8, n_layers=1, n_heads=2, d_qk=4, d_gate=4, sampling_decay=10.0)
+SMALL_TRAINING = TRAINING.few_steps(epochs=1, batch_size=8)
+Gaan.PRESETS = {"small": Gaan(model=SMALL, train=SMALL_TRAINING, window=6, horizon=6, stride=6)}

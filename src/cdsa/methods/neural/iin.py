@@ -3,7 +3,7 @@
 Letters: b window of the batch, t time, l and k locations, m measurement, s series, n term.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -90,13 +90,7 @@ def neighbour_mean(x: Tensor) -> Tensor:
 
 
 TRAINING = TrainConfig(
-    minutes=5,
-    batch_size=16,
-    lr=2e-3,
-    loss_on="hidden",
-    masking="like_data",
-    ema_decay=0.99,
-    patience=0,
+    minutes=5, batch_size=16, lr=2e-3, masking="like_data", ema_decay=0.99, patience=0
 )
 
 
@@ -135,11 +129,5 @@ class Iin(Neural):
     train: TrainConfig = TRAINING
 
 
-Iin.PRESETS = {
-    "small": Iin(
-        model=IinConfig(d_model=8, n_layers=1, n_rounds=2),
-        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
-        window=12,
-        stride=6,
-    ),
-}
+SMALL = IinConfig(d_model=8, n_rounds=2)
+Iin.PRESETS = {"small": Iin(model=SMALL, train=TRAINING.few_steps(), window=12, stride=6)}

@@ -4,7 +4,7 @@ from the generated window that fits the observations best.
 Letters: b window of the batch, t time, s series, h hidden channels, z noise.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
@@ -197,7 +197,6 @@ TRAINING = TrainConfig(
     lr=2e-3,
     beta1=0.5,
     schedule="constant",
-    loss_on="hidden",
     max_mask_ratio=0.4,
     validate_every=300,  # each validation searches for noise, which takes long
 )
@@ -256,11 +255,5 @@ class Mtsi(Neural):
     train: TrainConfig = TRAINING
 
 
-Mtsi.PRESETS = {
-    "small": Mtsi(
-        model=MtsiConfig(d_model=8, d_noise=8, pretrain_steps=5, critic_steps=2, search_steps=5),
-        train=replace(TRAINING, minutes=None, epochs=2, batch_size=4, validate_every=5),
-        window=12,
-        stride=6,
-    ),
-}
+SMALL = MtsiConfig(d_model=8, d_noise=8, pretrain_steps=5, critic_steps=2, search_steps=5)
+Mtsi.PRESETS = {"small": Mtsi(model=SMALL, train=TRAINING.few_steps(), window=12, stride=6)}

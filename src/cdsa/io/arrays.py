@@ -45,7 +45,6 @@ class Arrays:
 
     @property
     def layout(self) -> str:
-        """The layout in words."""
         form = "a variable per measurement" if "measurement" not in self.axes else "one variable"
         return f"arrays: {form}, axes {', '.join(self.axes.values())}"
 

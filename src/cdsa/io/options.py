@@ -1,7 +1,7 @@
 """Reading options, declared once: the command line, the REST API and the keyword arguments of
 `open_source` are all derived from the fields of `ReadOptions`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import tzinfo
 from pathlib import Path
@@ -53,7 +53,58 @@ class Option:
     def parse(self, value: object) -> object:
         """The value as `ReadOptions` stores it. Text is split at commas where a list is expected;
         the items of a list are taken as they are."""
-        return PARSERS[self.kind](self, value)
+        match self.kind:
+            case "table":
+                return value
+            case "names":
+                return tuple(str(item) for item in _split(value))
+            case "units":
+                return {name: str(unit) for name, unit in self._parse_pairs(value)}
+            case "bounds":
+                return {name: _parse_bound(bound) for name, bound in self._parse_pairs(value)}
+            case "flag":
+                if value not in (True, False):
+                    raise ConfigError(f"{self.name} is True or False, but found {value!r}")
+                return bool(value)
+        text = str(value) if isinstance(value, tzinfo) else value
+        if not isinstance(text, str):
+            raise ConfigError(f"{self.name} is given as text, but found {value!r}")
+        return SEPARATORS.get(text, text) if self.kind == "separator" else text
+
+    def _parse_pairs(self, value: object) -> Iterator[tuple[str, object]]:
+        """The entries of a mapping, of text such as 'pm25=0:,humid=0:100', or of a list of
+        either."""
+        for item in value.items() if isinstance(value, Mapping) else _split(value):
+            name, mark, rest = item.partition("=") if isinstance(item, str) else ("", "", "")
+            if mark and name:
+                yield name, rest
+            elif isinstance(item, list | tuple) and len(item) in (2, 3):
+                yield str(item[0]), item[1] if len(item) == 2 else item[1:]
+            else:
+                raise ConfigError(
+                    f"{self.name} are given by measurement, as in {self.metavar} or "
+                    f"{{'NAME': ...}}, but found {item!r}"
+                )
+
+
+def _split(value: object) -> Iterable[object]:
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _parse_bound(bound: object) -> Bound:
+    try:
+        limits = bound.split(":") if isinstance(bound, str) else list(bound)  # type: ignore[call-overload]
+        low, high = (
+            None if limit is None or str(limit).strip() == "" else float(limit) for limit in limits
+        )
+    except (TypeError, ValueError) as bad:
+        raise ConfigError(
+            "bounds are a lowest and a highest value, either of which may be left out, as in "
+            f"pm25=0: or humid=0:100, but found {bound!r}"
+        ) from bad
+    return low, high
 
 
 def _option(default: object, help: str, metavar: str = "", **spec: object) -> Any:
@@ -72,13 +123,12 @@ def _column(help: str) -> Any:
 class ReadOptions:
     """How to read a source; what is not given is detected."""
 
+    # fmt: off
     layout: Layout | None = _option(  # noqa: RUF009  # returns a field
         None,
         "panel (one row per time and station), long (one row per value) or wide (one column per "
         "station).",
-        "NAME",
-        choices=tuple(LAYOUTS),
-        tables_only=True,
+        "NAME", choices=tuple(LAYOUTS), tables_only=True,
     )
     time: str | None = _column("Column of the timestamps.")
     location: str | None = _column("Column of the station names.")
@@ -93,59 +143,39 @@ class ReadOptions:
         None, "Table of stations with the columns station, lat and lon.", "FILE", kind="table"
     )
     coordinates: bool = _option(
-        True,
-        "Use the coordinates of the stations.",
-        kind="flag",
+        True, "Use the coordinates of the stations.", kind="flag",
         flag="--coordinates/--no-coordinates",
     )
-    missing: tuple[str, ...] = _option(
-        (),
-        "Values that mean missing, such as -999,999999.",
-        "A,B",
-        kind="names",
-        max_items=50,  # each is looked up for every entry
+    missing: tuple[str, ...] = _option(  # each is looked up for every entry
+        (), "Values that mean missing, such as -999,999999.", "A,B", kind="names", max_items=50
     )
     step: str | None = _option(
-        None,
-        "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest step.",
+        None, "Time step, such as 5min, 1h, 1d or 1month; timestamps move to the nearest step.",
         "STEP",
     )
     duplicates: Literal["mean", "first"] | None = _option(
         None, "How to combine duplicate rows: mean or first.", "HOW", choices=("mean", "first")
     )
     tz: str | None = _option(
-        None,
-        "Time zone of timestamps that carry none, such as UTC or Europe/Berlin.",
-        "ZONE",
+        None, "Time zone of timestamps that carry none, such as UTC or Europe/Berlin.", "ZONE",
         tables_only=True,
     )
     time_format: str | None = _option(
         None,
         "Format of the timestamps, such as %d.%m.%Y %H:%M; unix or unix-ms for (milli)seconds "
         "since 1970.",
-        "FORMAT",
-        tables_only=True,
+        "FORMAT", tables_only=True,
     )
     directions: tuple[str, ...] = _option(
-        (),
-        "Measurements that are directions in degrees.",
-        "NAME",
-        kind="names",
-        flag="--direction",
-        repeatable=True,
+        (), "Measurements that are directions in degrees.", "NAME", kind="names",
+        flag="--direction", repeatable=True,
     )
     bounds: Mapping[str, Bound] = _option(
-        dict,
-        "Physical bounds of a measurement, such as pm25=0: or humid=0:100.",
-        "NAME=A:B",
-        kind="bounds",
-        repeatable=True,
+        dict, "Physical bounds of a measurement, such as pm25=0: or humid=0:100.", "NAME=A:B",
+        kind="bounds", repeatable=True,
     )
     units: Mapping[str, str] = _option(
-        dict,
-        "Units of a measurement, such as pm25=ug/m3.",
-        "NAME=UNIT",
-        kind="units",
+        dict, "Units of a measurement, such as pm25=ug/m3.", "NAME=UNIT", kind="units",
         repeatable=True,
     )
     refill: bool = _option(
@@ -156,6 +186,7 @@ class ReadOptions:
     )
     decimal: str | None = _option(None, "CSV: decimal mark.", "CHAR", choices=(".", ","))
     encoding: str = _option("utf-8", "CSV: character encoding.", "NAME")
+    # fmt: on
 
     max_columns: int | None = None
     """Columns that a table may have: a limit of the caller, not an option of the user."""
@@ -211,84 +242,3 @@ def check_name(name: str) -> None:
         raise ConfigError(f"the reading option '{name}' is now called '{RENAMED[name]}'")
     if name not in OPTIONS:
         raise ConfigError(unknown("reading option", name, OPTIONS))
-
-
-def _parse_text(option: Option, value: object) -> str:
-    if isinstance(value, tzinfo):
-        return str(value)
-    if not isinstance(value, str):
-        raise ConfigError(f"{option.name} is given as text, but found {value!r}")
-    return value
-
-
-def _parse_separator(option: Option, value: object) -> str:
-    text = _parse_text(option, value)
-    return SEPARATORS.get(text, text)
-
-
-def _parse_flag(option: Option, value: object) -> bool:
-    if value not in (True, False):
-        raise ConfigError(f"{option.name} is True or False, but found {value!r}")
-    return bool(value)
-
-
-def _parse_names(option: Option, value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in _split(value))
-
-
-def _parse_units(option: Option, value: object) -> dict[str, str]:
-    return {name: str(unit) for name, unit in _parse_pairs(option, value)}
-
-
-def _parse_bounds(option: Option, value: object) -> dict[str, Bound]:
-    return {name: _parse_bound(bound) for name, bound in _parse_pairs(option, value)}
-
-
-def _parse_bound(bound: object) -> Bound:
-    try:
-        limits = bound.split(":") if isinstance(bound, str) else list(bound)  # type: ignore[call-overload]
-        low, high = (
-            None if limit is None or str(limit).strip() == "" else float(limit) for limit in limits
-        )
-    except (TypeError, ValueError) as bad:
-        raise ConfigError(
-            "bounds are a lowest and a highest value, either of which may be left out, as in "
-            f"pm25=0: or humid=0:100, but found {bound!r}"
-        ) from bad
-    return low, high
-
-
-def _parse_pairs(option: Option, value: object) -> Iterable[tuple[str, object]]:
-    """The entries of a mapping, of text such as 'pm25=0:,humid=0:100', or of a list of either."""
-    if isinstance(value, Mapping):
-        return [(str(name), entry) for name, entry in value.items()]
-    pairs: list[tuple[str, object]] = []
-    for item in _split(value):
-        name, mark, rest = item.partition("=") if isinstance(item, str) else ("", "", "")
-        if mark and name:
-            pairs.append((name, rest))
-        elif isinstance(item, list | tuple) and len(item) in (2, 3):
-            pairs.append((str(item[0]), item[1] if len(item) == 2 else item[1:]))
-        else:
-            raise ConfigError(
-                f"{option.name} are given by measurement, as in {option.metavar} or "
-                f"{{'NAME': ...}}, but found {item!r}"
-            )
-    return pairs
-
-
-def _split(value: object) -> Iterable[object]:
-    if isinstance(value, str):
-        return [item.strip() for item in value.split(",") if item.strip()]
-    return value if isinstance(value, list | tuple) else [value]
-
-
-PARSERS: dict[Kind, Callable[[Option, object], object]] = {
-    "text": _parse_text,
-    "separator": _parse_separator,
-    "flag": _parse_flag,
-    "names": _parse_names,
-    "units": _parse_units,
-    "bounds": _parse_bounds,
-    "table": lambda _, value: value,
-}

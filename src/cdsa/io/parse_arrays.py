@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 from cdsa.core.cube import DEFAULT_STATION, DIMS, check_cube, is_direction, label_array
 from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, regular_grid, subsecond_digits, to_nanoseconds
-from cdsa.errors import ConfigError, TableError, unknown
+from cdsa.errors import ConfigError, TableError
 from cdsa.io.arrays import FILLED, Arrays
 from cdsa.io.assemble import annotate, combine_duplicates
 from cdsa.io.cf import find_fill_flags
-from cdsa.io.columns import LAT, LOCATION, LON, MEASUREMENT, find_name, missing_codes
+from cdsa.io.columns import (
+    LAT,
+    LOCATION,
+    LON,
+    MEASUREMENT,
+    check_measurements,
+    find_name,
+    missing_codes,
+)  # fmt: skip
 from cdsa.io.hints import likely_directions, likely_missing_codes, missing_timestamps
 from cdsa.io.options import OPTIONS, ReadOptions
 
@@ -36,29 +44,24 @@ def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
     variables = _find_variables(data, options)
     axes = _find_axes(data, variables)
     locations = _read_labels(data, axes["location"]) if "location" in axes else [DEFAULT_STATION]
-    values = np.stack([_to_array(data[name], axes) for name in variables], axis=-1)
-    measurements = list(variables)
+    measurements, used = list(variables), data
     measurement_index: tuple[int, ...] = ()
     if "measurement" in axes:
-        measurements, values = _read_labels(data, axes["measurement"]), values[..., 0]
+        measurements = _read_labels(data, axes["measurement"])
         if options.measurements:
-            for name in options.measurements:
-                if name not in measurements:
-                    raise TableError(
-                        f"--measurements: {unknown('measurement', name, measurements)}"
-                    )
-            measurement_index = tuple(
-                n for n, name in enumerate(measurements) if name in options.measurements
-            )
-            values = np.take(values, measurement_index, axis=-1)
-            measurements = [measurements[number] for number in measurement_index]
+            check_measurements(options, "measurement", measurements)
+            positions = [n for n, name in enumerate(measurements) if name in options.measurements]
+            used = data.isel({axes["measurement"]: positions})
+            measurements, measurement_index = [measurements[n] for n in positions], (*positions,)
+    arrays = [_to_array(used[name], axes) for name in variables]
+    values = arrays[0] if "measurement" in axes else np.stack(arrays, axis=-1)
     values[np.isin(values, missing_codes(options))] = np.nan
-    warnings = _unfill(values, data, variables, axes, measurement_index, options)
+    warnings = _unfill(values, used, variables, axes, options)
     times, grid, step_index = _read_times(data, axes["time"], options)
     lat, lon = _find_coordinates(data, axes, options)
     empty = np.full((len(grid), *values.shape[1:]), np.nan)
     cube = label_array(empty, grid, locations, measurements, lat=lat, lon=lon)
-    cube = _annotate(cube, data, variables, axes, options)
+    cube = _annotate(cube, used, variables, axes, options)
     cube = cube.copy(data=_to_grid(values, cube, step_index, times, options))
     check_cube(cube)
     return Arrays(
@@ -99,9 +102,7 @@ def _find_variables(data: xr.Dataset, options: ReadOptions) -> tuple[str, ...]:
         )
     if len(variables) == 1 and find_name([str(d) for d in data[variables[0]].dims], MEASUREMENT):
         return tuple(variables)  # --measurements selects along its measurement axis
-    for name in options.measurements:
-        if name not in variables:
-            raise TableError(f"--measurements: {unknown('variable', name, variables)}")
+    check_measurements(options, "variable", variables)
     return tuple(n for n in variables if not options.measurements or n in options.measurements)
 
 
@@ -140,16 +141,14 @@ def _find_axes(data: xr.Dataset, variables: tuple[str, ...]) -> dict[str, str]:
 
 def _read_labels(data: xr.Dataset, dim: str) -> list[str]:
     """Labels along an axis: its coordinate, or the variable that CF marks as the station's id."""
-    if dim in data.coords:
-        return [_to_text(label) for label in data[dim].to_numpy()]
-    for variable in data.variables.values():
-        if variable.dims == (dim,) and variable.attrs.get("cf_role") == "timeseries_id":
-            return [_to_text(label) for label in variable.to_numpy()]
-    return [str(number) for number in range(data.sizes[dim])]
-
-
-def _to_text(label: object) -> str:
-    return (label.decode(errors="replace") if isinstance(label, bytes) else str(label)).strip()
+    ids = [
+        variable
+        for variable in data.variables.values()
+        if variable.dims == (dim,) and variable.attrs.get("cf_role") == "timeseries_id"
+    ]
+    labels = data[dim] if dim in data.coords or not ids else ids[0]  # else numbers from 0
+    texts = [x.decode(errors="replace") if isinstance(x, bytes) else x for x in labels.to_numpy()]
+    return [str(text).strip() for text in texts]
 
 
 def _to_array(variable: xr.DataArray, axes: dict[str, str]) -> NDArray[np.float64]:
@@ -166,19 +165,15 @@ def _unfill(
     data: xr.Dataset,
     variables: tuple[str, ...],
     axes: dict[str, str],
-    measurement_index: tuple[int, ...],
     options: ReadOptions,
 ) -> list[str]:
     """Remove the cells that an earlier fill marked as filled, or warn about them."""
     warnings = []
     for number, variable in enumerate(variables):
-        filled = np.zeros(1, dtype=bool)
-        for name in find_fill_flags(data, variable):
-            filled = filled | (_to_array(data[name], axes) == FILLED)
+        flags = find_fill_flags(data, variable)
+        filled = np.any([_to_array(data[name], axes) == FILLED for name in flags], axis=0)
         if not filled.any():
             continue
-        if measurement_index:
-            filled = np.take(filled, measurement_index, axis=-1)
         if options.refill:
             (values if "measurement" in axes else values[..., number])[filled] = np.nan
         else:
@@ -234,12 +229,9 @@ def _annotate(
         attrs = {name: data[name].attrs for name in variables}
         units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}
         return annotate(cube, options, units, [n for n, a in attrs.items() if _is_direction(a)])
-    axis = axes["measurement"]
-    labels = _read_labels(data, axis)
-    rows = [labels.index(str(name)) for name in cube["measurement"].to_numpy()]
     for name in ("units", "is_direction", "valid_min", "valid_max"):
-        if name in data.variables and data[name].dims == (axis,):
-            cube = cube.assign_coords({name: ("measurement", data[name].to_numpy()[rows])})
+        if name in data.variables and data[name].dims == (axes["measurement"],):
+            cube = cube.assign_coords({name: ("measurement", data[name].to_numpy())})
     return annotate(cube, options, {})
 
 
@@ -268,7 +260,7 @@ def _to_grid(
     if not duplicated.any():
         grid[step_index] = values
         return grid
-    t, l, m = np.nonzero(np.isfinite(values))  # noqa: E741
+    t, l, m = np.nonzero(~np.isnan(values))  # noqa: E741
     cells = step_index[t], l, m
     combine_duplicates(grid, cells, values[t, l, m], options.duplicates, is_direction(cube)[m])
     return grid

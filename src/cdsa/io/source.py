@@ -83,15 +83,14 @@ class Source:
         if n_new > 0:
             content_cube, cube = append_times(content_cube, n_new), append_times(cube, n_new)
         content = self.content.with_horizon(content_cube, slice(first, first + n_steps))
-        return replace(self, content=content, cube=cube, row_index=None)
+        return replace(self, content=content, cube=cube)
 
     def with_sites(self, sites: Sites | pd.DataFrame | str | Path) -> "Source":
         """The source with an empty station at each unmonitored site of a table with the columns
         name, lat and lon."""
         sites = sites if isinstance(sites, Sites) else read_sites(sites)
         cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
-        content = self.content.with_sites(cube)
-        return replace(self, content=content, cube=cube, row_index=None)
+        return replace(self, content=self.content.with_sites(cube), cube=cube)
 
     def filled(self, result: xr.Dataset, *, typed: bool = False) -> pd.DataFrame | xr.Dataset:
         """The result in the form of the source: a frame for a table, a dataset for arrays."""

@@ -93,7 +93,6 @@ class Table:
 
     @property
     def layout(self) -> str:
-        """The layout in words."""
         return f"{self.roles.layout}: {LAYOUTS[self.roles.layout]}"
 
     def with_horizon(self, cube: xr.DataArray, horizon: slice) -> "Table":
@@ -170,16 +169,16 @@ class Table:
         if len(missing) == 0:
             return keys, None
         time, location, measurement = np.unravel_index(missing, shape)
+        new = {"location": location, "measurement": measurement, "time": time}
         roles = self.roles
         entries: dict[str, ObjectArray | FloatArray] = {}
         for name in self.frame.columns:
             if name == roles.time:
                 times = self.cube["time"].to_numpy()[time]
                 entries[name] = format_timestamps(frame[name], self.clock, times)
-            elif name == roles.location:
-                entries[name] = np.array(self.labels["location"], dtype=object)[location]
-            elif name == roles.measurement:
-                entries[name] = np.array(self.labels["measurement"], dtype=object)[measurement]
+            elif name in (roles.location, roles.measurement):
+                axis = "location" if name == roles.location else "measurement"
+                entries[name] = np.array(self.labels[axis], dtype=object)[new[axis]]
             elif name in roles.values:
                 cells = self.rows.cells(roles.values.index(name), (time, location, measurement))
                 values = grid[cells]
@@ -187,8 +186,7 @@ class Table:
                 if is_text(frame[name]):
                     entries[name][np.isnan(values)] = self.empty_text
             else:
-                axes = {"location": location, "measurement": measurement, "time": time}
-                entries[name] = self._passthrough_entries(frame[name], axes)
+                entries[name] = self._passthrough_entries(frame[name], new)
         return np.concatenate([keys, missing]), pd.DataFrame(entries, dtype=object)
 
     def _passthrough_entries(self, column: pd.Series, new: dict[str, IntArray]) -> ObjectArray:
@@ -236,7 +234,6 @@ class Table:
 
 
 def is_text(column: pd.Series) -> bool:
-    """Whether the entries are strings."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return is_text(column.dtype.categories.to_series())
     if column.dtype == object:

@@ -62,13 +62,12 @@ def parse_timestamps(
 
 def parse_zone(tz: str | None) -> str | None:
     """A time zone given by its name or by its offset, such as +01:00."""
-    name = None if tz is None else str(tz)
-    if name is None or name in available_timezones():
-        return name
-    offset = re.fullmatch(rf"(?:UTC)?({OFFSET})", name)
-    if offset is None and name not in ("Z", "utc"):
+    if tz is None or tz in available_timezones():
+        return tz
+    offset = re.fullmatch(rf"(?:UTC)?({OFFSET})", tz)
+    if offset is None and tz not in ("Z", "utc"):
         raise TableError(
-            f"'{name}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
+            f"'{tz}' is not a time zone. Use a name such as UTC or Europe/Berlin, or +01:00"
         )
     return _normalise_zone(offset.group(1)) if offset else "UTC"
 

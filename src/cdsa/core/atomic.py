@@ -14,7 +14,6 @@ from cdsa.errors import OutputError
 def stage_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
     """Temporary files to write to; on success all of them replace their targets."""
     temp_files = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
-    names = " and ".join(str(target) for target in targets)
     try:
         yield temp_files
         for temp_file in temp_files:
@@ -22,19 +21,14 @@ def stage_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
                 with temp_file.open("rb") as file:
                     os.fsync(file.fileno())
         _move(temp_files, targets)
-    except OSError as bad:
+    except (OSError, UnicodeEncodeError, RuntimeError) as bad:  # the last from NetCDF: disk full
+        reason, advice = getattr(bad, "strerror", None) or single_line(bad), ""
+        if isinstance(bad, UnicodeEncodeError):
+            reason = f"'{bad.object[bad.start]}' cannot be encoded in {bad.encoding}"
+            advice = ". Write Parquet, or save the table as UTF-8 first"
+        names = " and ".join(str(target) for target in targets)
         raise OutputError(
-            f"{names} could not be written: {bad.strerror or bad}. Nothing was changed"
-        ) from bad
-    except UnicodeEncodeError as bad:
-        raise OutputError(
-            f"{names} could not be written: '{bad.object[bad.start]}' cannot be "
-            f"encoded in {bad.encoding}. Nothing was changed. Write Parquet, or save the table as "
-            "UTF-8 first"
-        ) from bad
-    except RuntimeError as bad:  # raised by the NetCDF library if the disk is full
-        raise OutputError(
-            f"{names} could not be written: {single_line(bad)}. Nothing was changed"
+            f"{names} could not be written: {reason}. Nothing was changed{advice}"
         ) from bad
     finally:
         for temp_file in temp_files:
@@ -57,14 +51,10 @@ def write_texts(pages: Mapping[Path, str], *, overwrite: bool = False) -> None:
             temp_file.write_text(text, encoding="utf-8")
 
 
-def check_file(target: Path, *, overwrite: bool) -> None:
+def check_file(target: Path, *, overwrite: bool, may_be_folder: bool = False) -> None:
     """Refuse a target that exists, is a folder, or is in a folder that does not exist."""
-    if target.is_dir():
+    if target.is_dir() and not may_be_folder:
         raise OutputError(f"{target} is a folder. Choose another name")
-    check_target(target, overwrite=overwrite)
-
-
-def check_target(target: Path, *, overwrite: bool) -> None:
     if target.exists() and not overwrite:
         raise OutputError(
             f"{target} already exists. Choose another name, or replace it with --overwrite"
@@ -115,16 +105,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _fsync_directory(folder: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system supports it."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file that appears complete or not at all, even if the process is killed."""
     temp_file = path.with_name(f".{path.name}.part")
@@ -134,7 +114,12 @@ def write_atomic(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temp_file.replace(path)
-        _fsync_directory(path.parent)
+        if hasattr(os, "O_DIRECTORY"):  # makes the rename survive a power cut
+            descriptor = os.open(path.parent, os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as bad:
         temp_file.unlink(missing_ok=True)
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad

@@ -43,13 +43,11 @@ def to_components(cube: xr.DataArray) -> xr.DataArray:
         return plain
     degrees = plain.isel(measurement=directions)
     radians, names = np.deg2rad(degrees.to_numpy()), degrees["measurement"].to_numpy()
-    east = degrees.copy(data=np.sin(radians)).assign_coords(
-        measurement=[f"{name}{EAST}" for name in names]
-    )
-    north = degrees.copy(data=np.cos(radians)).assign_coords(
-        measurement=[f"{name}{NORTH}" for name in names]
-    )
-    return xr.concat([plain.isel(measurement=~directions), east, north], "measurement")
+    arrays = [plain.isel(measurement=~directions)]
+    for suffix, function in ((EAST, np.sin), (NORTH, np.cos)):
+        labels = [f"{name}{suffix}" for name in names]
+        arrays.append(degrees.copy(data=function(radians)).assign_coords(measurement=labels))
+    return xr.concat(arrays, "measurement")
 
 
 def from_components(plain: xr.DataArray, like: xr.DataArray) -> xr.DataArray:

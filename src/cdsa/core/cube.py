@@ -91,7 +91,9 @@ def make_cube(
     >>> cdsa.fill(cube, "linear")["value"].to_numpy().ravel().tolist()
     [1.0, 2.0, 3.0]
     """
-    cube = label_array(values, time, location, measurement, lat=lat, lon=lon, units=units)
+    cube = label_array(values, time, location, measurement, lat, lon)
+    if units is not None:
+        cube["units"] = ("measurement", np.asarray(units, dtype=object).astype(str))
     check_cube(cube)
     return cube
 
@@ -101,10 +103,8 @@ def label_array(
     time: NDArray[np.datetime64],
     location: Sequence[str],
     measurement: Sequence[str],
-    *,
     lat: Sequence[float] | None = None,
     lon: Sequence[float] | None = None,
-    units: Sequence[str] | None = None,
 ) -> xr.DataArray:
     """The array with the coordinates of a cube, not yet checked."""
     coords: dict[str, object] = {
@@ -115,8 +115,6 @@ def label_array(
     if lat is not None and lon is not None:
         coords["lat"] = ("location", np.asarray(lat, dtype=float))
         coords["lon"] = ("location", np.asarray(lon, dtype=float))
-    if units is not None:
-        coords["units"] = ("measurement", np.asarray(units, dtype=object).astype(str))
     return xr.DataArray(values, dims=DIMS, coords=coords, name="value")
 
 
@@ -260,15 +258,14 @@ def append_locations(
             raise CubeError(
                 f"a new site needs a new name, but there is already a station '{name}'. Rename it"
             )
-    n_steps, _, n_measurements = cube.shape
-    empty = np.full((n_steps, len(names), n_measurements), np.nan, dtype=cube.dtype)
-    coords = {name: c for name, c in cube.coords.items() if "location" not in c.dims}
+    new = {"location": list(names), "lat": lat, "lon": lon}
     extended = {
         name: ("location", np.concatenate([cube[name].to_numpy(), values]))
-        for name, values in (("location", list(names)), ("lat", lat), ("lon", lon))
+        for name, values in new.items()
     }
-    data = np.concatenate([cube.to_numpy(), empty], axis=1)
-    longer = xr.DataArray(data, dims=cube.dims, coords=coords | extended, attrs=cube.attrs)
+    others = [name for name, c in cube.coords.items() if "location" in c.dims and name not in new]
+    longer = cube.drop_vars(others).reindex(location=extended["location"][1])
+    longer = longer.assign_coords(extended)
     check_cube(longer)
     return longer
 
@@ -333,13 +330,9 @@ def is_direction(cube: xr.DataArray) -> NDArray[np.bool_]:
 
 def valid_range(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The physical minimum and maximum of each measurement, infinite where none is set."""
-    limits = []
-    for name, unlimited in (("valid_min", -np.inf), ("valid_max", np.inf)):
-        if name in cube.coords:
-            limits.append(cube[name].to_numpy().copy())
-        else:
-            limits.append(np.full(cube.sizes["measurement"], unlimited))
-    return limits[0], limits[1]
+    unlimited = xr.full_like(cube["measurement"], np.inf, dtype=np.float64)
+    low, high = cube.coords.get("valid_min", -unlimited), cube.coords.get("valid_max", unlimited)
+    return low.to_numpy().copy(), high.to_numpy().copy()
 
 
 def has_coordinates(cube: xr.DataArray) -> bool:

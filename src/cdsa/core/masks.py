@@ -1,4 +1,5 @@
-"""Strategies for hiding observed cells, to score a method.
+"""Strategies for hiding observed cells of a cube, to score a method; `training/masking.py` masks
+cells of the windows that a network trains on.
 
 A strategy is a frozen dataclass. Called with a cube and a random generator, it returns a boolean
 cube that is True where a cell is hidden. Only observed cells are hidden, and at least one stays
@@ -18,7 +19,6 @@ Examples
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import xarray as xr
@@ -40,10 +40,8 @@ MAX_SHIFTS = 100
 """Shifts of the natural gaps that `LikeData` tries."""
 
 
-class HideStrategy(Protocol):
-    """Choose cells to hide: cube and generator in, boolean cube out."""
-
-    def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray: ...
+HideStrategy = Callable[[xr.DataArray, np.random.Generator], xr.DataArray]
+"""Chooses cells to hide: cube and generator in, boolean cube out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +55,13 @@ class Amount:
     """Share of the observed cells to hide."""
 
     def __post_init__(self) -> None:
-        if (self.rate is None) == (self.share is None):
+        amounts = [amount for amount in (self.rate, self.share) if amount is not None]
+        if len(amounts) != 1:
             raise ConfigError(
                 "give either the final rate or the share to hide, not both or neither"
             )
-        amount = self.rate if self.share is None else self.share
-        if amount is None or not 0 < amount < 1:
-            raise ConfigError(f"a rate or share must be between 0 and 1, but found {amount}")
+        if not 0 < amounts[0] < 1:
+            raise ConfigError(f"a rate or share must be between 0 and 1, but found {amounts[0]}")
 
     def n_cells(self, cube: xr.DataArray) -> int:
         """The number of observed cells to hide."""
@@ -88,8 +86,7 @@ class AtRandom(Amount):
     """Single cells, chosen uniformly."""
 
     def __call__(self, cube: xr.DataArray, rng: np.random.Generator) -> xr.DataArray:
-        observed = cube.notnull().to_numpy()
-        chosen = rng.permutation(np.flatnonzero(observed))[: self.n_cells(cube)]
+        chosen = rng.permutation(np.flatnonzero(cube.notnull()))[: self.n_cells(cube)]
         hidden = np.zeros(cube.size, dtype=bool)
         hidden[chosen] = True
         return _as_mask(hidden.reshape(cube.shape), cube)
@@ -168,13 +165,9 @@ def _draw_lengths(
 
 
 def natural_gap_lengths(cube: xr.DataArray) -> NDArray[np.int64]:
-    """Lengths of the natural gaps of two or more steps.
-
-    Gaps longer than a quarter of the time are left out: such a station was absent rather than
-    interrupted.
-    """
-    missing = cube.isnull().to_numpy()[:, :, fillable(cube)]
-    lengths = gap_lengths(missing)
+    """Lengths of the natural gaps of two or more steps, up to a quarter of the time: a station with
+    a longer one was absent rather than interrupted."""
+    lengths = gap_lengths(cube.isnull().to_numpy()[:, :, fillable(cube)])
     return lengths[(lengths >= 2) & (lengths <= max(2, cube.sizes["time"] // 4))]
 
 
@@ -221,8 +214,8 @@ class LikeData(Amount):
             remaining -= int(chosen.sum())
             if not remaining:
                 break
-        if remaining:
-            visible = cube.where(~_as_mask(hidden.copy(), cube))
+        else:
+            visible = cube.where(~_as_mask(hidden, cube))
             share = remaining / max(1, int(visible.notnull().sum()))
             hidden |= Bursts(share=share)(visible, rng).to_numpy()
         return _as_mask(hidden, cube)
@@ -231,7 +224,8 @@ class LikeData(Amount):
 def natural_gap_mask(cube: xr.DataArray, longest: int | None = None) -> xr.DataArray:
     """True for missing cells in gaps of at most a quarter of the time, or of `longest` steps."""
     lengths, n_steps = run_lengths(cube.isnull().to_numpy()), cube.sizes["time"]
-    return _as_mask((lengths > 0) & (lengths <= min(n_steps // 4, longest or n_steps)), cube)
+    is_natural = (lengths > 0) & (lengths <= min(n_steps // 4, longest or n_steps))
+    return xr.DataArray(is_natural, cube.coords, cube.dims)
 
 
 def drop_outs(missing: Bools) -> NDArray[np.int64]:
@@ -265,11 +259,8 @@ def _take(number: NDArray[np.int64], n_cells: int, rng: np.random.Generator) -> 
     sizes[0] = 0
     order = rng.permutation(len(sizes))
     total = np.cumsum(sizes[order])
-    complete = np.zeros(len(sizes), dtype=bool)
     n_complete = int(np.searchsorted(total, n_cells, side="right"))
-    complete[order[:n_complete]] = True
-    complete[0] = False
-    chosen = complete[number]
+    chosen = np.isin(number, order[:n_complete]) & (number > 0)
     if n_complete < len(order):
         remaining = n_cells - (int(total[n_complete - 1]) if n_complete else 0)
         chosen = chosen | _trim(number == order[n_complete], remaining, rng)
@@ -328,7 +319,7 @@ class Stations:
             )
         hidden = np.zeros(cube.shape, dtype=bool)
         hidden[:, rng.choice(stations, self.count, replace=False)] = True
-        return _as_mask(hidden & cube.notnull().to_numpy(), cube)
+        return _as_mask(hidden, cube)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +336,7 @@ class LastSteps:
             )
         hidden = np.zeros(cube.shape, dtype=bool)
         hidden[-self.count :] = True
-        return _as_mask(hidden & cube.notnull().to_numpy(), cube)
+        return _as_mask(hidden, cube)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -361,12 +352,14 @@ class GivenMask:
                 f"{self.hidden.dtype} with {self.hidden.dims}"
             )
         aligned = self.hidden.reindex_like(cube, fill_value=False).transpose(*cube.dims)
-        return _as_mask(aligned.to_numpy() & cube.notnull().to_numpy(), cube)
+        return _as_mask(aligned.to_numpy(), cube)
 
 
 def _as_mask(hidden: Bools, cube: xr.DataArray) -> xr.DataArray:
-    """The mask with the cube's labels; one observation of each measurement stays visible."""
+    """The mask of observed cells with the cube's labels; one observation of each measurement stays
+    visible."""
     observed = cube.notnull().to_numpy()
+    hidden = hidden & observed
     for m in np.flatnonzero(fillable(cube)):
         if not (observed & ~hidden)[:, :, m].any():
             first = np.argwhere(observed[:, :, m])[0]

@@ -133,12 +133,8 @@ def _stratum(missing: xr.DataArray) -> NDArray[np.int64]:
 
 def _count(strata: Sequence[NDArray[np.int64]], masks: Sequence[Bools]) -> NDArray[np.int64]:
     """Cells per stratum."""
-    pairs = zip(strata, masks, strict=True)
-    counts = [
-        np.bincount(stratum[mask], minlength=len(STRATA_EDGES) + 1) for stratum, mask in pairs
-    ]
-    total: NDArray[np.int64] = np.sum(counts, axis=0)
-    return total
+    cells = [stratum[mask] for stratum, mask in zip(strata, masks, strict=True)]
+    return np.bincount(np.concatenate(cells), minlength=len(STRATA_EDGES) + 1)
 
 
 def _share_ratio(target: NDArray[np.int64], evaluated: NDArray[np.int64]) -> Floats:
@@ -201,7 +197,13 @@ def measure(
     rows = rows.mul(cell_weights, axis=0).assign(cells=1.0)
     index = pd.MultiIndex.from_arrays([m, cells[1], gaps], names=GROUP_KEYS)
     table = rows.set_index(index).groupby(level=GROUP_KEYS).sum()[SUMS]
-    table.index = _with_labels(table.index, truth)
+    gap_names = np.array([name for name, _ in GAP_CLASSES])
+    labels = (truth["measurement"].to_numpy(), truth["location"].to_numpy(), gap_names)
+    levels = [
+        names[table.index.get_level_values(key)]
+        for names, key in zip(labels, GROUP_KEYS, strict=True)
+    ]
+    table.index = pd.MultiIndex.from_arrays(levels, names=GROUP_KEYS)
     return Errors(table)
 
 
@@ -239,13 +241,6 @@ def _interval_sums(
         sums["pinball"] = np.where(counted, pinball, 0.0)
         sums["pinball_truth"] = np.where(counted, np.abs(truth), 0.0)
     return sums
-
-
-def _with_labels(index: pd.Index, cube: xr.DataArray) -> pd.MultiIndex:
-    gap_names = np.array([name for name, _ in GAP_CLASSES])
-    labels = (cube["measurement"].to_numpy(), cube["location"].to_numpy(), gap_names)
-    levels = [names[index.get_level_values(k)] for names, k in zip(labels, GROUP_KEYS, strict=True)]
-    return pd.MultiIndex.from_arrays(levels, names=GROUP_KEYS)
 
 
 def standard_deviations(cube: xr.DataArray) -> NDArray[np.float64]:

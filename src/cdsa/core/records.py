@@ -130,16 +130,12 @@ def read_results(path: str | Path) -> list[dict[str, Value]]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as bad:
-            raise ConfigError(f"{_not_a_record(path, number)}: {bad}") from bad
+        except json.JSONDecodeError:
+            record = None
         if not isinstance(record, dict):
-            raise ConfigError(_not_a_record(path, number))
+            raise ConfigError(
+                f"line {number} of {path} is not a record (one JSON object). Is it a results file, "
+                "as written by 'cdsa paper run --results'? If so, delete that line"
+            )
         records.append(record)
     return records + ([last] if last is not None else [])
-
-
-def _not_a_record(path: str | Path, number: int) -> str:
-    return (
-        f"line {number} of {path} is not a record (one JSON object). Is it a results file, as "
-        "written by 'cdsa paper run --results'? If so, delete that line"
-    )

@@ -1,53 +1,23 @@
-"""Train, validation and test sets as spans of time that no window crosses."""
+"""Steps for training and testing as spans of time that no window crosses."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-
-from cdsa.errors import ConfigError
 
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Masks of time steps; no step is in two of them."""
-
-    train: Bools
-    validation: Bools
-    test: Bools
-
-    def __post_init__(self) -> None:
-        if (self.train.astype(int) + self.validation + self.test > 1).any():
-            raise ConfigError("a time step can be in only one of train, validation and test")
-
-
-def split_chronologically(
-    cube: xr.DataArray, *, validation: float = 0.0, test: float = 0.2
-) -> Split:
-    """Train on the first steps, validate on the next, test on the last."""
+def last_steps(cube: xr.DataArray, share: float) -> Bools:
+    """True for the last steps, which are this share of all."""
     n_steps = cube.sizes["time"]
-    if validation < 0 or test < 0 or validation + test >= 1:
-        raise ConfigError(
-            f"validation and test are shares that must leave something to train on, but found "
-            f"{validation:g} and {test:g}"
-        )
-    first, second = round(n_steps * (1 - validation - test)), round(n_steps * (1 - test))
-    step = np.arange(n_steps)
-    return Split(step < first, (step >= first) & (step < second), step >= second)
+    return np.arange(n_steps) >= round(n_steps * (1 - share))
 
 
-def split_by_months(
-    cube: xr.DataArray, *, test: Collection[int], validation: Collection[int] = ()
-) -> Split:
-    """Test and validate on whole calendar months, train on the others."""
-    month = pd.DatetimeIndex(cube["time"].to_numpy()).month
-    is_test, is_validation = np.isin(month, list(test)), np.isin(month, list(validation))
-    return Split(~(is_test | is_validation), is_validation, is_test)
+def steps_in_months(cube: xr.DataArray, months: Collection[int]) -> Bools:
+    """True for the steps in these calendar months."""
+    return np.asarray(cube["time"].dt.month.isin(list(months)))
 
 
 def segments(steps: Bools) -> list[slice]:

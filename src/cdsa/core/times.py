@@ -39,15 +39,10 @@ MAX_SPARSE = 2
 MAX_EMPTY = 50
 """Steps per timestamp above which a timestamp must be mistyped."""
 
-COMMON_STEPS = tuple(
-    pd.Timedelta(n, unit=unit)
-    for unit, numbers in (
-        ("s", (1, 2, 5, 10, 15, 20, 30)),
-        ("min", (1, 2, 5, 10, 15, 20, 30)),
-        ("h", (1, 2, 3, 6, 12, 24)),
-    )
-    for n in numbers
-)
+COMMON_STEPS = pd.to_timedelta([
+    "1s", "2s", "5s", "10s", "15s", "20s", "30s", "1min", "2min", "5min", "10min", "15min", "20min",
+    "30min", "1h", "2h", "3h", "6h", "12h", "24h",
+])  # fmt: skip
 
 STEP_TOLERANCE = 0.1
 """Relative deviation from a common step within which that step is suggested."""
@@ -76,9 +71,8 @@ class Clock:
     def format(self, times: Times) -> list[str]:
         """Internal times as text."""
         if self.pattern in EPOCHS:
-            ticks = times.astype("datetime64[us]").astype(np.int64) / (
-                1_000_000 / EPOCHS[self.pattern]
-            )
+            microseconds = times.astype("datetime64[us]").astype(np.int64)
+            ticks = microseconds / (1_000_000 / EPOCHS[self.pattern])
             return [repr(float(tick)).removesuffix(".0") for tick in ticks]
         index = self.to_local(times)
         text = list(index.strftime(self.pattern))
@@ -220,8 +214,8 @@ def regular_grid(
 
 def _nearest_common_step(span: pd.Timedelta) -> pd.Timedelta:
     """The common step close to this one, or this one if none is."""
-    nearest = min(COMMON_STEPS, key=lambda step: abs(step / span - 1))
-    return nearest if abs(nearest / span - 1) < STEP_TOLERANCE else span
+    deviation = np.abs(COMMON_STEPS / span - 1)
+    return COMMON_STEPS[deviation.argmin()] if deviation.min() < STEP_TOLERANCE else span
 
 
 def infer_step(distinct: Times) -> pd.Timedelta | int:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from cdsa.core.atomic import check_file, check_target
+from cdsa.core.atomic import check_file
 from cdsa.core.text import single_line
 from cdsa.errors import ConfigError, MissingExtraError, OutputError, TableError
 from cdsa.io.options import ReadOptions
@@ -157,7 +157,7 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
                 f"{target} is a table, which cannot be written as {form.name}. Choose one of the "
                 f"suffixes {', '.join(TABLE_SUFFIXES)}"
             )
-        (check_target if form.is_folder else check_file)(target, overwrite=overwrite)
+        check_file(target, overwrite=overwrite, may_be_folder=form.is_folder)
         form.check_package()
         if target.resolve() in [other.resolve() for other in targets[:number]]:
             raise OutputError(f"two outputs cannot both be {target}. Choose another name for one")

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.masks import AtRandom, Bursts
-from cdsa.core.splits import keep_steps, split_by_months, time_mask
+from cdsa.core.splits import keep_steps, steps_in_months, time_mask
 from cdsa.datasets.spec import TOLERANCE
 from cdsa.errors import ConfigError, unknown
 
@@ -97,13 +97,13 @@ def _monthly_trial(
     if sample not in SAMPLES:
         raise ConfigError(unknown(f"protocol of {name}", sample, SAMPLES))
     visible = truth.where(~hidden)
-    split = split_by_months(truth, test=KDD2015_TEST_MONTHS)
-    in_test = time_mask(split.test, truth)
+    is_test = steps_in_months(truth, KDD2015_TEST_MONTHS)
+    tested = hidden & time_mask(is_test, truth)
     return ImputationTrial(
-        train=visible if sample == "in-sample" else keep_steps(visible, split.train),
+        train=visible if sample == "in-sample" else keep_steps(visible, ~is_test),
         test=visible,
         truth=truth,
-        eval_masks={ALL: hidden, TEST_MONTHS: (hidden & in_test).transpose(*truth.dims)},
+        eval_masks={ALL: hidden, TEST_MONTHS: tested.transpose(*truth.dims)},
     )
 
 

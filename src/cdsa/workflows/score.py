@@ -16,7 +16,7 @@ from cdsa.core.masks import GivenMask, HideStrategy, LikeData, natural_gap_mask,
 from cdsa.core.metrics import LEVELS, METRICS, Errors, importance_weights, measure
 from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value, to_json_value
-from cdsa.core.splits import keep_steps, split_chronologically
+from cdsa.core.splits import keep_steps, last_steps
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Method
 from cdsa.training.callbacks import RunContext
@@ -128,9 +128,9 @@ def try_method(
     hidden = hidden_cells(data.cube, hide, seed=seed, test=test)
     visible = train = data.hide(hidden)  # from here on the hidden values exist in `data` only
     if test is not None:
-        split = split_chronologically(data.cube, test=test)
-        train = prepare(keep_steps(visible.cube, split.train), checked=True)
-        visible = visible.isel(time=split.test)
+        is_test = last_steps(data.cube, test)
+        train = prepare(keep_steps(visible.cube, ~is_test), checked=True)
+        visible = visible.isel(time=is_test)
     start = time.perf_counter()
     filler = method.fit(train, run)
     filled, intervals = fill_levels(filler, visible, LEVELS)
@@ -164,7 +164,7 @@ def hidden_cells(
     if test is None:
         hidden = strategy(cube, rng)
     else:
-        late = split_chronologically(cube, test=test).test
+        late = last_steps(cube, test)
         if late.sum() < 1:
             raise ConfigError(f"a test share of {test:g} leaves no time step to test on")
         hidden = strategy(cube.isel(time=late), rng)

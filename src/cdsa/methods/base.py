@@ -125,8 +125,8 @@ class Filler:
         return self if self.explainable else None
 
     def new_stations(self, cube: xr.DataArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Stations of the cube that it was not fitted on but that have values, and locations that
-        have none, (l,) each; nothing if it makes no difference."""
+        """Masks (l,) of the stations with values that it was not fitted on, and of the locations
+        without values; all false if it makes no difference."""
         none = np.zeros(cube.sizes["location"], dtype=bool)
         return none, none
 
@@ -137,9 +137,8 @@ class Filler:
     def forecast_from(
         self, cube: Cube, origins: NDArray[np.int64], *, context: int, horizon: int
     ) -> list[xr.DataArray]:
-        """Forecasts from many origins: the steps `origin`, `origin + 1` ... predicted from the
-        `context` steps before each origin only. One cube per step ahead, with one time per
-        origin."""
+        """Forecasts of the steps `origin`, `origin + 1` ... from only the `context` steps before
+        each origin: one cube per step ahead, with one time per origin."""
         cube = prepare(cube).cube
         values = np.empty((len(origins), horizon, *cube.shape[1:]), dtype=cube.dtype)
         for number, origin in enumerate(origins):

@@ -73,8 +73,7 @@ class AutoRegressive(Baseline):
         def predict(cube: xr.DataArray) -> xr.DataArray:
             frame = to_frame(cube.copy())
             for name, series in frame.items():
-                process = processes.get(name)
-                if process is not None:
+                if (process := processes.get(name)) is not None:
                     frame[name] = smooth(series.to_numpy(), process)
             return to_cube(frame, cube)
 

@@ -125,8 +125,7 @@ class Kriging(Baseline):
             refuse_no_coordinates(cube, "kriging")
             prediction = interpolate_linear(cube)  # where too few stations report
             for m, name in enumerate(cube["measurement"].to_numpy()):
-                variogram = variograms.get(str(name))
-                if variogram is not None:
+                if (variogram := variograms.get(str(name))) is not None:
                     kriged = self._krige(cube[:, :, m], variogram)
                     prediction[:, :, m] = np.where(np.isfinite(kriged), kriged, prediction[:, :, m])
             return prediction
@@ -137,8 +136,7 @@ class Kriging(Baseline):
         """The values (t, l) of a measurement, filled at steps where enough stations report."""
         pykrige = _pykrige()
         lat, lon = series["lat"].to_numpy(), series["lon"].to_numpy()
-        values = series.to_numpy().astype(np.float64)
-        observed = np.isfinite(values)
+        values, observed = series.to_numpy().copy(), np.isfinite(series.to_numpy())
         n_reporting = observed.sum(axis=1)
         for t in np.flatnonzero((n_reporting >= self.min_stations) & (n_reporting < len(lat))):
             known = observed[t]

@@ -86,19 +86,15 @@ class StMvl(Baseline):
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
         refuse_no_coordinates(components, "st-mvl")
-        stations = components["location"].to_numpy()
-        values = components.to_numpy().astype(np.float64)
+        values, stations = components.to_numpy(), components["location"].to_numpy()
         distance = great_circle(components["lat"].to_numpy(), components["lon"].to_numpy())
         blends: dict[str, Blend] = {}
         for m, name in enumerate(components["measurement"].to_numpy()):
             mean, std = _mean_and_std(values[:, :, m])
             scaled = (values[:, :, m] - mean) / std
             views = self.views(scaled, distance)
-            weights = {
-                str(station): fitted
-                for number, station in enumerate(stations)
-                if (fitted := fit_weights(views[:, number], scaled[:, number])) is not None
-            }
+            fitted = (fit_weights(views[:, k], scaled[:, k]) for k in range(len(stations)))
+            weights = {str(k): w for k, w in zip(stations, fitted, strict=True) if w is not None}
             blends[str(name)] = Blend(mean, std, weights)
 
         def predict(cube: xr.DataArray) -> xr.DataArray:
@@ -106,9 +102,8 @@ class StMvl(Baseline):
             prediction = xr.full_like(cube, np.nan)
             distance = great_circle(cube["lat"].to_numpy(), cube["lon"].to_numpy())
             for m, name in enumerate(cube["measurement"].to_numpy()):
-                if str(name) in blends:
-                    blend = blends[str(name)]
-                    scaled = (cube.to_numpy()[:, :, m].astype(np.float64) - blend.mean) / blend.std
+                if (blend := blends.get(str(name))) is not None:
+                    scaled = (cube.to_numpy()[:, :, m] - blend.mean) / blend.std
                     blended = blend.apply(self.views(scaled, distance), cube["location"].to_numpy())
                     prediction[:, :, m] = blend.std * blended + blend.mean
             return prediction

@@ -107,7 +107,7 @@ class Neural(Method):
     def budget(self) -> str:
         train = self.train
         limits = [f"{train.minutes:g} minutes (--minutes)"] if train.minutes else []
-        limits += [f"{train.max_epochs:,} passes (--epochs)"] if train.max_epochs < math.inf else []
+        limits += [f"{train.max_epochs:,} epochs (--epochs)"] if train.max_epochs < math.inf else []
         return " or ".join(limits) + self.size
 
     def fit(self, cube: Cube, run: RunContext | None = None) -> "NeuralFiller":

@@ -201,11 +201,6 @@ def test_misspelt_and_old_names_are_refused_with_the_right_one(table):
         assert answer in refused(command, table, option, word)
 
 
-def test_the_old_name_of_the_option_file_set_is_refused_with_the_new_one():
-    message = refused("data", "show", "nyc-weather", "--form", "package")
-    assert "--form is now --file-set" in message
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [(old, f"'cdsa {old}' is now 'cdsa {new}'") for old, new in OLD_COMMANDS.items()]

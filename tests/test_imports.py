@@ -92,8 +92,10 @@ def test_importing_cdsa_loads_nothing_heavy():
     assert not loaded_by("import cdsa") & {"torch", "pandas", "xarray", "numpy", "sklearn", "rich"}
 
 
-def test_help_is_instant_because_it_loads_no_arrays():
-    assert not loaded_by_command("--help") & {"torch", "sklearn", "numpy", "pandas", "xarray"}
+@pytest.mark.parametrize("words", [("--help",), ("fill", "--help")])
+def test_help_is_instant_because_it_loads_no_arrays(words):
+    heavy = {"torch", "sklearn", "numpy", "pandas", "xarray", "pydantic"}
+    assert not loaded_by_command(*words) & heavy
 
 
 def test_methods_loads_neither_torch_nor_sklearn():

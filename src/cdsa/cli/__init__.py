@@ -15,11 +15,21 @@ OLD_COMMANDS = {
     "plot reasons": "plot explanation",
 }
 OLD_OPTIONS = {
+    ("data", "--form"): "--file-set",
     ("forecast", "--steps"): "--horizon",
     ("paper", "--again"): "--force",
     ("paper", "--on"): "--datasets",
 }
 """Earlier names, of options with their command, and the new ones."""
+
+TABLE_TOO_LARGE = (
+    "there is not enough memory for this table. Read fewer measurements or a shorter period"
+)
+NETWORK_TOO_LARGE = (
+    "there is not enough memory for this network on these data. Use shorter windows or smaller "
+    "batches: --set window=12, --set train.batch_size=2"
+)
+REPORT = "Please report it; with CDSA_DEBUG=1 set, the traceback is shown"
 
 
 def main() -> None:
@@ -46,25 +56,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:
-        _stop(
-            "there is not enough memory for this table. Read fewer measurements or a shorter "
-            "period",
-            2,
-        )
+        _stop(TABLE_TOO_LARGE, 2)
     except Exception as error:  # a bug; the user gets a sentence, not a traceback
         if "allocate memory" in str(error) or "out of memory" in str(error):
-            _stop(
-                "there is not enough memory for this network on these data. Use shorter windows or "
-                "smaller batches: --set window=12, --set train.batch_size=2",
-                2,
-            )
+            _stop(NETWORK_TOO_LARGE, 2)
         if os.environ.get("CDSA_DEBUG"):
             raise
-        _stop(
-            f"something went wrong inside cdsa ({type(error).__name__}: {error}). Please report "
-            "it; with CDSA_DEBUG=1 set, the traceback is shown",
-            1,
-        )
+        _stop(f"something went wrong inside cdsa ({type(error).__name__}: {error}). {REPORT}", 1)
 
 
 def _refuse_old_names(words: list[str]) -> None:

@@ -1,6 +1,9 @@
 """All commands, in the order a newcomer meets them."""
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from cdsa.cli.data import data
 from cdsa.cli.explain import explain
@@ -12,7 +15,31 @@ from cdsa.cli.score import demo, score
 from cdsa.cli.serve import serve
 from cdsa.cli.train import train
 
+
+class Group(TyperGroup):
+    """Commands whose help shows flags without a type: `--json`, not `--json <bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _simplify_flags(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _simplify_flags(command.get_params(ctx))
+        return command
+
+
+def _simplify_flags(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+            # typer loads pydantic to convert the None of an absent --help
+            parameter.default = parameter.default or False
+    return parameters
+
+
 app = typer.Typer(
+    cls=Group,
     help="Fill the gaps of a sensor network's table, or forecast it, with honest errors.",
     no_args_is_help=True,
     add_completion=False,
@@ -22,8 +49,8 @@ app = typer.Typer(
 )
 for command in (demo, info, fill, forecast, score, train, explain, plot, serve, methods):
     app.command()(command)
-app.add_typer(paper, name="paper")
-app.add_typer(data, name="data")
+app.add_typer(paper, name="paper", cls=Group)
+app.add_typer(data, name="data", cls=Group)
 
 
 def _print_version(requested: bool) -> None:
@@ -37,12 +64,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(
-        False,
-        "--version",
-        callback=_print_version,
-        is_eager=True,
-        help="Show the version.",
-        metavar="",
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
     pass

@@ -1,14 +1,14 @@
 """Data sets and the paper's tables in the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from cdsa.cli.console import new_table, out
-from cdsa.core.records import Value
+from cdsa.cli.console import out, print_heading, print_table
+from cdsa.core.records import Record
 from cdsa.core.text import format_count, format_share
 from cdsa.datasets.registry import OpenedDataset
 from cdsa.datasets.spec import DatasetSpec, FileSet
@@ -19,21 +19,19 @@ if TYPE_CHECKING:
     from cdsa.paper.complexity import Cost
 
 
-def print_datasets(records: Sequence[Mapping[str, Value]]) -> None:
+def print_datasets(records: Sequence[Record]) -> None:
     """The data sets, a few lines each."""
     for record in records:
-        status = (
-            f"available, file set '{record['file_set']}'" if record["file_set"] else "not available"
-        )
-        out.print(f"[bold]{record['name']}[/]  {status}")
-        print_indented(str(record["title"]))
+        file_set = record["file_set"]
+        status = f"available, file set '{file_set}'" if file_set else "not available"
+        out.print(Text.assemble((str(record["name"]), "bold"), f"  {status}"))
+        out.print(Padding(str(record["title"]), (0, 0, 0, 2)))
         if record["differs"]:
-            print_indented(f"[yellow]but:[/] {escape(str(record['differs']))}", markup=True)
+            out.print(Padding(_but(str(record["differs"])), (0, 0, 0, 2)))
 
 
-def print_indented(text: str, *, markup: bool = False) -> None:
-    """Text two columns to the right, wrapped."""
-    out.print(Padding(text if markup else escape(text), (0, 0, 0, 2)))
+def _but(text: str) -> Text:
+    return Text.assemble(("but:", "yellow"), f" {text}")
 
 
 def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
@@ -43,21 +41,19 @@ def print_dataset(data: DatasetSpec, available: Sequence[str]) -> None:
         f"{shape.steps:,} steps x {format_count(shape.stations, 'station')} x "
         f"{format_count(shape.measurements, 'measurement')}, {format_share(shape.missing)} missing"
     )
-    out.print(f"[bold]{data.name}[/]  {escape(data.title)}")
+    out.print(Text.assemble((data.name, "bold"), f"  {data.title}"))
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for heading, text in (
-        ("origin", data.origin),
-        ("licence", data.licence),
-        ("expected", sizes),
-        ("missing is", data.missing_codes),
-        ("by hand", data.manual_steps),
-        *(("address", address.url) for address in data.downloads),
-        *(
-            (f"file set {files.name}", _file_set_status(files, available))
-            for files in data.file_sets
-        ),
-    ):
-        grid.add_row(heading, escape(text))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    grid.add_row("origin", data.origin)
+    grid.add_row("licence", data.licence)
+    grid.add_row("expected", sizes)
+    grid.add_row("missing is", data.missing_codes)
+    grid.add_row("by hand", data.manual_steps)
+    for address in data.downloads:
+        grid.add_row("address", address.url)
+    for files in data.file_sets:
+        grid.add_row(f"file set {files.name}", _file_set_status(files, available))
     out.print(grid)
 
 
@@ -71,30 +67,30 @@ def _file_set_status(file_set: FileSet, available: Sequence[str]) -> str:
 def print_opened(opened: OpenedDataset) -> None:
     """The files that were read, and how the data differ from the expected."""
     names = ", ".join(path.name for path in opened.files) or "the package"
-    out.print(f"read from {escape(names)}, file set '{opened.file_set.name}'")
+    out.print(f"read from {names}, file set '{opened.file_set.name}'")
     for remark in opened.remarks:
-        out.print(f"[yellow]but:[/] {escape(remark)}")
+        out.print(_but(remark))
     for name, values in opened.extras.items():
         meaning = opened.spec.extras.get(name, "")
-        out.print(f"comes with {escape(name)}: {int((values != 0).sum()):,} {escape(meaning)}")
+        out.print(f"comes with {name}: {int((values != 0).sum()):,} {meaning}")
 
 
-def print_table(name: str, records: Sequence[Mapping[str, Value]]) -> None:
+def print_measured(name: str, records: Sequence[Record]) -> None:
     """The measured part of a table of the paper: our results, and the paper's below."""
     table, measured = get_table(name), list[Row]()
     for block in build_blocks(table, records):
         rows = [row for row in block.rows if row.measured]
         if rows:
             measured += rows
-            out.print(f"\n[bold]{escape(block.title)}[/]")
+            print_heading(block.title)
             out.print(_block_table(block, rows))
     out.print()
     if table.legend:
-        out.print(f"[dim]{escape(table.legend)}[/]")
+        out.print(table.legend, style="dim")
     if any(figure.quick for row in measured for figure in row.figures):
         out.print("* from a quick run")
     for line in footnotes(measured):
-        out.print(escape(line))
+        out.print(line)
 
 
 def _block_table(block: Block, rows: Sequence[Row]) -> Table:
@@ -116,26 +112,23 @@ def _block_table(block: Block, rows: Sequence[Row]) -> Table:
             published = [
                 f"{block.format(figure.paper)}\n{figure.difference}".rstrip() for figure in figures
             ]
-            table.add_row("[dim]  the paper[/]", *(f"[dim]{text}[/]" for text in published), "")
+            table.add_row("  the paper", *published, style="dim")
     return table
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
     """The cost of the four manners, with the paper's figures where there are any."""
     out.print(f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)")
-    has_paper = costs[0].paper_flops is not None
-    paper = ["the paper"] if has_paper else []
-    table = new_table(["manner"], ["10^9 operations", *paper, "10^5 parameters", *paper])
-    for cost in costs:
-        row: list[str] = [cost.manner]
-        for ours, theirs, scale in (
-            (cost.flops, cost.paper_flops, 1e9),
-            (cost.parameters, cost.paper_parameters, 1e5),
-        ):
-            row.append(f"{ours / scale:,.2f}")
-            row += [f"{theirs / scale:.2f}"] if theirs is not None else []
-        table.add_row(*row)
-    out.print(table)
+    rows = [
+        [
+            cost.manner,
+            *_format_costs(cost.flops, cost.paper_flops, 1e9),
+            *_format_costs(cost.parameters, cost.paper_parameters, 1e5),
+        ]
+        for cost in costs
+    ]
+    columns = ["10^9 operations", "the paper", "10^5 parameters", "the paper"]
+    print_table(["manner"], columns, rows)
     _, joint, decomposed, shared = costs
     for name, key, cost, other in (
         ("operations", "flops", joint, decomposed),
@@ -143,7 +136,11 @@ def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
     ):
         line = f"{cost.manner} / {other.manner} in {name}: "
         line += f"{getattr(cost, key) / getattr(other, key):.1f}"
-        if has_paper:
+        if cost.paper_flops is not None:
             ratio = getattr(cost, f"paper_{key}") / getattr(other, f"paper_{key}")
             line += f" (the paper: {ratio:.1f})"
         out.print(line)
+
+
+def _format_costs(ours: float, paper: float | None, scale: float) -> tuple[str, str]:
+    return f"{ours / scale:,.2f}", "" if paper is None else f"{paper / scale:.2f}"

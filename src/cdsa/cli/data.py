@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa.cli.options import DataFolder, Json, Overwrite
+from cdsa.cli.options import DataFolder, Json, Overwrite, option
 
 if TYPE_CHECKING:
     from cdsa.core.records import Value
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="A name from 'cdsa data list'.", metavar="NAME")]
 data = typer.Typer(
-    help="The public data sets of the paper: list, download and read them.",
-    no_args_is_help=True,
+    help="The public data sets of the paper: list, download and read them.", no_args_is_help=True
 )
 
 
@@ -54,8 +53,7 @@ def get(
     name: Name,
     *,
     folder: Annotated[
-        Path | None,
-        typer.Option("--data", help="Where to put it; default: the user's cache."),
+        Path | None, option("--data", "DIR", "Where to put it; default: the user's cache.")
     ] = None,
 ) -> None:
     """Download a data set, or explain how to get it if it has no public address."""
@@ -67,11 +65,12 @@ def get(
     readable = folder is None or folder.is_dir()  # a missing folder is created
     available = _available(spec, folder) if readable else []
     target = (folder or cache_folder()) / name
-    if set(available) & set(_genuine(spec)):
+    genuine = {files.name for files in spec.file_sets if not files.difference or files.user_data}
+    if genuine.intersection(available):
         console.out.print(f"{name} is available already: cdsa data info {name}")
     elif spec.downloads:
-        for path in download(spec, target, lambda address: console.note(f"downloading {address}")):
-            console.print_paths(path)
+        paths = download(spec, target, lambda address: console.note(f"downloading {address}"))
+        console.print_paths(*paths)
     else:
         console.out.print(f"{name} has no public address to download it from.")
         console.out.print(f"by hand: {spec.manual_steps}")
@@ -84,14 +83,12 @@ def show_one(
     name: Name,
     *,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the cube: .nc, .zarr, .csv ...")
+        Path | None, option("-o --output", "FILE", "Write the cube: .nc, .zarr, .csv ...")
     ] = None,
     folder: DataFolder = None,
     file_set: Annotated[
-        str | None,
-        typer.Option("--file-set", help="The file set to read, from 'data info'.", metavar="NAME"),
+        str | None, option("--file-set", "NAME", "The file set to read, from 'data info'.")
     ] = None,
-    form: Annotated[str | None, typer.Option("--form", hidden=True)] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Read a data set, summarise it, and optionally write it as a cube."""
@@ -100,12 +97,9 @@ def show_one(
     from cdsa.cli import console, console_tables
     from cdsa.core.summary import summarise_cube
     from cdsa.datasets.registry import open_dataset
-    from cdsa.errors import ConfigError
     from cdsa.io.files import check_outputs, detect_format
     from cdsa.io.source import open_source, save_cube
 
-    if form is not None:
-        raise ConfigError("--form is now --file-set")
     if output is not None:
         check_outputs([output], overwrite=overwrite)
     with console.busy(f"reading {name}"):
@@ -126,11 +120,6 @@ def _available(spec: "DatasetSpec", folder: Path | None) -> list[str]:
 
     folders = data_folders(folder)
     return [files.name for files in spec.file_sets if find_files(files, folders) is not None]
-
-
-def _genuine(spec: "DatasetSpec") -> list[str]:
-    """The file sets that are the dataset itself, not a stand-in."""
-    return [files.name for files in spec.file_sets if not files.difference or files.user_data]
 
 
 def _record(spec: "DatasetSpec", folder: Path | None) -> "dict[str, Value]":

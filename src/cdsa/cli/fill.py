@@ -12,9 +12,11 @@ from cdsa.cli.options import (
     Interval,
     Json,
     Known,
+    Method,
     Model,
     Output,
     Overwrite,
+    option,
     read_names,
 )
 from cdsa.cli.read_options import ReadArguments, with_read_options
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
     from cdsa.methods.base import Filler
     from cdsa.workflows.pipeline import FillResult
 
+METHOD_HELP = (
+    "See 'cdsa methods'. By default auto: cdsa, or a simpler method where that is better on hidden "
+    "cells."
+)
+AT_HELP = "A table of sites without a sensor (name, lat, lon), to fill as well."
+REPORT_HELP = "Also write a report, a page to open offline."
+CHECK_HELP = (
+    "Hide a tenth of the measured cells first, to estimate the error. With --no-check, no methods "
+    "are compared, and auto is cdsa alone."
+)
+
 
 @with_read_options
 @with_train_options
@@ -35,51 +48,25 @@ def fill(
     output: Output,
     read_options: ReadArguments,
     training: Training,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            help="See 'cdsa methods'. By default auto: cdsa, or a simpler method where that is "
-            "better on hidden cells.",
-        ),
-    ] = None,
+    method: Annotated[str | None, option("--method", "NAME", METHOD_HELP)] = None,
     model: Model = None,
-    at: Annotated[
-        Path | None,
-        typer.Option(
-            "--at",
-            help="A table of sites without a sensor (name, lat, lon), to fill as well.",
-            metavar="FILE",
-        ),
-    ] = None,
+    at: Annotated[Path | None, option("--at", "FILE", AT_HELP)] = None,
     detail: Detail = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", help="Also write a report, a page to open offline.", metavar="HTML"
-        ),
-    ] = None,
+    report: Annotated[Path | None, option("--report", "HTML", REPORT_HELP)] = None,
     interval: Interval = defaults.INTERVAL,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check/--no-check",
-            help="Hide a tenth of the measured cells first, to estimate the error.",
-            metavar="",
-        ),
-    ] = True,
+    check: Annotated[bool, typer.Option("--check/--no-check", help=CHECK_HELP)] = True,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Fill the gaps of a table and write it in its own layout.
 
     Lower and upper bounds of each value are in the detail file, and in NetCDF and Zarr."""
-    from cdsa.cli import console
+    from cdsa.cli import console, console_results
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import write_texts
     from cdsa.io.files import check_outputs
     from cdsa.io.sidecars import read_sites
-    from cdsa.io.source import open_source, save_all
+    from cdsa.io.source import save_all
     from cdsa.workflows.pipeline import FillRequest, run_fill
 
     outputs = [output] + ([detail] if detail else [])
@@ -94,10 +81,8 @@ def fill(
         device=training.device,
     )
     request.validate()
+    source = console.read_file(file, read_options, json=json)
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
-        reporter.progress(f"reading {file.name}")
-        source = open_source(file, **read_options)
-        console.print_notes(source, reporter.out)
         result = run_fill(request, source, reporter)
         reporter.progress("writing")
         pages = {report: render_report(result, file.name)} if report is not None else {}
@@ -106,7 +91,7 @@ def fill(
     if json:
         console.print_json(result.records)
     else:
-        console.print_filled(result, [*outputs, *pages])
+        console_results.print_filled(result, [*outputs, *pages])
 
 
 @with_read_options
@@ -114,14 +99,11 @@ def fill(
 def forecast(
     file: File,
     *,
-    horizon: Annotated[int, typer.Option("--horizon", help="Steps to forecast.", min=1)],
+    horizon: Annotated[int, option("--horizon", "N", "Steps to forecast.", min=1)],
     output: Output,
     read_options: ReadArguments,
     training: Training,
-    method: Annotated[
-        str | None,
-        typer.Option("--method", help=f"See 'cdsa methods'; default: {defaults.FORECAST}."),
-    ] = None,
+    method: Method = None,
     model: Model = None,
     known: Known = None,
     detail: Detail = None,
@@ -130,10 +112,10 @@ def forecast(
     json: Json = False,
 ) -> None:
     """Forecast a table: the same table with the steps after its end. Gaps stay as they are."""
-    from cdsa.cli import console, console_networks
+    from cdsa.cli import console, console_results
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.io.files import check_outputs
-    from cdsa.io.source import open_source, save_all
+    from cdsa.io.source import save_all
     from cdsa.workflows.pipeline import ForecastRequest, run_forecast
 
     outputs = [output] + ([detail] if detail else [])
@@ -147,17 +129,15 @@ def forecast(
         device=training.device,
     )
     request.validate()
+    source = console.read_file(file, read_options, json=json)
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
-        reporter.progress(f"reading {file.name}")
-        source = open_source(file, **read_options)
-        console.print_notes(source, reporter.out)
         result = run_forecast(request, source, reporter)
         reporter.progress("writing")
         save_all(result.source, result.dataset, output, detail=detail, overwrite=overwrite)
     if json:
         console.print_json(result.records)
     else:
-        console_networks.print_forecast(result, outputs)
+        console_results.print_forecast(result, outputs)
 
 
 def _pick_method(

@@ -1,5 +1,4 @@
-"""cdsa info and cdsa methods. Heavy imports are inside the commands, so that `cdsa --help` is
-instant."""
+"""cdsa info and cdsa methods. Heavy imports are inside the commands, to show help at once."""
 
 from cdsa.cli.options import File, Json
 from cdsa.cli.read_options import ReadArguments, with_read_options

@@ -1,13 +1,14 @@
 """cdsa paper: run, tables, complexity."""
 
 import itertools
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa.cli.options import DataFolder, Json, Overwrite
+from cdsa.cli.options import DataFolder, Json, Overwrite, option
 from cdsa.core.text import format_count
 from cdsa.errors import CdsaError, ConfigError, OutputError, StoppedError
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 
 MAX_SEEDS = 1000
 DEFAULT_RESULTS = Path("cdsa-results.jsonl")
-
-Results = Annotated[
-    Path,
-    typer.Option("--results", help="File of records, one JSON object per line."),
-]
+RESULTS_HELP = "File of records, one JSON object per line."
+Results = Annotated[Path, option("--results", "FILE", RESULTS_HELP)]
+TABLES = (
+    "complexity, nyc, kdd2015, kdd2018, metr-la, losses, ablation-nyc, ablation-kdd2015, "
+    "ablation-kdd2018, ablation-metr-la."
+)
 
 paper = typer.Typer(
     help="The paper's tables: measure them, render them, count the cost of attention.",
@@ -31,51 +33,33 @@ paper = typer.Typer(
 
 @paper.command()
 def run(
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="complexity, nyc, kdd2015, kdd2018, metr-la, losses, ablation-nyc, "
-            "ablation-kdd2015, ablation-kdd2018, ablation-metr-la.",
-            metavar="TABLE",
-        ),
-    ],
+    table: Annotated[str, typer.Argument(help=TABLES, metavar="TABLE")],
     *,
     methods: Annotated[
-        str | None,
-        typer.Option("--methods", help="Rows of the table; default: all.", metavar="A,B"),
+        str | None, option("--methods", "A,B", "Rows of the table; default: all.")
     ] = None,
     datasets: Annotated[
-        str | None,
-        typer.Option("--datasets", help="Data sets of the table; default: all.", metavar="A,B"),
+        str | None, option("--datasets", "A,B", "Data sets of the table; default: all.")
     ] = None,
     protocols: Annotated[
-        str | None,
-        typer.Option(
-            "--protocols", help="Protocols of the table, such as out-of-sample; default: all."
-        ),
+        str | None, option("--protocols", "A,B", "Protocols, such as out-of-sample; default: all.")
     ] = None,
     rates: Annotated[
-        str | None,
-        typer.Option("--rates", help="Missing rates; default: the paper's.", metavar="0.2,0.5"),
+        str | None, option("--rates", "0.2,0.5", "Missing rates; default: the paper's.")
     ] = None,
     seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="Seeds, as in 0,1,2 or 0-4; default: the paper's number."),
+        str | None, option("--seeds", "0,1|0-4", "Seeds; default: the paper's number.")
     ] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Training time of each network; default: 10."),
+        float | None, option("--minutes", "N", "Training time of each network; default: 10.")
     ] = None,
     quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Smoke test with small networks, few rates, one seed.", metavar=""
-        ),
+        bool, typer.Option("--quick", help="Smoke test: small networks, few rates, one seed.")
     ] = False,
     folder: DataFolder = None,
     results: Results = DEFAULT_RESULTS,
     force: Annotated[
-        bool, typer.Option("--force", help="Measure recorded experiments again.", metavar="")
+        bool, typer.Option("--force", help="Measure recorded experiments again.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -99,7 +83,7 @@ def run(
     if json:
         console.print_json(records)
     elif records:
-        console_tables.print_table(table, records)
+        console_tables.print_measured(table, records)
         console.out.print(f"\nrender all records as pages: cdsa paper tables --results {results}")
     if failure is not None:
         raise failure
@@ -110,8 +94,7 @@ def tables(
     *,
     results: Results = DEFAULT_RESULTS,
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", help="Name of the pages, without .md and .html."),
+        Path, option("-o --output", "NAME", "Name of the pages, without .md and .html.")
     ] = Path("cdsa-tables"),
     overwrite: Overwrite = False,
 ) -> None:
@@ -119,16 +102,15 @@ def tables(
     from cdsa.cli import console
     from cdsa.paper.render import write_pages
 
-    for path in write_pages(results, output, overwrite=overwrite):
-        console.print_paths(path)
+    console.print_paths(*write_pages(results, output, overwrite=overwrite))
 
 
 @paper.command()
 def complexity(
     *,
-    steps: Annotated[int, typer.Option("--steps", help="Time steps of a window.", min=1)] = 36,
-    stations: Annotated[int, typer.Option("--stations", help="Locations.", min=1)] = 36,
-    measurements: Annotated[int, typer.Option("--measurements", help="Measurements.", min=1)] = 1,
+    steps: Annotated[int, option("--steps", "N", "Time steps of a window.", min=1)] = 36,
+    stations: Annotated[int, option("--stations", "N", "Locations.", min=1)] = 36,
+    measurements: Annotated[int, option("--measurements", "N", "Measurements.", min=1)] = 1,
     json: Json = False,
 ) -> None:
     """Operations and parameters of the four manners of attention, and the paper's figures."""
@@ -182,7 +164,7 @@ def _measure(
             force=force,
         )
         missing = pending(experiments, settings)
-        _announce(missing, len(experiments))
+        console.note(_describe(missing, len(experiments)))
         try:
             for measured in run_experiments(table, experiments, settings):
                 records += measured
@@ -195,20 +177,17 @@ def _measure(
     return records, None
 
 
-def _announce(experiments: "list[Experiment]", total: int) -> None:
-    """Print how many experiments will run, and for how long networks will train."""
-    from cdsa.cli import console
-
-    recorded = total - len(experiments)
+def _describe(experiments: "list[Experiment]", total: int) -> str:
+    """How many experiments will run, and for how long networks will train."""
+    text = f"{format_count(len(experiments), 'experiment')} to run"
     minutes = round(sum(experiment.minutes or 0 for experiment in experiments))
-    training = (
-        f", with {format_count(minutes, 'minute')} of training in total (--minutes for each, "
-        "--methods for fewer, --quick to try)"
-        if minutes
-        else ""
-    )
-    known = f"; {recorded} are recorded already" if recorded else ""
-    console.note(f"{format_count(len(experiments), 'experiment')} to run{training}{known}")
+    if minutes:
+        text += (
+            f", with {format_count(minutes, 'minute')} of training in total (--minutes for each, "
+            "--methods for fewer, --quick to try)"
+        )
+    recorded = total - len(experiments)
+    return text + (f"; {recorded} are recorded already" if recorded else "")
 
 
 def _parse_names(text: str | None) -> list[str] | None:
@@ -232,14 +211,16 @@ def _parse_rates(text: str | None) -> list[float] | None:
 
 def _parse_seeds(text: str | None) -> list[int] | None:
     """Seeds from '0,1,2' or '0-4'."""
+    words = _parse_names(text)
+    if words is None:
+        return None
     seeds: list[int] = []
-    for word in _parse_names(text) or []:
-        first, _, last = word.partition("-")
-        bounds = (first, last or first)
-        numeric = all(bound.isdecimal() and len(bound) < 10 for bound in bounds)
-        if not numeric or int(first) > int(bounds[1]):
+    for word in words:
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
             raise ConfigError(f"--seeds must be numbers, as in 0,1,2 or 0-4, but found '{text}'")
-        if int(bounds[1]) - int(first) >= MAX_SEEDS:
+        if last - first >= MAX_SEEDS:
             raise ConfigError(f"at most {MAX_SEEDS} seeds are allowed, but found '{text}'")
-        seeds += range(int(first), int(bounds[1]) + 1)
-    return seeds if text is not None else None
+        seeds += range(first, last + 1)
+    return seeds

@@ -5,7 +5,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
-from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
@@ -32,14 +32,16 @@ class ConsoleReporter(Reporter):
         json: bool = False,
     ) -> None:
         name = Column(max_width=24, no_wrap=True, overflow="ellipsis")
-        columns: tuple[ProgressColumn, ...] = (
-            TextColumn("{task.description:<14}", table_column=name),
+        on_terminal = console.err.is_terminal
+        self.bars = Bars(
+            TextColumn("{task.description:<14}", table_column=name, markup=False),
             BarColumn(bar_width=14),
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
+            console=console.err,
+            transient=True,
+            disable=not on_terminal,
         )
-        on_terminal = console.err.is_terminal
-        self.bars = Bars(*columns, console=console.err, transient=True, disable=not on_terminal)
         # on a terminal, lines of the result are printed above the bars by the console that has them
         above_bars = on_terminal and console.out.is_terminal
         self.out = console.err if json or above_bars else console.out
@@ -83,7 +85,7 @@ class ConsoleReporter(Reporter):
         if self.json:
             console.note(text)
         else:
-            console.say(text, self.out)
+            self.out.print(text)
 
     def training_starts(self, method: Method) -> None:
         console.note(f"training {method.label} for {method.budget}")

@@ -1,31 +1,35 @@
 """The reading options of every command that reads a file, derived from `cdsa.io.options`."""
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
 
-from cdsa.cli.options import Options, option, with_options
+from cdsa.cli.options import Command, Values, declare, option, with_options
 from cdsa.errors import ConfigError
-from cdsa.io.options import OPTIONS, RENAMED, Option, ReadOptions
+from cdsa.io.options import OPTIONS, RENAMED, ReadOptions
 
 PANEL = "Reading the file (detected if not given)"
 DEFAULTS = ReadOptions()
+TYPES: dict[str, object] = {"flag": bool, "table": Path | None}
+CELL = ("time", "location", "measurement")
 
-ReadArguments = dict[str, object]
+ReadArguments = Values
 """Keyword arguments of `cdsa.open_source`."""
 
 
-def _declare(*options: Option) -> Options:
-    """The type and the typer option of each reading option."""
-    types: dict[str, object] = {"flag": bool, "table": Path | None}
-    return {
-        entry.name: (
-            list[str] | None if entry.repeatable else types.get(entry.kind, str | None),
-            option(PANEL, entry.command_line_flag, help=entry.help, metavar=entry.metavar),
-        )
-        for entry in options
-    }
+def _with_read_options(*, cell: bool) -> Callable[[Command], Command]:
+    parameters = []
+    for name, entry in OPTIONS.items():
+        flag = f"--{name}-column" if cell and name in CELL else entry.command_line_flag
+        declared = option(flag, entry.metavar, entry.help, rich_help_panel=PANEL)
+        kind = list[str] | None if entry.repeatable else TYPES.get(entry.kind, str | None)
+        empty = entry.kind in ("names", "units", "bounds")
+        default = None if empty else getattr(DEFAULTS, name)
+        parameters.append(declare(name, kind, declared, default))
+    for old in RENAMED:
+        parameters.append(declare(old, list[str] | None, typer.Option(f"--{old}", hidden=True)))
+    return with_options("read_options", parameters, _refuse_renamed)
 
 
 def _refuse_renamed(arguments: ReadArguments) -> ReadArguments:
@@ -35,25 +39,8 @@ def _refuse_renamed(arguments: ReadArguments) -> ReadArguments:
     return arguments
 
 
-_OPTIONS = _declare(*OPTIONS.values()) | {
-    old: (list[str] | None, typer.Option(f"--{old}", hidden=True)) for old in RENAMED
-}
-_DEFAULTS = {
-    name: getattr(DEFAULTS, name)
-    for name, entry in OPTIONS.items()
-    if entry.kind not in ("names", "units", "bounds")
-}
-_COLUMNS = _declare(
-    *(
-        replace(OPTIONS[name], flag=f"--{name}-column")
-        for name in ("time", "location", "measurement")
-    )
-)
-
-with_read_options = with_options("read_options", _OPTIONS, _DEFAULTS, _refuse_renamed)
+with_read_options = _with_read_options(cell=False)
 """Adds the reading options to a command, which receives them as the dict `read_options`."""
 
-with_read_options_for_cell = with_options(
-    "read_options", _OPTIONS | _COLUMNS, _DEFAULTS, _refuse_renamed
-)
+with_read_options_for_cell = _with_read_options(cell=True)
 """The same for a command whose --time, --location and --measurement select a cell."""

@@ -1,13 +1,10 @@
 """cdsa score and cdsa demo."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cdsa.cli.options import File, Hide, Json, Record, Repeat, read_names
+from cdsa.cli.options import File, Hide, Json, Record, Repeat, option, read_names
 from cdsa.cli.read_options import ReadArguments, with_read_options
 from cdsa.cli.train_options import Training, command_line, with_train_options_but_seed
 from cdsa.core import defaults
@@ -20,9 +17,10 @@ if TYPE_CHECKING:
     from cdsa.workflows.pipeline import CompareRequest
     from cdsa.workflows.score import Score
 
-Seed = Annotated[
-    int, typer.Option("--seed", help="Seed of the hidden cells and of networks.", min=0)
-]
+METHODS_HELP = "Methods to compare; default: cdsa and all that need no training."
+SEED_HELP = "Seed of the hidden cells and of networks."
+TEST_HELP = "Fit on the first part, score on this last share of the time."
+BY_HELP = "Errors by measurement, location or gap length (gap)."
 
 
 @with_read_options
@@ -32,36 +30,24 @@ def score(
     *,
     read_options: ReadArguments,
     training: Training,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            help="Methods to compare; default: cdsa and all that need no training.",
-            metavar="A,B",
-        ),
-    ] = None,
+    methods: Annotated[str | None, option("--methods", "A,B", METHODS_HELP)] = None,
     hide: Hide = defaults.HIDE,
     repeat: Repeat = 1,
-    seed: Seed = 0,
-    test: Annotated[
-        float | None,
-        typer.Option("--test", help="Fit on the first part, score on this last share of the time."),
-    ] = None,
-    by: Annotated[
-        str, typer.Option("--by", help="Errors by measurement, location or gap length (gap).")
-    ] = "measurement",
+    seed: Annotated[int, option("--seed", "N", SEED_HELP, min=0)] = 0,
+    test: Annotated[float | None, option("--test", "SHARE", TEST_HELP)] = None,
+    by: Annotated[str, option("--by", "NAME", BY_HELP)] = "measurement",
     json: Json = False,
     record: Record = None,
 ) -> None:
     """Compare methods on your own data: hide measured cells and predict them."""
     from cdsa.cli import console
-    from cdsa.io.source import open_source
+    from cdsa.core.metrics import GROUP_KEYS
     from cdsa.workflows.pipeline import CompareRequest
 
-    by = parse_by(by)
-    with console.busy(f"reading {file.name}"):
-        source = open_source(file, **read_options)
-    console.print_notes(source, console.err if json else console.out)
+    by = "location" if by == "station" else by
+    if by not in GROUP_KEYS:
+        raise ConfigError(unknown("breakdown", by, GROUP_KEYS))
+    source = console.read_file(file, read_options, json=json)
     request = CompareRequest(
         methods=read_names(methods) or tuple(usable_methods(source.cube)),
         hide=hide,
@@ -78,17 +64,7 @@ def score(
         console.print_json(records)
     else:
         console.print_scores(scores, by)
-        console.print_best(best_usable(scores, hide), hide)
-
-
-def parse_by(by: str) -> str:
-    """The breakdown of errors; refused if there is none of this name."""
-    from cdsa.core.metrics import GROUP_KEYS
-
-    by = "location" if by == "station" else by
-    if by not in GROUP_KEYS:
-        raise ConfigError(unknown("breakdown", by, GROUP_KEYS))
-    return by
+        _print_best(scores, hide)
 
 
 def compare_with_progress(
@@ -106,40 +82,48 @@ def compare_with_progress(
 
 def usable_methods(cube: "xr.DataArray") -> list[str]:
     """The default network and all methods that need no training, if they are installed and the
-    cube has what they need; the others are listed in a note."""
+    cube has what they need; notes name the others."""
     from cdsa.cli import console
     from cdsa.core.cube import has_coordinates
     from cdsa.methods.base import COORDINATES
     from cdsa.methods.registry import list_methods
 
-    candidates = [m for m in list_methods() if not m.trains or m.name == defaults.NETWORK]
-    missing = [m for m in list_methods() if not m.installed]
-    n_stations, located = cube.sizes["location"], has_coordinates(cube)
-    without_coordinates = [m for m in candidates if m.needs == COORDINATES and not located]
-    with_few_stations = [m for m in candidates if m.min_stations > n_stations]
-    if missing:
-        names = ", ".join(f"{m.name} (extra '{m.extra}')" for m in missing)
-        console.note(f"left out, because they are not installed: {names}")
-    for reason, left_out in (
-        ("they need coordinates", without_coordinates),
-        ("they need more stations", with_few_stations),
-    ):
-        names = ", ".join(m.name for m in left_out if m.installed)
-        if names:
-            console.note(f"left out, because {reason}: {names}")
-    unusable = (*missing, *without_coordinates, *with_few_stations)
-    return [m.name for m in candidates if m not in unusable]
+    names, left_out = [], dict[str, list[str]]()
+    for method in list_methods():
+        label = method.name
+        if not method.installed:
+            reason, label = "they are not installed", f"{label} (extra '{method.extra}')"
+        elif method.trains and method.name != defaults.NETWORK:
+            continue
+        elif method.needs == COORDINATES and not has_coordinates(cube):
+            reason = "they need coordinates"
+        elif method.min_stations > cube.sizes["location"]:
+            reason = "they need more stations"
+        else:
+            names.append(label)
+            continue
+        left_out.setdefault(reason, []).append(label)
+    for reason, labels in left_out.items():
+        console.note(f"left out, because {reason}: {', '.join(labels)}")
+    return names
 
 
-def best_usable(scores: "Sequence[Score]", hide: str) -> str | None:
-    """The best method for the task: of those that forecast if the last steps were hidden."""
+def _print_best(scores: "Sequence[Score]", hide: str) -> None:
+    """How to use the best method for the task: a forecast if the last steps were hidden."""
+    from cdsa.cli.console import out
     from cdsa.methods.registry import info_of
     from cdsa.workflows.score import best_method
 
-    forecast = hide.startswith("last:")
+    kind, _, steps = hide.partition(":")
+    forecast = kind == "last"
     infos = [(score, info_of(score.method)) for score in scores]
     usable = [score for score, info in infos if (info.forecasts if forecast else info.fills)]
-    return best_method(usable) if usable else None
+    if usable:
+        command = f"forecast FILE --horizon {steps}" if forecast else "fill FILE"
+        command += f" -o OUT --method {best_method(usable)}"
+        out.print(
+            f"\nto use the best method: cdsa {command}, with the same reading options as here"
+        )
 
 
 def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, seed: int) -> None:
@@ -152,13 +136,13 @@ def _record(path: Path | None, records: "list[dict[str, Value]]", data: str, see
 
 def demo(
     *,
-    folder: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the filled table.")
-    ] = Path("cdsa-demo"),
+    folder: Annotated[Path, option("-o --output", "DIR", "Folder for the filled table.")] = Path(
+        "cdsa-demo"
+    ),
     hide: Hide = "bursts:0.2",
     repeat: Repeat = 1,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Training time of the network.", metavar="N")
+        float | None, option("--minutes", "N", "Training time of the network.")
     ] = None,
     record: Record = None,
 ) -> None:
@@ -166,7 +150,7 @@ def demo(
     from dataclasses import replace
     from importlib.util import find_spec
 
-    from cdsa.cli import console
+    from cdsa.cli import console, console_results
     from cdsa.cli.fill import render_report
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import make_directory, write_texts
@@ -181,9 +165,9 @@ def demo(
 
     make_directory(folder)
     source = open_demo_source()
-    console.heading("1. Contents of the table (cdsa info)")
+    console.print_section("1. Contents of the table (cdsa info)")
     console.print_summary(source, summarise_cube(source.cube))
-    console.heading(f"2. The best method (cdsa score --hide {hide})")
+    console.print_section(f"2. The best method (cdsa score --hide {hide})")
     names = tuple(usable_methods(source.cube))
     request = CompareRequest(methods=names, hide=hide, options=MethodOptions(minutes=minutes))
     request.validate()
@@ -209,7 +193,7 @@ def demo(
     records = [row for score in scores for row in score.records()]
     _record(record, records, data="nyc-weather", seed=0)
     best = selection.best
-    console.heading(f"3. The table filled by it (cdsa fill --method {best})")
+    console.print_section(f"3. The table filled by it (cdsa fill --method {best})")
     dataset = fill_with(selection.filler, source.cube)
     result = FillResult(dataset=dataset, source=source, selection=selection)
     outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
@@ -217,5 +201,4 @@ def demo(
     if find_spec("matplotlib") is not None:
         write_texts({report: render_report(result, source.name)}, overwrite=True)
         outputs.append(report)
-    console.print_filled(result, outputs)
-    sys.stdout.flush()
+    console_results.print_filled(result, outputs)

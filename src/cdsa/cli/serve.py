@@ -2,35 +2,27 @@
 
 from typing import Annotated
 
-import typer
-
+from cdsa.cli.options import option
 from cdsa.web.limits import Limits
+
+HOST_HELP = "Address to listen on; by default only this machine can connect."
 
 
 def serve(
     *,
-    port: Annotated[int, typer.Option("--port", help="0 for any free port.", min=0, max=65535)] = (
-        8000
-    ),
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", help="Address to listen on; by default only this machine can connect."
-        ),
-    ] = "127.0.0.1",
+    port: Annotated[int, option("--port", "N", "0 for any free port.", min=0, max=65535)] = 8000,
+    host: Annotated[str, option("--host", "ADDRESS", HOST_HELP)] = "127.0.0.1",
     name: Annotated[
-        list[str] | None,
-        typer.Option("--name", help="Another host name that the page is reached by."),
+        list[str] | None, option("--name", "HOST", "Another host name that the page is reached by.")
     ] = None,
     megabytes: Annotated[
-        float, typer.Option("--megabytes", help="Largest table that may be uploaded.", metavar="N")
+        float, option("--megabytes", "N", "Largest table that may be uploaded.")
     ] = Limits.megabytes,
     minutes: Annotated[
-        float, typer.Option("--minutes", help="Longest training of a job.", metavar="N")
+        float, option("--minutes", "N", "Longest training of a job.")
     ] = Limits.training_minutes,
     keep: Annotated[
-        float,
-        typer.Option("--keep", help="Minutes after which unused tables are deleted.", metavar="N"),
+        float, option("--keep", "N", "Minutes after which unused tables are deleted.")
     ] = Limits.keep_minutes,
 ) -> None:
     """Fill and forecast tables in a browser; the page has a REST API, documented at /docs."""
@@ -70,7 +62,7 @@ def serve(
         console.note("everyone who reaches this machine can use the page; there are no passwords")
         hosts += (host, socket.gethostname())
     address = f"[{host}]" if ":" in host else host
-    console.say(f"http://{address}:{listener.getsockname()[1]}/   (Ctrl-C to stop)")
+    console.out.print(f"http://{address}:{listener.getsockname()[1]}/   (Ctrl-C to stop)")
     app = make_app(limits, hosts=tuple(dict.fromkeys(map(str.lower, hosts))))
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdsa.cli.options import File, Json, Known, read_names
+from cdsa.cli.options import File, Json, Known, Method, option, read_names
 from cdsa.cli.read_options import ReadArguments, with_read_options
 from cdsa.cli.train_options import Training, command_line, with_train_options
 from cdsa.core import defaults
@@ -20,38 +20,29 @@ if TYPE_CHECKING:
 def train(
     file: File,
     *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the network.", metavar="MODEL_DIR")
-    ],
+    output: Annotated[Path, option("-o --output", "DIR", "Folder for the network.")],
     read_options: ReadArguments,
     training: Training,
-    method: Annotated[
-        str | None, typer.Option("--method", help=f"See 'cdsa methods'; default: {defaults.TRAIN}.")
-    ] = None,
+    method: Method = None,
     forecast: Annotated[
-        int | None,
-        typer.Option("--forecast", help="Train to forecast this many steps.", min=1, metavar="N"),
+        int | None, option("--forecast", "N", "Train to forecast this many steps.", min=1)
     ] = None,
     known: Known = None,
     overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Start again in a folder that holds a network.", metavar=""
-        ),
+        bool, typer.Option("--overwrite", help="Start again in a folder that holds a network.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Train a network and save it. Ctrl-C keeps the best weights; the same command resumes."""
-    from cdsa.cli import console, console_networks
+    from cdsa.cli import console, console_results
     from cdsa.cli.progress import ConsoleReporter
-    from cdsa.io.source import open_source
     from cdsa.methods.engine.estimator import NeuralFiller
     from cdsa.methods.engine.persistence import finish_training, open_folder, save_filler
     from cdsa.methods.engine.predictor import pick_device
     from cdsa.workflows.pipeline import TrainRequest, run_train
 
     request = TrainRequest(
-        method=method or (defaults.FORECAST if forecast else defaults.TRAIN),
+        method=method or defaults.NETWORK,
         options=training.options(),
         horizon=forecast or 0,
         known_covariates=read_names(known),
@@ -60,10 +51,8 @@ def train(
     )
     request.validate()
     pick_device(training.device)
+    source = console.read_file(file, read_options, json=json)
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
-        reporter.progress(f"reading {file.name}")
-        source = open_source(file, **read_options)
-        console.print_notes(source, reporter.out)
         if open_folder(output, overwrite=overwrite):
             console.note(f"resuming the training in {output}")
         filler = run_train(request, source.cube, reporter)
@@ -76,7 +65,8 @@ def train(
     if json:
         console.print_json(records)
     else:
-        console_networks.print_trained(filler, output, records, stopped=stopped)
+        forecasts = filler.method.horizon > 0
+        console_results.print_trained(records, output, forecasts=forecasts, stopped=stopped)
 
 
 def training_records(filler: "NeuralFiller") -> "list[dict[str, Value]]":

@@ -1,56 +1,38 @@
 """The options of training, the same for every command that trains a network."""
 
+import inspect
 import shlex
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cdsa.cli.options import Options, Values, option, with_options
+from cdsa.cli.options import Values, declare, option, with_options
 
 if TYPE_CHECKING:
     from cdsa.methods.registry import MethodOptions
 
-PANEL = "Training a network"
-_option = partial(option, PANEL)
 
-OPTIONS: Options = {
-    "manner": (
-        str | None,
-        _option("--manner", help="decomposed, shared, joint or independent.", metavar="NAME"),
-    ),
-    "preset": (
-        str | None,
-        _option("--preset", help="A set of settings: paper, paper-nyc, small ...", metavar="NAME"),
-    ),
-    "graph": (
-        Path | None,
-        _option(
-            "--graph",
-            help="Graph of stations, for networks that use one: a table with the columns from, to "
-            "and, optionally, weight.",
-            metavar="FILE",
-        ),
-    ),
-    "minutes": (float | None, _option("--minutes", help="Training time.", metavar="N")),
-    "epochs": (int | None, _option("--epochs", help="Passes over the data.", metavar="N")),
-    "set": (
-        list[str] | None,
-        _option("--set", help="Any setting: model.n_layers=6, train.lr=3e-4.", metavar="A.B=X"),
-    ),
-    "device": (str | None, _option("--device", help="auto, cpu, cuda or mps.", metavar="NAME")),
-    "tensorboard": (
-        Path | None,
-        _option("--tensorboard", help="Also log to this folder.", metavar="DIR"),
-    ),
-}
-SEED: Options = {
-    "seed": (
-        int | None,
-        _option("--seed", help="Seed of the initial weights and the training.", metavar="N"),
-    )
-}
+def _declare(name: str, kind: object, help: str, metavar: str) -> inspect.Parameter:
+    declared = option(f"--{name}", metavar, help, rich_help_panel="Training a network")
+    return declare(name, kind, declared)
+
+
+GRAPH = (
+    "Graph of stations, for networks that use one: a table with the columns from, to and, "
+    "optionally, weight."
+)
+OPTIONS = [
+    _declare("manner", str | None, "decomposed, shared, joint or independent.", "NAME"),
+    _declare("preset", str | None, "A set of settings: paper, paper-nyc, small ...", "NAME"),
+    _declare("graph", Path | None, GRAPH, "FILE"),
+    _declare("minutes", float | None, "Training time.", "N"),
+    _declare("epochs", int | None, "Passes over the data.", "N"),
+    _declare("set", list[str] | None, "Any setting: model.n_layers=6, train.lr=3e-4.", "A.B=X"),
+    _declare("device", str | None, "auto, cpu, cuda or mps.", "NAME"),
+    _declare("tensorboard", Path | None, "Also log to this folder.", "DIR"),
+]
+SEED = _declare("seed", int | None, "Seed of the initial weights and the training.", "N")
 
 
 @dataclass(frozen=True)
@@ -88,9 +70,9 @@ def _collect(values: Values) -> Training:
     return Training({name: value for name, value in values.items() if value not in (None, [])})
 
 
-with_train_options = with_options("training", OPTIONS | SEED, {}, _collect)
+with_train_options = with_options("training", [*OPTIONS, SEED], _collect)
 """Adds the options of training to a command, which receives them as `training`."""
-with_train_options_but_seed = with_options("training", OPTIONS, {}, _collect)
+with_train_options_but_seed = with_options("training", OPTIONS, _collect)
 """The same for a command that has its own seed."""
 
 

@@ -3,13 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-GAP_CLASSES: tuple[tuple[str, int], ...] = (
-    ("1", 1),
-    ("2-5", 5),
-    ("6-23", 23),
-    ("24-71", 71),
-    ("72+", 0),
-)
+GAP_CLASSES = (("1", 1), ("2-5", 5), ("6-23", 23), ("24-71", 71), ("72+", 0))
 """Names and maximum lengths of the gap classes, in steps; the last class has no maximum."""
 
 LONG_GAP = GAP_CLASSES[-2][1] + 1
@@ -19,13 +13,10 @@ LONG_GAP = GAP_CLASSES[-2][1] + 1
 def run_lengths(missing: NDArray[np.bool_]) -> NDArray[np.int64]:
     """For every cell the length of its gap, 0 if it is not missing."""
     n_steps = missing.shape[0]
-    edge = np.zeros((1, *missing.shape[1:]), dtype=bool)
-    padded = np.concatenate([edge, missing, edge])
     step = np.arange(n_steps).reshape(-1, *[1] * (missing.ndim - 1))
-    opens = missing & ~padded[:-2]
-    closes = missing & ~padded[2:]
-    start = np.maximum.accumulate(np.where(opens, step, -1), axis=0)
-    end = np.minimum.accumulate(np.where(closes, step, n_steps)[::-1], axis=0)[::-1]
+    first, last = gap_starts(missing), gap_starts(missing[::-1])[::-1]
+    start = np.maximum.accumulate(np.where(first, step, -1), axis=0)
+    end = np.minimum.accumulate(np.where(last, step, n_steps)[::-1], axis=0)[::-1]
     return np.where(missing, end - start + 1, 0)
 
 

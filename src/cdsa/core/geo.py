@@ -17,11 +17,10 @@ def great_circle(
     >>> great_circle(np.array([0.0, 0.0]), np.array([0.0, 1.0])).round(1).tolist()
     [[0.0, 111.2], [111.2, 0.0]]
     """
-    phi, theta = np.deg2rad(np.asarray(lat, np.float64)), np.deg2rad(np.asarray(lon, np.float64))
-    other_phi, other_theta = phi, theta
-    if other_lat is not None and other_lon is not None:
-        other_phi = np.deg2rad(np.asarray(other_lat, np.float64))
-        other_theta = np.deg2rad(np.asarray(other_lon, np.float64))
+    if other_lat is None or other_lon is None:
+        other_lat, other_lon = lat, lon
+    degrees = (np.asarray(values, np.float64) for values in (lat, lon, other_lat, other_lon))
+    phi, theta, other_phi, other_theta = map(np.deg2rad, degrees)
     haversine = (
         np.sin((phi[:, None] - other_phi) / 2) ** 2
         + np.cos(phi)[:, None] * np.cos(other_phi) * np.sin((theta[:, None] - other_theta) / 2) ** 2

@@ -8,15 +8,9 @@ from cdsa.datasets.spec import DatasetSpec, ExpectedShape, FileSet
 from cdsa.io.source import Source, open_source
 
 UNITS = {
-    "temp": "degF",
-    "dewp": "degF",
-    "humid": "percent",
-    "wind_dir": "degrees of direction",
-    "wind_speed": "mph",
-    "precip": "inch",
-    "pressure": "hPa",
-    "visib": "mile",
-}
+    "temp": "degF", "dewp": "degF", "humid": "percent", "wind_dir": "degrees of direction",
+    "wind_speed": "mph", "precip": "inch", "pressure": "hPa", "visib": "mile",
+}  # fmt: skip
 BOUNDS = {"humid": (0, 100), "wind_speed": (0, None), "precip": (0, None), "visib": (0, 10)}
 
 

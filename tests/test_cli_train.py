@@ -266,7 +266,7 @@ def test_ctrl_c_keeps_the_best_weights_and_the_same_command_resumes(table, tmp_p
     monkeypatch.setattr(ConsoleReporter, "training", interrupt)
     result = invoke(*words)
     assert result.exit_code == 0, result.output
-    assert "training cdsa for 100,000 passes" in result.stderr
+    assert "training cdsa for 100,000 epochs" in result.stderr
     assert "stopping after this step" in result.stderr
     assert "repeat the command to resume" in result.stdout
     assert load_filler(folder).network.train_state.step > 0

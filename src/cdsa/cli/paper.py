@@ -126,12 +126,7 @@ def complexity(
 
 
 def _measure(
-    table: str,
-    experiments: "list[Experiment]",
-    results: Path,
-    folder: Path | None,
-    *,
-    force: bool,
+    table: str, experiments: "list[Experiment]", results: Path, folder: Path | None, *, force: bool
 ) -> "tuple[list[dict[str, Value]], CdsaError | None]":
     """Measure the experiments with a progress bar; their records, and the error if some failed."""
     from cdsa.cli import console
@@ -201,7 +196,6 @@ def _parse_names(text: str | None) -> list[str] | None:
 
 
 def _parse_rates(text: str | None) -> list[float] | None:
-    """Missing rates from '0.2,0.5'."""
     words = _parse_names(text)
     try:
         return None if words is None else [float(word) for word in words]

@@ -1,22 +1,27 @@
 """Losses on masked cells, and schedules of the learning rate."""
 
+from typing import get_args
+
 import pytest
 import torch
 
-from cdsa.training.loss import LOSSES, learning_rate, masked_loss
+from cdsa.training.loss import Loss, learning_rate, masked_loss
 
 
 def test_losses_count_target_cells_only():
     prediction = torch.tensor([1.0, 2.0, 9.0, -3.0])
     target = torch.tensor([True, True, False, True])
-    losses = {kind: masked_loss(kind, prediction, torch.zeros(4), target).item() for kind in LOSSES}
+    losses = {
+        kind: masked_loss(kind, prediction, torch.zeros(4), target).item()
+        for kind in get_args(Loss)
+    }
     assert losses["mae"] == pytest.approx(2)
     assert losses["mse"] == pytest.approx(14 / 3)
     assert losses["rmse"] == pytest.approx((14 / 3) ** 0.5)
     assert losses["rmse+mae"] == pytest.approx(((14 / 3) ** 0.5 + 2) / 2)
 
 
-@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("kind", get_args(Loss))
 def test_a_loss_without_target_cells_or_without_error_has_a_finite_gradient(kind):
     for target in (torch.zeros(3).bool(), torch.ones(3).bool()):
         prediction = torch.zeros(3, requires_grad=True)

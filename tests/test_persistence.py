@@ -90,7 +90,7 @@ def test_a_damaged_file_is_refused(folder, name, damage):
 def test_settings_changed_by_hand_are_refused(folder):
     path = folder / "model.json"
     path.write_text(path.read_text().replace('"n_layers": 2', '"n_layers": 3'))
-    with pytest.raises(CheckpointError, match="was changed since it was saved"):
+    with pytest.raises(CheckpointError, match="truncated or changed since it was saved"):
         load_filler(folder)
 
 

@@ -19,6 +19,7 @@ from cdsa.workflows.pipeline import CompareRequest, FillRequest, Reporter, Train
 from commands import run
 from conftest import network
 from frames import panel
+from small_networks import small_paper
 
 
 @pytest.fixture
@@ -88,6 +89,17 @@ def test_a_fill_converts_the_directions_of_the_cube_once(table, tmp_path, count_
     measured = [args[0] for args in calls if not is_filled(args[0])]
     assert len(measured) == 1 and measured[0].equals(cube)
     assert len(calls) <= 2  # those of the filled values, for the bounds of a direction
+
+
+@pytest.mark.parametrize("horizon", [0, 6])
+def test_a_network_converts_the_directions_of_the_cube_once(windy, horizon, count_calls):
+    calls = count_calls(to_components)
+    data = prepare(windy)
+    filler = small_paper(forecast=horizon > 0).fit(data)
+    filler.fill_intervals(data, (0.9,))
+    if horizon:
+        filler.forecast_from(data, np.array([20, 30]), context=6, horizon=horizon)
+    assert len(calls) == 1
 
 
 def test_a_fill_draws_its_hidden_cells_once(table, tmp_path, monkeypatch):

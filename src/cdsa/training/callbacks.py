@@ -12,8 +12,6 @@ from cdsa.errors import MissingExtraError
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Progress of a run."""
-
     epoch: int
     step: int
     fraction: float
@@ -68,13 +66,9 @@ def tensorboard(folder: Path) -> Iterator[OnProgress]:
     with SummaryWriter(str(folder)) as writer:
 
         def on_progress(progress: Progress) -> None:
-            scalars = {
-                "loss": progress.loss,
-                "validation": progress.validation,
-                "learning rate": progress.lr,
-            }
-            for name, scalar in scalars.items():
-                if scalar is not None:
-                    writer.add_scalar(name, scalar, progress.step)
+            writer.add_scalar("loss", progress.loss, progress.step)
+            writer.add_scalar("learning rate", progress.lr, progress.step)
+            if progress.validation is not None:
+                writer.add_scalar("validation", progress.validation, progress.step)
 
         yield on_progress

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -48,15 +47,8 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{folder / WEIGHTS} could not be read: {error.strerror or error}. Train again"
         ) from error
     if hashlib.sha256(content).hexdigest() != document.get("weights_sha256"):
-        raise CheckpointError(
-            f"{folder / WEIGHTS} was truncated or changed since it was saved. Copy the folder "
-            "again, or train again"
-        )
-    try:
-        return load(content), document
-    except (SafetensorError, ValueError) as error:
-        message = f"{folder / WEIGHTS} cannot be read as safetensors: {error}"
-        raise CheckpointError(message) from error
+        raise _damaged(folder / WEIGHTS)
+    return load(content), document
 
 
 def read_document(folder: Path) -> dict[str, Any]:
@@ -76,20 +68,21 @@ def read_document(folder: Path) -> dict[str, Any]:
         digest = document.pop("sha256")
         intact = digest == _digest(document)
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"{path} cannot be read: it was truncated or changed. Copy the folder again, or train "
-            "again"
-        ) from error
+        raise _damaged(path) from error
     if not intact:
-        raise CheckpointError(
-            f"{path} was changed since it was saved. Copy the folder again, or train again"
-        )
+        raise _damaged(path)
     if document.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} has format {document.get('format')}, but this version of cdsa reads format "
             f"{FORMAT}. Train again, or use the version of cdsa named in it"
         )
     return dict(document)
+
+
+def _damaged(path: Path) -> CheckpointError:
+    return CheckpointError(
+        f"{path} was truncated or changed since it was saved. Copy the folder again, or train again"
+    )
 
 
 def _digest(document: Mapping[str, Any]) -> str:

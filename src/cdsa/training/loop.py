@@ -27,7 +27,7 @@ from cdsa.training.windows import Window, Windows
 LossOn = Literal["visible", "hidden", "both"]
 
 VISIBLE_WEIGHT = 1 / 3
-"""Weight of the loss on visible cells, relative to that on hidden ones."""
+"""Weight of the loss on visible cells, relative to that on masked ones."""
 
 CONTEXT_GAPS = 0.3
 """Share of the windows of a forecaster in which cells before the horizon are masked too."""
@@ -37,7 +37,6 @@ LAST_TOLERANCE = 1.02
 the small steps at its end improve more on unseen cells than a few validation cells can show."""
 
 IMPUTATION = Task()
-
 ORDER, MASK = 1, 2  # purpose of a random source, besides the seed and the number of the step
 
 
@@ -46,7 +45,7 @@ class TrainConfig:
     """Settings of training; the defaults are for a user's own table."""
 
     epochs: int | None = None
-    """Passes over all windows; 100 if neither epochs nor minutes are set."""
+    """Epochs, over all windows each; 100 if neither epochs nor minutes are set."""
 
     minutes: float | None = None
     """Training time in minutes."""
@@ -77,15 +76,15 @@ class TrainConfig:
     """Loss over the target cells: rmse (the paper's), mse, mae or rmse+mae."""
 
     loss_on: LossOn = "hidden"
-    """Target cells: visible ones (the authors'), those hidden for training (masked imputation), or
-    both. A forecaster's target is its horizon; with visible, its context has no added gaps."""
+    """Target cells: visible ones (the authors'), masked ones (hidden: masked imputation), or both.
+    A forecaster's target is its horizon; with visible, its context has no added gaps."""
 
     masking: Masking = "mixed"
-    """How cells are hidden for training: random, bursts, mixed, or like_data: like the gaps of the
+    """How cells are masked in training: random, bursts, mixed, or like_data: with the gaps of the
     data."""
 
     max_mask_ratio: float = 0.9
-    """Largest share of a window that is hidden."""
+    """Largest share of a window that is masked."""
 
     holdout_share: float = 0.1
     """Share of the cells of some windows that is held out of training, to know when to stop."""
@@ -147,32 +146,77 @@ def train(
     """
     if config.batch_size < 1:
         raise ConfigError(f"batch_size must be at least 1, but found {config.batch_size}")
-    trainer = Trainer(model, config, seed, task, n_windows=len(windows))
-    if store:
-        trainer.state = store.load(model, trainer.optimiser, trainer.snapshots) or TrainState()
-    state = trainer.state
+    betas = (config.beta1, config.beta2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, betas=betas)
+    snapshots = {"best": _copy_weights(model)}
+    if config.ema_decay:
+        snapshots["average"] = _copy_weights(model)
+    state = store.load(model, optimiser, snapshots) if store else None
+    state = state or TrainState()
     state.finished = True
+    max_steps = max(1, math.ceil(len(windows) / config.batch_size)) * config.max_epochs
     started, saved = time.perf_counter() - state.seconds, time.perf_counter()
 
     for epoch, batch in shuffled_batches(len(windows), config.batch_size, seed, state.step):
-        if trainer.done:
+        fraction = _fraction_done(state, config, max_steps)
+        if fraction >= 1 or _has_converged(state, config):
             break
-        trainer.step(windows, batch, epoch)
+
+        # one step of gradient descent
+        lr = learning_rate(config.schedule, config.lr, epoch, fraction)
+        for group in optimiser.param_groups:
+            group["lr"] = lr
+        rng = random_source(seed, MASK, state.step)
+        other_observed = None
+        if config.masking == "like_data":
+            others = torch.randint(len(windows), (len(batch),), generator=rng)
+            other_observed = windows.observed[windows.steps[others]]
+        model.train()
+        loss = training_loss(model, windows.take(batch), config, rng, task, other_observed)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
+        optimiser.step()
+        model.clip_critic()
+        state.step += 1
+        if config.ema_decay:
+            _update_average(snapshots["average"], model, config.ema_decay, state.step)
+        state.loss_sum += loss.item()
+        state.loss_count += 1
+        if not math.isfinite(state.loss_sum):
+            raise ConfigError(
+                f"the loss is not finite at step {state.step}: the steps are too large. Lower the "
+                f"learning rate, as in --set train.lr={config.lr / 10:g}"
+            )
+
+        # validate, report, save
         state.seconds = time.perf_counter() - started
-        if state.step % config.validate_every == 0 or trainer.progress >= 1:
-            trainer.validate(validation, last=trainer.progress >= 1)
-        on_progress(trainer.report(epoch))
-        stopped = should_stop() and not trainer.done
+        fraction = _fraction_done(state, config, max_steps)
+        if state.step % config.validate_every == 0 or fraction >= 1:
+            validate(model, validation, config, task, state, snapshots, last=fraction >= 1)
+        on_progress(
+            Progress(
+                epoch=epoch,
+                step=state.step,
+                fraction=min(fraction, 1.0),
+                seconds=state.seconds,
+                loss=state.loss,
+                validation=state.validation,
+                best=state.best,
+                lr=lr,
+            )
+        )
+        stopped = should_stop() and fraction < 1 and not _has_converged(state, config)
         if store and (stopped or time.perf_counter() - saved > store.every):
-            store.save(state, model, trainer.optimiser, trainer.snapshots)
+            store.save(state, model, optimiser, snapshots)
             saved = time.perf_counter()
         if stopped:
             state.finished = False
             break
 
     if state.best is None and state.step:
-        trainer.validate(validation, last=True)
-    model.load_state_dict(trainer.snapshots["best"])
+        validate(model, validation, config, task, state, snapshots, last=True)
+    model.load_state_dict(snapshots["best"])
     return state
 
 
@@ -189,111 +233,55 @@ def shuffled_batches(
             step += 1
 
 
-class Trainer:
-    """One run: the optimiser, the weights worth keeping, and the state."""
+def _fraction_done(state: TrainState, config: TrainConfig, max_steps: float) -> float:
+    """Share of the run that is done, by epochs or by minutes, whichever is further."""
+    by_time = state.seconds / (60 * config.minutes) if config.minutes else 0.0
+    return max(state.step / max_steps, by_time)
 
-    def __init__(
-        self, model: Network, config: TrainConfig, seed: int, task: Task, *, n_windows: int
-    ) -> None:
-        self.model, self.config, self.seed, self.task = model, config, seed, task
-        self.lr = config.lr
-        self.optimiser = torch.optim.Adam(
-            model.parameters(), lr=config.lr, betas=(config.beta1, config.beta2)
-        )
-        self.snapshots: dict[str, Weights] = {"best": _copy_weights(model)}
-        if config.ema_decay:
-            self.snapshots["average"] = _copy_weights(model)
-        self.state = TrainState()
-        self.max_steps = max(1, math.ceil(n_windows / config.batch_size)) * config.max_epochs
 
-    @property
-    def progress(self) -> float:
-        """Share of the run that is done, by epochs or by minutes, whichever is further."""
-        minutes = self.config.minutes
-        by_time = self.state.seconds / (60 * minutes) if minutes else 0.0
-        return max(self.state.step / self.max_steps, by_time)
+def _has_converged(state: TrainState, config: TrainConfig) -> bool:
+    return 0 < config.patience <= state.checks_without_gain
 
-    @property
-    def done(self) -> bool:
-        """Whether the run is at its end, or has not gained anything for long."""
-        patience = self.config.patience
-        return self.progress >= 1 or 0 < patience <= self.state.checks_without_gain
 
-    def step(self, windows: Windows, batch: Tensor, epoch: int) -> None:
-        """One step of gradient descent."""
-        state, config, model = self.state, self.config, self.model
-        self.lr = learning_rate(config.schedule, config.lr, epoch, self.progress)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.lr
-        model.train()
-        rng = random_source(self.seed, MASK, state.step)
-        other_observed = None
-        if config.masking == "like_data":
-            others = torch.randint(len(windows), (len(batch),), generator=rng)
-            other_observed = windows.observed[windows.steps[others]]
-        loss = training_loss(model, windows.take(batch), config, rng, self.task, other_observed)
-        self.optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
-        self.optimiser.step()
-        model.clip_critic()
-        state.step += 1
-        self._update_average()
-        state.loss_sum += loss.item()
-        state.loss_count += 1
-        if not math.isfinite(state.loss_sum):
-            raise ConfigError(
-                f"the loss is not finite at step {state.step}: the steps are too large. Lower the "
-                f"learning rate, as in --set train.lr={config.lr / 10:g}"
-            )
+@torch.no_grad()
+def _update_average(average: Weights, model: Network, decay: float, step: int) -> None:
+    """Move the average towards the weights; at first it follows them closely."""
+    decay = min(decay, step / (step + 10))
+    for name, weight in model.named_parameters():
+        average[name].lerp_(weight, 1 - decay)
 
-    def validate(self, validation: Windows, *, last: bool = False) -> None:
-        """Measure the validation error, and keep the weights if it is the lowest so far, or if they
-        are the `last` and about as good.
 
-        Weights from before the critic takes part are not kept, unless they are the last. Without
-        validation cells an adversarial network keeps its newest weights.
-        """
-        state, model = self.state, self.model
-        if not (model.critic_active or last):
-            return
-        current = _copy_weights(model)
-        model.load_state_dict(self.snapshots.get("average", current))
-        error = state.loss
-        if len(validation):
-            error = validation_error(model, validation, self.config, self.task)
-        state.validation, state.last_loss = error, state.loss
-        state.loss_sum, state.loss_count = 0.0, 0
-        tolerance = LAST_TOLERANCE if last and not self.config.patience else 1.0
-        unmeasured = model.adversarial and not len(validation)
-        if unmeasured or state.best is None or error < tolerance * state.best:
-            state.best, state.best_step, state.checks_without_gain = error, state.step, 0
-            self.snapshots["best"] = _copy_weights(model)
-        else:
-            state.checks_without_gain += 1
-        model.load_state_dict(current)
+def validate(
+    model: Network,
+    validation: Windows,
+    config: TrainConfig,
+    task: Task,
+    state: TrainState,
+    snapshots: dict[str, Weights],
+    *,
+    last: bool,
+) -> None:
+    """Measure the validation error, and keep the weights if it is the lowest so far, or if they are
+    the `last` and about as good.
 
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        """Move the average towards the weights; at first it follows them closely."""
-        if "average" not in self.snapshots:
-            return
-        decay = min(self.config.ema_decay, self.state.step / (self.state.step + 10))
-        for name, weight in self.model.named_parameters():
-            self.snapshots["average"][name].lerp_(weight, 1 - decay)
-
-    def report(self, epoch: int) -> Progress:
-        state = self.state
-        return Progress(
-            epoch=epoch,
-            step=state.step,
-            fraction=min(self.progress, 1.0),
-            seconds=state.seconds,
-            loss=state.loss,
-            validation=state.validation,
-            best=state.best,
-            lr=self.lr,
-        )
+    Weights from before the critic takes part are not kept, unless they are the last. Without
+    validation cells an adversarial network keeps its newest weights.
+    """
+    if not (model.critic_active or last):
+        return
+    current = _copy_weights(model)
+    model.load_state_dict(snapshots.get("average", current))
+    error = validation_error(model, validation, config, task) if len(validation) else state.loss
+    state.validation, state.last_loss = error, state.loss
+    state.loss_sum, state.loss_count = 0.0, 0
+    tolerance = LAST_TOLERANCE if last and not config.patience else 1.0
+    unmeasured = model.adversarial and not len(validation)
+    if unmeasured or state.best is None or error < tolerance * state.best:
+        state.best, state.best_step, state.checks_without_gain = error, state.step, 0
+        snapshots["best"] = _copy_weights(model)
+    else:
+        state.checks_without_gain += 1
+    model.load_state_dict(current)
 
 
 def _copy_weights(model: Network) -> Weights:
@@ -371,6 +359,4 @@ def validation_error(
         visible, target = masks_for(window, task)
         cells.append((predict(model, window, visible)[target], window.truth[target]))
     prediction, truth = (torch.cat(batches).cpu().double() for batches in zip(*cells, strict=True))
-    return masked_loss(
-        config.loss, prediction, truth, torch.ones_like(truth, dtype=torch.bool)
-    ).item()
+    return masked_loss(config.loss, prediction, truth, torch.ones_like(truth).bool()).item()

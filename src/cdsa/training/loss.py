@@ -1,7 +1,7 @@
 """Losses on masked cells, and the schedule of the learning rate."""
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -9,8 +9,6 @@ from torch import Tensor
 from cdsa.nn.quantile_head import pinball_loss, split_point_quantiles
 
 Loss = Literal["rmse", "mse", "mae", "rmse+mae"]
-LOSSES: tuple[Loss, ...] = get_args(Loss)
-
 Schedule = Literal["steps", "cosine", "constant"]
 
 EPSILON = 1e-12  # below the square of rounding errors: keeps the gradient of a root finite at zero

@@ -1,4 +1,7 @@
-"""Cells that are masked from a network in training, batch by batch, as tensors (b, t, l, m)."""
+"""Cells that are masked from a network in training, batch by batch, as tensors (b, t, l, m).
+
+To score a method, cells of a cube are hidden instead: `core/masks.py`.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -37,12 +37,11 @@ def data_parallel(
     if not model.data_parallel or values.device.type != "cpu" or n_shards < 2:
         prediction: Tensor = model(values, observed, context)
         return prediction
-    shards = [
-        (values[at], observed[at], None if context is None else context.select(at))
-        for at in _slices(len(values), n_shards)
-    ]
+    edges = [len(values) * number // n_shards for number in range(n_shards + 1)]
+    slices = [slice(low, high) for low, high in pairwise(edges)]
+    shards = [(values[at], observed[at], context and context.select(at)) for at in slices]
     if not torch.is_grad_enabled():
-        return torch.cat(_map(threads, lambda shard: _without_grad(model, shard), shards))
+        return torch.cat(_forward(model, shards, threads))
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     joined: Tensor = ParallelForward.apply(threads, model, shards, *weights)  # type: ignore[no-untyped-call]
     return joined
@@ -55,7 +54,8 @@ class ParallelForward(torch.autograd.Function):
     def forward(
         ctx: Any, threads: int, model: Network, shards: Sequence[Shard], *weights: Tensor
     ) -> Tensor:
-        ctx.predictions = _map(threads, lambda shard: _with_grad(model, shard), shards)
+        with torch.enable_grad():
+            ctx.predictions = _forward(model, shards, threads)
         ctx.threads, ctx.weights = threads, weights
         return torch.cat([prediction.detach() for prediction in ctx.predictions])
 
@@ -76,28 +76,22 @@ class ParallelForward(torch.autograd.Function):
         return None, None, None, *(_sum(of_weight) for of_weight in zip(*grads, strict=True))
 
 
-def _with_grad(model: Network, shard: Shard) -> Tensor:
-    with torch.enable_grad():
-        prediction: Tensor = model(*shard)
-    return prediction
+def _forward(model: Network, shards: Sequence[Shard], threads: int) -> list[Tensor]:
+    """The predictions of all shards; gradients are enabled per thread in torch."""
+    with_grad = torch.is_grad_enabled()
 
+    def predict(shard: Shard) -> Tensor:
+        with torch.set_grad_enabled(with_grad):
+            prediction: Tensor = model(*shard)
+        return prediction
 
-def _without_grad(model: Network, shard: Shard) -> Tensor:
-    with torch.no_grad():
-        prediction: Tensor = model(*shard)
-    return prediction
+    return _map(threads, predict, shards)
 
 
 def _sum(grads: Sequence[Tensor | None]) -> Tensor | None:
     """The sum of the gradients of one weight; None if no prediction depends on it."""
     used = [grad for grad in grads if grad is not None]
     return torch.stack(used).sum(0) if used else None
-
-
-def _slices(size: int, count: int) -> list[slice]:
-    """Slices of a batch, as equal in length as can be."""
-    edges = [size * number // count for number in range(count + 1)]
-    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 def _map(threads: int, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -124,18 +124,13 @@ class TrainingStore:
         for kind, weights in snapshots.items():
             for name, tensor in _select(tensors, f"{kind}.").items():
                 weights[name].copy_(tensor)
-        parameters = list(model.named_parameters())
         moments = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
-        optimiser.load_state_dict(
-            {
-                "state": {
-                    number: {moment: tensors[f"adam.{moment}.{name}"] for moment in moments}
-                    for number, (name, _) in enumerate(parameters)
-                    if f"adam.step.{name}" in tensors
-                },
-                "param_groups": optimiser.state_dict()["param_groups"],
-            }
-        )
+        moments_by_number = {
+            number: {moment: tensors[f"adam.{moment}.{name}"] for moment in moments}
+            for number, (name, _) in enumerate(model.named_parameters())
+            if f"adam.step.{name}" in tensors
+        }
+        optimiser.load_state_dict(optimiser.state_dict() | {"state": moments_by_number})
         return state
 
 
@@ -158,8 +153,4 @@ def _digest(tensors: Weights) -> str:
 
 
 def _select(tensors: Weights, prefix: str) -> Weights:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

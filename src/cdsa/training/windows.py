@@ -5,7 +5,6 @@ Letters: b window of the batch, t time, l location, m measurement.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -55,12 +54,6 @@ class Windows:
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
     context: CubeContext | None = None
-    origins: Tensor | None = None
-    """The first step to forecast in each window, (b,). From there on, only known covariates are
-    observed."""
-
-    known: Tensor | None = None
-    """True for known covariates, (m,)."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -72,22 +65,14 @@ class Windows:
         context = None
         if self.context is not None:
             context = self.context.window_context(steps, values, observed)
-        if self.origins is not None:
-            past = (steps < self.origins[numbers].unsqueeze(1)).unflatten(1, (-1, 1, 1))
-            visible = past if self.known is None else past | self.known
-            values, observed = torch.where(visible, values, 0.0), observed & visible
         return Window(values, observed, self.truth[steps], target, steps, context)
 
     def keep(self, numbers: Tensor) -> "Windows":
         """Only the windows with these numbers."""
-        origins = None if self.origins is None else self.origins[numbers]
-        return replace(self, steps=self.steps[numbers], origins=origins)
+        return replace(self, steps=self.steps[numbers])
 
     def to(self, device: torch.device) -> "Windows":
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if value is not None
-        }
-        return replace(self, **moved)
+        return replace(self, **{n: v.to(device) for n, v in vars(self).items() if v is not None})
 
     def batches(self, size: int) -> Iterator[Window]:
         """All windows in order, at most `size` at a time."""
@@ -118,62 +103,48 @@ def cut(
             f"{stride}"
         )
     used = np.ones(cube.sizes["time"], dtype=bool) if steps is None else steps
+    window_steps = [np.empty((0, length), dtype=np.int64)]
+    for segment in segments(used):
+        last = max(segment.start, segment.stop - length)
+        starts = np.append(np.arange(segment.start, last, stride), last)
+        window_steps.append(_window_steps(starts, length, segment.stop))
     measured = cube.notnull().to_numpy() & used[:, None, None]
     hidden = np.zeros_like(measured)
     if target is not None:
         aligned = target.reindex_like(cube, fill_value=False).transpose(*cube.dims)
         hidden = aligned.to_numpy() & measured
-    window_steps = _window_steps(segments(used), length, stride)
-    return _windows(cube, measured, hidden, window_steps, context, dtype)
+    return _windows(cube, measured, hidden, np.concatenate(window_steps), context, dtype)
 
 
 def cut_at(
-    cube: xr.DataArray,
-    starts: NDArray[np.int64],
-    length: int,
-    *,
-    context: CubeContext | None = None,
-    dtype: torch.dtype = torch.float32,
+    cube: xr.DataArray, starts: NDArray[np.int64], length: int, context: CubeContext | None = None
 ) -> Windows:
     """Cut windows that start at these steps of a scaled cube, padded with empty steps where they
     reach beyond it."""
+    measured, steps = cube.notnull().to_numpy(), _window_steps(starts, length, cube.sizes["time"])
+    return _windows(cube, measured, np.zeros_like(measured), steps, context)
+
+
+def _window_steps(starts: NDArray[np.int64], length: int, stop: int) -> NDArray[np.int64]:
+    """The time steps of windows with these first steps, -1 before 0 and from `stop` on; (b, t)."""
     steps = starts[:, None] + np.arange(length)
-    steps = np.where((steps >= 0) & (steps < cube.sizes["time"]), steps, -1)
-    measured = cube.notnull().to_numpy()
-    return _windows(cube, measured, np.zeros_like(measured), steps, context, dtype)
+    return np.where((steps >= 0) & (steps < stop), steps, -1)
 
 
 def _windows(
     cube: xr.DataArray,
     measured: NDArray[np.bool_],
-    hidden: NDArray[np.bool_],
+    target: NDArray[np.bool_],
     steps: NDArray[np.int64],
     context: CubeContext | None,
-    dtype: torch.dtype,
+    dtype: torch.dtype = torch.float32,
 ) -> Windows:
-    truth, observed, target = (
-        torch.as_tensor(np.concatenate([array, np.zeros_like(array[:1])]))
-        for array in (np.where(measured, cube.to_numpy(), 0.0), measured & ~hidden, hidden)
+    arrays = np.where(measured, cube.to_numpy(), 0.0), measured & ~target, target
+    truth, observed, targets = (
+        torch.as_tensor(np.concatenate([array, np.zeros_like(array[:1])])) for array in arrays
     )
-    return Windows(
-        values=torch.where(observed, truth, 0.0).to(dtype),
-        observed=observed,
-        truth=truth.to(dtype),
-        target=target,
-        steps=torch.as_tensor(steps),
-        context=context,
-    )
-
-
-def _window_steps(used: list[slice], length: int, stride: int) -> NDArray[np.int64]:
-    """The time steps of every window, (b, t)."""
-    windows = [np.empty((0, length), dtype=np.int64)]
-    for segment in used:
-        last = max(segment.start, segment.stop - length)
-        starts = np.append(np.arange(segment.start, last, stride), last)
-        steps = starts[:, None] + np.arange(length)
-        windows.append(np.where(steps < segment.stop, steps, -1))
-    return np.concatenate(windows)
+    values = torch.where(observed, truth, 0.0).to(dtype)
+    return Windows(values, observed, truth.to(dtype), targets, torch.as_tensor(steps), context)
 
 
 def stitch(

@@ -44,9 +44,9 @@ N_FOLDS = 10
 """Time folds for similarities that are computed out of fold."""
 
 PERIODS: dict[Cycle, np.timedelta64] = {
-    "day": np.timedelta64(24 * 60, "m"),
-    "week": np.timedelta64(7 * 24 * 60, "m"),
-    "year": np.timedelta64(int(365.2425 * 24 * 60), "m"),
+    "day": np.timedelta64(DAY, "m"),
+    "week": np.timedelta64(7 * DAY, "m"),
+    "year": np.timedelta64(int(365.2425 * DAY), "m"),
 }
 
 MIN_CYCLES: dict[Cycle, float] = {"day": 2, "week": 4, "year": 2}
@@ -72,9 +72,7 @@ class TimeBins:
     @classmethod
     def for_times(cls, times: Times) -> "TimeBins":
         """The bins for the step and the span of these times."""
-        if len(times) < 2:
-            return cls(minutes=DAY, weekends=False)
-        step = np.median(np.diff(times)) / np.timedelta64(1, "m")
+        step = np.median(np.diff(times)) / np.timedelta64(1, "m") if len(times) > 1 else np.inf
         if step > DAY / 4:
             return cls(minutes=DAY, weekends=False)
         divisors = (minutes for minutes in range(MIN_BIN_MINUTES, DAY) if DAY % minutes == 0)
@@ -158,9 +156,7 @@ def station_similarity_out_of_fold(anomalies: Floats, window: int) -> tuple[Inte
     by_fold = [(values[fold == number], observed[fold == number]) for number in range(n_folds)]
     sums = np.stack([_pair_sums(centred, centred) for centred in by_fold])
     # a window that starts in a fold ends in the next one at the latest
-    outside = [
-        sums.sum(axis=0) - sums[number : number + 2].sum(axis=0) for number in range(n_folds)
-    ]
+    outside = [sums.sum(axis=0) - sums[n : n + 2].sum(axis=0) for n in range(n_folds)]
     return fold, np.stack([nearest_psd(_correlations(rest)) for rest in outside])
 
 
@@ -201,10 +197,8 @@ def _correlations(sums: Floats) -> Floats:
     norm = np.sqrt(np.maximum(squares * other_squares, 0.0))
     correlation = np.divide(products, norm, out=np.zeros_like(norm), where=norm > 1e-12)
     shrunken = n_common * correlation * n_common / (n_common + SHRINKAGE_STEPS)
-    weight: Floats = n_common.sum(axis=0)
-    mean: Floats = np.divide(
-        shrunken.sum(axis=0), weight, out=np.zeros_like(weight), where=weight > 0
-    )
+    total, weight = shrunken.sum(axis=0), n_common.sum(axis=0)
+    mean: Floats = np.divide(total, weight, out=np.zeros_like(weight), where=weight > 0)
     return mean
 
 
@@ -257,15 +251,13 @@ class ContextBuilder:
             if 2 * step <= period and span >= MIN_CYCLES[cycle] * period
         )
         has_climatology = len(times) >= min_steps
-        climatology = Climatology.fit(
-            values if has_climatology else np.full_like(values, np.nan), times
-        )
+        climatology = Climatology.fit(np.where(has_climatology, values, np.nan), times)
         coordinates = _coordinates(scaled)
         distance_scale = bandwidth = None
         if has_coordinates(scaled):
             kilometres = great_circle(*coordinates.T)
             distance_scale = median_distance(kilometres)
-            bandwidth = kernel_bandwidth(_in_units(kilometres, distance_scale))
+            bandwidth = kernel_bandwidth(_floats(kilometres / distance_scale))
         anomalies = values - np.nan_to_num(climatology.at(times))
         return cls(
             distance_scale=distance_scale,
@@ -288,8 +280,7 @@ class ContextBuilder:
 
     def is_known(self, cube: xr.DataArray) -> Flags:
         """Which stations of a cube have training data, (l,)."""
-        known: Flags = self._rows(cube) >= 0
-        return known
+        return np.greater_equal(self._rows(cube), 0)
 
     def _rows(self, cube: xr.DataArray) -> Integers:
         """The row of each station of a cube here, (l,): that of the same name and, where both have
@@ -352,21 +343,17 @@ class ContextBuilder:
         """Which steps lie outside the training data, (t,)."""
         first, last = self.trained_ranges.T
         inside = (times[:, None] >= first) & (times[:, None] <= last)
-        outside: Flags = ~np.any(inside, axis=1)
+        outside: Flags = ~inside.any(axis=1)
         return outside
 
     def without_stations(self, names: NDArray[np.str_]) -> "ContextBuilder":
         """The builder with nothing known of these stations but their coordinates."""
         dropped = np.isin(self.locations, names)
-        total, count = (
-            np.where(dropped[None, :, None], 0.0, sums)
-            for sums in (self.climatology.total, self.climatology.count)
-        )
-        return replace(
-            self,
-            climatology=replace(self.climatology, total=total, count=count),
-            station_similarity=np.where(dropped[:, None] | dropped, 0.0, self.station_similarity),
-        )
+        sums = self.climatology.total, self.climatology.count
+        total, count = (np.where(dropped[None, :, None], 0.0, array) for array in sums)
+        climatology = replace(self.climatology, total=total, count=count)
+        similarity = np.where(dropped[:, None] | dropped, 0.0, self.station_similarity)
+        return replace(self, climatology=climatology, station_similarity=similarity)
 
     def build(
         self, scaled: xr.DataArray, variable_ids: Integers, *, training: bool = False
@@ -379,7 +366,7 @@ class ContextBuilder:
         times, climatology = scaled["time"].to_numpy(), self.climatology
         distance = None
         if self.distance_scale is not None and np.isfinite(self.coordinates).all():
-            distance = _in_units(great_circle(*self.coordinates.T), self.distance_scale)
+            distance = _floats(great_circle(*self.coordinates.T) / self.distance_scale)
         fold, similarity = np.zeros(len(times), dtype=np.int64), self.station_similarity[None]
         if training:
             means = climatology.at(times)[:, :, variable_ids]
@@ -387,9 +374,8 @@ class ContextBuilder:
                 scaled.to_numpy() - np.nan_to_num(means), self.min_steps // MIN_WINDOWS
             )
         calendar = self._calendar_features(times)
-        adjacency = None
-        if self.edges:
-            adjacency = adjacency_of_edges(self.edges, self.locations.tolist())
+        names = self.locations.tolist()
+        adjacency = adjacency_of_edges(self.edges, names) if self.edges else None
         # the last step of each is that of empty steps
         return CubeContext(
             calendar=_floats(np.concatenate([calendar, np.zeros_like(calendar[:1])])),
@@ -430,10 +416,6 @@ def _coordinates(cube: xr.DataArray) -> Floats:
     if not has_coordinates(cube):
         return np.full((cube.sizes["location"], 2), np.nan)
     return np.stack([cube["lat"].to_numpy(), cube["lon"].to_numpy()], axis=1).astype(np.float64)
-
-
-def _in_units(kilometres: Floats, distance_scale: float) -> torch.Tensor:
-    return _floats(kilometres / distance_scale)
 
 
 def _floats(array: Floats) -> torch.Tensor:

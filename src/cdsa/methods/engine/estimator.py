@@ -41,7 +41,6 @@ logger = logging.getLogger("cdsa")
 SITES_AT_ONCE = 200
 """Sites without a sensor that are filled together."""
 
-
 CELLS_IN_A_BLOCK = 400_000
 """Cells of a long cube that are filled together."""
 
@@ -112,22 +111,16 @@ class Neural(Method):
 
     def fit(self, cube: Cube, run: RunContext | None = None) -> "NeuralFiller":
         data, run = prepare(cube), run or RunContext()
-        return self.resolve(data, run)._fit_resolved(data, run)
-
-    def _fit_resolved(self, data: PreparedCube, run: RunContext) -> "NeuralFiller":
-        # the order of stations and measurements belongs to the file, not to the network
-        cube = data.cube
-        train = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
-        context, horizon = self._lengths(cube.sizes["time"])
-        enough = train.size > 0 and context + horizon > 1
-        enough = enough and (not self.horizon or min(context, horizon) > 0)
-        station_means, means = means_of(data)
+        method = self.resolve(data, run)
+        context, horizon = method._lengths(data.cube.sizes["time"])
+        enough = data.cube.size > 0 and fillable(data.cube).any() and context + horizon > 1
+        if method.horizon:
+            enough = enough and min(context, horizon) > 0
         return NeuralFiller(
-            station_means=station_means,
-            means=means,
-            method=self,
-            network=fit_network(self, train, context, horizon, run) if enough else None,
-            signature=DataSignature.of(cube),
+            *means_of(data),
+            method=method,
+            network=fit_network(method, data, context, horizon, run) if enough else None,
+            signature=DataSignature.of(data.cube),
         )
 
     def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
@@ -201,64 +194,57 @@ class NeuralFiller(Guarantees, Filler):
     ) -> tuple[xr.DataArray, list[Bounds]]:
         """The cube filled and bounds for each level; NaN where the network does not know.
 
-        A long cube is filled in blocks, so that memory beyond the cube itself stays constant.
+        A long cube is filled in blocks, so that memory beyond the cube itself stays constant. Many
+        sites without a sensor are filled in groups: a prediction at one does not depend on others.
         """
-        data = prepare(cube)
+        data = self._prepare(cube)
         cube = data.cube
-        self.signature.check(cube, stations=False, measurements=False)
         if self.network is None:
             unknown = xr.full_like(cube, np.nan)
             prediction = xr.full_like(data.components, np.nan)
-            return self.finalise(data, prediction), [(unknown, unknown) for _ in levels]
-        network = self.network.adapt_to(cube)
+            return self.finalise(data, prediction), [(unknown, unknown)] * len(levels)
+        network = self.network.adapt_to(data.components)
         unobserved = network.unobserved(cube)
         if network.inductive:
             refuse_too_many_stations(int((~unobserved).sum()))
+        groups: list[slice | NDArray[np.int64]] = [slice(None)]
         if unobserved.sum() > SITES_AT_ONCE and not self.method.couples_targets:
-            return self._in_groups(data, levels, unobserved)
+            stations, sites = np.flatnonzero(~unobserved), np.flatnonzero(unobserved)
+            starts = range(0, len(sites), SITES_AT_ONCE)
+            groups = [np.append(stations, sites[first : first + SITES_AT_ONCE]) for first in starts]
         outputs = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
-        for seen, inner, at in blocks(cube, network):
-            network.refuse_absurd(cube.isel(time=at))
-            block = self._fill_block(network, data.isel(time=seen), levels, unobserved)
-            for output, values in zip(outputs, block, strict=True):
-                output[at] = values.to_numpy()[inner]
+        for group in groups:
+            members = data.isel(location=group)
+            if len(groups) > 1:
+                network = self.network.adapt_to(members.components)
+            for seen, inner, at in blocks(members.cube, network):
+                network.refuse_implausible(members.components.isel(time=at))
+                block = self._fill_block(network, members.isel(time=seen), levels)
+                for output, values in zip(outputs, block, strict=True):
+                    output[at, group] = values.to_numpy()[inner]
         filled, *bounds = (cube.copy(data=output) for output in outputs)
         return filled, list(zip(bounds[::2], bounds[1::2], strict=True))
 
-    def _in_groups(
-        self, data: PreparedCube, levels: Sequence[float], unobserved: NDArray[np.bool_]
-    ) -> tuple[xr.DataArray, list[Bounds]]:
-        """The same, with some of the sites without a sensor at a time: a prediction at one site
-        does not depend on the others."""
-        stations, sites = np.flatnonzero(~unobserved), np.flatnonzero(unobserved)
-        filled = data.cube.copy()
-        bounds = [(data.cube.copy(), data.cube.copy()) for _ in levels]
-        for first in range(0, len(sites), SITES_AT_ONCE):
-            group = np.concatenate([stations, sites[first : first + SITES_AT_ONCE]])
-            group_filled, group_bounds = self.fill_intervals(data.isel(location=group), levels)
-            filled[:, group] = group_filled.to_numpy()
-            for (low, high), (lower, upper) in zip(bounds, group_bounds, strict=True):
-                low[:, group], high[:, group] = lower.to_numpy(), upper.to_numpy()
-        return filled, bounds
+    def _prepare(self, cube: Cube) -> PreparedCube:
+        data = prepare(cube)
+        self.signature.check(data.cube, stations=False, measurements=False)
+        return data
 
     def _fill_block(
-        self,
-        network: Predictor,
-        data: PreparedCube,
-        levels: Sequence[float],
-        unobserved: NDArray[np.bool_],
+        self, network: Predictor, data: PreparedCube, levels: Sequence[float]
     ) -> list[xr.DataArray]:
-        """The cube filled, then the lower and upper bound of each level; `unobserved` stations
-        (l,) were never measured."""
+        """The cube filled, then the lower and upper bound of each level."""
         cube = data.cube
         calibration, fresh = network.calibration, network.out_of_sample(cube)
         if calibration is None or not levels:
-            filled = self.finalise(data, network.predict(data.components)[0])
+            filled = self.finalise(data, network.predict(data.components).isel(quantile=0))
             return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
         nominal = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
         quantiles = [quantile for level in nominal for quantile in quantile_pair(level)]
-        point, *predicted = network.predict(data.components, quantiles)
-        filled, gaps = self.finalise(data, point), gap_classes(cube, network.horizon, unobserved)
+        prediction = network.predict(data.components, quantiles)
+        point, *predicted = (prediction.isel(quantile=q) for q in range(1 + len(quantiles)))
+        filled = self.finalise(data, point)
+        gaps = gap_classes(cube, network.horizon, network.unobserved(cube))
         bounds = [
             bound
             for level, lower, upper in zip(nominal, predicted[::2], predicted[1::2], strict=True)
@@ -278,27 +264,25 @@ class NeuralFiller(Guarantees, Filler):
         """All windows go through the network at once, if it was trained for these lengths."""
         if (self.context_length, self.horizon) != (context, horizon):
             return super().forecast_from(cube, origins, context=context, horizon=horizon)
-        data = prepare(cube)
-        cube = data.cube
-        self.signature.check(cube, stations=False, measurements=False)
+        data = self._prepare(cube)
         if self.network is None or not self.network.horizon:
             raise ConfigError("this network was not trained to forecast. Train a forecaster")
-        before = cube.isel(time=slice(0, max(1, int(origins.min(initial=1)))))
-        predictions = self.network.adapt_to(before).forecast_from(data.components, origins)
+        before = slice(0, max(1, int(origins.min(initial=1))))
+        network = self.network.adapt_to(data.components.isel(time=before))
         forecasts = []
-        for step, prediction in enumerate(predictions):
-            empty = prepare(xr.full_like(cube.isel(time=origins + step), np.nan), checked=True)
+        for step, prediction in enumerate(network.forecast_from(data.components, origins)):
+            at_step = data.isel(time=origins + step)
+            empty = at_step.hide(xr.ones_like(at_step.cube, dtype=bool))
             point = prediction.isel(quantile=0).assign_coords(time=empty.cube["time"])
             forecasts.append(self.finalise(empty, point.reindex_like(empty.components)))
         return forecasts
 
     def explain(self, cube: Cube, time: object, location: str, measurement: str) -> Explanation:
-        data = prepare(cube)
-        self.signature.check(data.cube, stations=False, measurements=False)
+        data = self._prepare(cube)
         position = find_cell(data.cube, time, location, measurement)
         if self.network is None:
             raise ConfigError("there was too little data to train on: every value is a mean")
-        return explain(self, self.network.adapt_to(data.cube), data, position)
+        return explain(self, self.network.adapt_to(data.components), data, position)
 
     @property
     def explainable(self) -> bool:
@@ -310,10 +294,12 @@ class NeuralFiller(Guarantees, Filler):
             return super().new_stations(cube)
         measured = cube.notnull().any(("time", "measurement")).to_numpy()
         new: NDArray[np.bool_] = ~network.context_builder.is_known(cube) & measured
-        return new, network.adapt_to(cube).unobserved(cube)
+        components = prepare(cube, checked=True).components
+        return new, network.adapt_to(components).unobserved(cube)
 
     def adapt_to(self, cube: Cube) -> Self:
-        return replace(self, network=self.network and self.network.adapt_to(prepare(cube).cube))
+        components = prepare(cube).components
+        return replace(self, network=self.network and self.network.adapt_to(components))
 
     @property
     def trained(self) -> bool:
@@ -333,7 +319,8 @@ class NeuralFiller(Guarantees, Filler):
 
     @property
     def validation_errors(self) -> tuple[dict[str, Value], ...]:
-        return self.network.errors if self.network else ()
+        errors, order = self.network.errors if self.network else (), self.signature.measurements
+        return tuple(sorted(errors, key=lambda error: order.index(str(error["measurement"]))))
 
     def check(self, cube: xr.DataArray) -> None:
         self.signature.check(cube, stations=not self.inductive)

@@ -4,12 +4,11 @@ A cell lies in several windows, which count as they do when their predictions ar
 one the network attributes its prediction to observed cells (`nn/rollout.py`).
 """
 
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 import torch
 import xarray as xr
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cdsa.core.circular import base_names
@@ -22,16 +21,9 @@ from cdsa.nn.rollout import marginal_map
 from cdsa.nn.types import AXES
 from cdsa.training.windows import Window, Windows, taper
 
-
-class WeightedWindow(NamedTuple):
-    """A window that predicts the cell."""
-
-    window: Window
-    step: int
-    """Of the cell in the window."""
-
-    weight: float
-    """Of its prediction; those of all windows sum to one."""
+WeightedWindow = tuple[Window, int, float]
+"""A window that predicts the cell, the step of the cell in it, and the weight of its prediction;
+the weights of all windows sum to one."""
 
 
 def explain(
@@ -47,13 +39,13 @@ def explain(
     location, measurement = str(locations[position[1]]), str(measurements[position[2]])
     aligned = predictor.align(nearby.components)
     windows = _windows_covering(predictor, predictor.windows(aligned), step)
-    filled = filler.finalise(nearby, predictor.predict(nearby.components)[0])
+    filled = filler.finalise(nearby, predictor.predict(nearby.components).isel(quantile=0))
     return Explanation(
         cell=Cell(times[position[0]], location, measurement),
         value=float(filled.to_numpy()[(step, *position[1:])]),
         shares=_shares(predictor, aligned, windows, nearby.cube, location, measurement),
         values=nearby.cube,
-        maps=_mean_maps(predictor, aligned, max(windows, key=lambda w: w.weight).window),
+        maps=_mean_maps(predictor, aligned, max(windows, key=itemgetter(2))[0]),
     )
 
 
@@ -79,7 +71,7 @@ def _windows_covering(predictor: Predictor, windows: Windows, time: int) -> list
         )
     total = sum(weights[step - first] for _, step in covering)
     return [
-        WeightedWindow(
+        (
             windows.take(torch.tensor([number], device=predictor.device)),
             step,
             float(weights[step - first] / total),
@@ -113,7 +105,7 @@ def _shares(
             share = predictor.model.contributions(
                 window.values, window.observed, window.context, (step, rows[0], column)
             )[0]
-            shares[_steps_of(window)] += weight * share.cpu().double().numpy()
+            shares[window.steps[0].cpu().numpy()] += weight * share.cpu().double().numpy()
             explained += weight if share.sum() > 0 else 0.0
     shares /= explained or 1.0  # windows without any observation predict the climatology
     result = xr.zeros_like(cube)
@@ -131,7 +123,7 @@ def _mean_maps(
     mapped otherwise, as of a decoder."""
     with torch.no_grad():
         layers = predictor.model.maps(window.values, window.observed, window.context)
-    steps = _steps_of(window)
+    steps = window.steps[0].cpu().numpy()
     inside = np.flatnonzero(steps >= 0)
     labels = {axis: aligned[axis].to_numpy() for axis in AXES}
     labels["time"] = labels["time"][steps[inside]]
@@ -147,8 +139,3 @@ def _mean_maps(
             coords = {axis: labels[axis], "attended": labels[axis]}
             maps[axis] = xr.DataArray(mean.numpy(), dims=(axis, "attended"), coords=coords)
     return maps
-
-
-def _steps_of(window: Window) -> NDArray[np.int64]:
-    steps: NDArray[np.int64] = window.steps[0].cpu().numpy()
-    return steps

@@ -10,8 +10,10 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.circular import base_names, to_components
+from cdsa.core.circular import base_names
 from cdsa.core.config import to_dict
+from cdsa.core.cube import fillable
+from cdsa.core.prepare import PreparedCube
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
@@ -36,15 +38,16 @@ if TYPE_CHECKING:
 
 
 def fit_network(
-    method: "Neural", cube: xr.DataArray, context_length: int, horizon: int, run: RunContext
+    method: "Neural", data: PreparedCube, context_length: int, horizon: int, run: RunContext
 ) -> Predictor:
     """Train the network of a method; with a horizon, to forecast its last steps."""
     window, seed, device = context_length + horizon, method.seed, pick_device(run.device)
+    data = _sort_by_name(data)
+    cube, components = data.cube, data.components
 
     # hold out: later steps to validate a forecaster, cells of the same steps to validate a fill
     holdout_steps, hidden = choose_holdout(cube, window, horizon, method.train, seed)
     train_steps = ~holdout_steps if horizon else np.ones_like(holdout_steps)
-    components = to_components(cube)
     locations, names = components["location"].to_numpy(), components["measurement"].to_numpy()
     target = hidden.sel(measurement=base_names(names)).assign_coords(measurement=names)
     visible = components.where(~target & time_mask(train_steps, components))
@@ -66,24 +69,27 @@ def fit_network(
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
-    visible = scaled.where(~target).reset_coords(drop=True)
-    windows = cut(visible, window, stride, steps=train_steps, context=context)
-    windows = _with_observations(windows, horizon or window)
+    windows = cut(scaled.where(~target), window, stride, steps=train_steps, context=context)
+    windows = _windows_with(windows.observed, windows, horizon or window)
     validation = cut(
-        scaled.reset_coords(drop=True),
+        scaled,
         window,
         horizon or window,
         target=target,
         steps=holdout_steps,
         context=validation_context,
     )
-    validation = _with_observations(validation, horizon) if horizon else _with_targets(validation)
+    validated = validation.observed if horizon else validation.target
+    validation = _windows_with(validated, validation, horizon or window)
     spaced = spread_evenly(len(validation), MAX_VALIDATION_WINDOWS)
     validation = validation.keep(torch.as_tensor(spaced))
 
     # train
     model = build_network(method, Sizes(window, len(locations), len(names)), horizon, builder)
-    task = make_task(method, names, horizon)
+    task, store = _make_task(method, names, horizon), None
+    if run.folder is not None:
+        settings = json.dumps(to_dict(method))
+        store = TrainingStore(run.folder / TRAINING, fingerprint(method, components), settings)
     run.on_start(method)
     train_state = train(
         model.to(device),
@@ -92,7 +98,7 @@ def fit_network(
         method.train,
         seed=seed,
         task=task,
-        store=_store(method, cube, run),
+        store=store,
         on_progress=run.on_progress,
         should_stop=run.should_stop,
     )
@@ -111,10 +117,22 @@ def fit_network(
         inductive=method.model.inductive,
         known_covariates=method.known_covariates if horizon else (),
     )
-    errors, calibration = Validator(predictor, cube, hidden, holdout_steps).validate(seed)
+    errors, calibration = Validator(predictor, data, hidden, holdout_steps).validate(seed)
     if builder is not None:  # from now on the held-out cells are known too
         builder = ContextBuilder.fit(scaled, window, builder.edges)
     return replace(predictor, context_builder=builder, errors=errors, calibration=calibration)
+
+
+def _sort_by_name(data: PreparedCube) -> PreparedCube:
+    """The fillable series in the order of their names: that in a file changes no network."""
+    cube, components = data.cube, data.components
+    cube = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
+    names = components["measurement"].to_numpy()
+    is_fillable = np.isin(base_names(names), cube["measurement"].to_numpy())
+    # first plain measurements, then east components, then north ones
+    order = sorted(names[is_fillable], key=lambda name: str(name).partition("\0")[::-1])
+    components = components.isel(measurement=is_fillable).sortby("location").sel(measurement=order)
+    return PreparedCube(cube, components)
 
 
 def build_network(
@@ -126,8 +144,8 @@ def build_network(
         return method.model.build(sizes, horizon, builder.n_calendar_features if builder else 0)
 
 
-def make_task(method: "Neural", names: NDArray[np.str_], horizon: int) -> Task:
-    """What is hidden in training: cells to fill, or the horizon but for known covariates."""
+def _make_task(method: "Neural", names: NDArray[np.str_], horizon: int) -> Task:
+    """What is masked in training: cells to fill, or the horizon but for known covariates."""
     bases, covariates = base_names(names), method.known_covariates
     missing = [name for name in covariates if name not in bases]
     if missing:
@@ -137,34 +155,21 @@ def make_task(method: "Neural", names: NDArray[np.str_], horizon: int) -> Task:
     return Task(horizon=horizon, known=known, tied_variables=tied_variables)
 
 
-def fingerprint(method: "Neural", cube: xr.DataArray) -> str:
+def fingerprint(method: "Neural", components: xr.DataArray) -> str:
     """A hash of settings and data; a training with the same one can be resumed. The minutes of
     training are left out, so that they can be changed."""
-    cube = to_components(cube)
     timeless = replace(method, train=replace(method.train, minutes=None))
     digest = hashlib.sha256(json.dumps(to_dict(timeless), sort_keys=True).encode())
-    digest.update(cube.to_numpy().tobytes())
-    for axis in cube.dims:
-        digest.update("\0".join(map(str, cube[axis].to_numpy())).encode())
+    digest.update(components.to_numpy().tobytes())
+    for axis in components.dims:
+        digest.update("\0".join(map(str, components[axis].to_numpy())).encode())
     for name in ("lat", "lon"):
-        if name in cube.coords:
-            digest.update(cube[name].to_numpy().astype(np.float64).tobytes())
+        if name in components.coords:
+            digest.update(components[name].to_numpy().astype(np.float64).tobytes())
     return digest.hexdigest()
 
 
-def _store(method: "Neural", cube: xr.DataArray, run: RunContext) -> TrainingStore | None:
-    folder = run.folder
-    if folder is None:
-        return None
-    settings = json.dumps(to_dict(method))
-    return TrainingStore(folder / TRAINING, fingerprint(method, cube), settings)
-
-
-def _with_observations(windows: Windows, n_last: int) -> Windows:
-    """The windows with an observation in their last steps."""
-    observed = windows.observed.flatten(1).any(dim=1)
-    return windows.keep(observed[windows.steps[:, -n_last:]].any(dim=1))
-
-
-def _with_targets(windows: Windows) -> Windows:
-    return windows.keep(windows.target.flatten(1).any(dim=1)[windows.steps].any(dim=1))
+def _windows_with(cells: torch.Tensor, windows: Windows, n_last: int) -> Windows:
+    """The windows with any of these cells (t, l, m) in their last steps."""
+    steps = cells.flatten(1).any(dim=1)
+    return windows.keep(steps[windows.steps[:, -n_last:]].any(dim=1))

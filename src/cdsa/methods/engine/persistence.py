@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor
 
 from cdsa.core.atomic import make_directory
@@ -37,8 +38,15 @@ from cdsa.training.state import TrainState
 Tensors = dict[str, Tensor]
 Document = dict[str, Any]
 
+UNUSABLE = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, AttributeError)
+"""Errors of intact files that another version wrote."""
+
 WEIGHT = "network."
 """Prefix of the network's parameters; other tensors are arrays of the data."""
+
+CONTEXT_ARRAYS = ("station_similarity", "step_variance", "measured", "coordinates")
+CONTEXT_NUMBERS = ("distance_scale", "min_steps", "bandwidth")
+"""Fields of a `ContextBuilder` that are saved as they are."""
 
 MEASUREMENT, STATION = ("measurement",), ("location", "measurement")
 
@@ -77,20 +85,12 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
         "provenance": provenance(command),
     }
     if builder is not None:
-        arrays |= {
-            "context.climatology_total": builder.climatology.total,
-            "context.climatology_count": builder.climatology.count,
-            "context.station_similarity": builder.station_similarity,
-            "context.step_variance": builder.step_variance,
-            "context.measured": builder.measured,
-            "context.coordinates": builder.coordinates,
-        }
-        document["context"] = {
-            "distance_scale": builder.distance_scale,
+        arrays["context.climatology_total"] = builder.climatology.total
+        arrays["context.climatology_count"] = builder.climatology.count
+        arrays |= {f"context.{name}": getattr(builder, name) for name in CONTEXT_ARRAYS}
+        document["context"] = {name: getattr(builder, name) for name in CONTEXT_NUMBERS} | {
             "cycles": list(builder.cycles),
             "time_bins": asdict(builder.climatology.time_bins),
-            "min_steps": builder.min_steps,
-            "bandwidth": builder.bandwidth,
             "locations": _texts(builder.locations),
             "trained_ranges": [_texts(bounds) for bounds in builder.trained_ranges],
         }
@@ -135,13 +135,11 @@ def finish_training(folder: Path) -> None:
 
 def load_filler(folder: str | Path, *, device: str = "auto") -> NeuralFiller:
     """Read a trained network."""
-    folder = Path(folder)
-    tensors, document = load_checkpoint(folder)
     try:
-        return _filler(tensors, document, pick_device(device))
+        return _filler(*load_checkpoint(Path(folder)), pick_device(device))
     except CdsaError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+    except UNUSABLE as error:
         raise CheckpointError(
             f"{folder} does not hold a network that this version of cdsa can use: {error}"
         ) from error
@@ -174,6 +172,14 @@ def _predictor(
     model.load_state_dict(
         {n.removeprefix(WEIGHT): t for n, t in tensors.items() if n.startswith(WEIGHT)}
     )
+    calibration, fields = None, document["calibration"]
+    if fields is not None:
+        calibration = Calibration(
+            tensors["calibration.factors"].numpy(),
+            tuple(fields["measurements"]),
+            tuple(fields["directions"]),
+            fields["n_windows"],
+        )
     return Predictor(
         model=model.to(device),
         scaler=Scaler(
@@ -190,7 +196,7 @@ def _predictor(
         context_builder=builder,
         inductive=method.model.inductive,
         known_covariates=method.known_covariates if horizon else (),
-        calibration=_calibration(tensors, document["calibration"]),
+        calibration=calibration,
     )
 
 
@@ -208,36 +214,16 @@ def _context_builder(
 ) -> ContextBuilder | None:
     if fields is None:
         return None
-    prefix = "context."
-    arrays = {n.removeprefix(prefix): t.numpy() for n, t in tensors.items() if n.startswith(prefix)}
+    plain: dict[str, Any] = {name: fields[name] for name in CONTEXT_NUMBERS}
+    plain |= {name: tensors[f"context.{name}"].numpy() for name in CONTEXT_ARRAYS}
+    total, count = (tensors[f"context.climatology_{name}"].numpy() for name in ("total", "count"))
     return ContextBuilder(
-        distance_scale=fields["distance_scale"],
+        **plain,
         cycles=tuple(fields["cycles"]),
-        climatology=Climatology(
-            TimeBins(**fields["time_bins"]),
-            arrays["climatology_total"],
-            arrays["climatology_count"],
-        ),
-        station_similarity=arrays["station_similarity"],
-        step_variance=arrays["step_variance"],
+        climatology=Climatology(TimeBins(**fields["time_bins"]), total, count),
         trained_ranges=np.array(fields["trained_ranges"], dtype="datetime64[ns]").reshape(-1, 2),
-        min_steps=fields["min_steps"],
-        measured=arrays["measured"],
         locations=np.array(fields["locations"]),
-        coordinates=arrays["coordinates"],
         edges=edges,
-        bandwidth=fields["bandwidth"],
-    )
-
-
-def _calibration(tensors: Tensors, fields: Document | None) -> Calibration | None:
-    if fields is None:
-        return None
-    return Calibration(
-        tensors["calibration.factors"].numpy(),
-        tuple(fields["measurements"]),
-        tuple(fields["directions"]),
-        fields["n_windows"],
     )
 
 

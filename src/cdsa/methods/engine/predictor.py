@@ -1,7 +1,8 @@
 """A trained network that predicts cubes: align, scale, cut into windows, predict, stitch, unscale.
 
-A predictor knows the measurements it was trained on by name and, unless inductive, the stations
-too. It leaves others NaN, to the means that every method falls back on (`wrapper.py`).
+Directions are components here. A predictor knows the measurements it was trained on by name and,
+unless inductive, the stations too. It leaves others NaN, to the means that every method falls back
+on (`wrapper.py`).
 """
 
 import logging
@@ -14,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdsa.core.circular import base_names, to_components
+from cdsa.core.circular import base_names
 from cdsa.core.cube import DIMS
 from cdsa.core.records import Value
 from cdsa.core.scaler import Scaler
@@ -24,6 +25,7 @@ from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.graph import Edge
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
 from cdsa.nn.types import Network
+from cdsa.training.masking import Task
 from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainState
 from cdsa.training.windows import Window, Windows, cut_at, stitch
@@ -102,13 +104,13 @@ class Predictor:
         """Steps between the windows of a fill."""
         return -(-self.window // 2)
 
-    def adapt_to(self, cube: xr.DataArray) -> "Predictor":
+    def adapt_to(self, components: xr.DataArray) -> "Predictor":
         """The predictor for the stations of this cube."""
         if self.context_builder is None or not self.inductive:
             return self
-        if not self.context_builder.needs_values(cube):
-            cube = cube.isel(time=slice(0, 1))
-        scaled = self._scale(self.align(to_components(cube)))
+        if not self.context_builder.needs_values(components):
+            components = components.isel(time=slice(0, 1))
+        scaled = self._scale(self.align(components))
         builder = self.context_builder.adapt_to(scaled, self._variable_ids(scaled))
         if builder.edges:
             new = np.setdiff1d(builder.locations, self.locations)
@@ -132,52 +134,45 @@ class Predictor:
             return self
         return replace(self, context_builder=self.context_builder.without_stations(names))
 
-    def align(self, cube: xr.DataArray) -> xr.DataArray:
+    def align(self, components: xr.DataArray) -> xr.DataArray:
         """The cube with the measurements of the network in their order, and with its stations or,
         if it is inductive, the cube's own in the order of their names."""
         if not self.inductive:
-            return cube.reindex(location=self.locations, measurement=self.measurements)
-        present = cube["measurement"].to_numpy()
-        known = cube.sel(measurement=[name for name in self.measurements if name in present])
+            return components.reindex(location=self.locations, measurement=self.measurements)
+        present = components["measurement"].to_numpy()
+        known = components.sel(measurement=[name for name in self.measurements if name in present])
         return known.sortby("location")  # the order in a file changes no bit of a prediction
 
-    def predict(self, cube: xr.DataArray, levels: Sequence[float] = ()) -> list[xr.DataArray]:
-        """The prediction of every cell, NaN for unknown series, and its quantiles at these levels.
-        The predictor must be adapted to the cube."""
-        prediction = self.predict_quantiles(cube, levels)
-        return [prediction.isel(quantile=q) for q in range(1 + len(levels))]
-
-    def predict_quantiles(self, cube: xr.DataArray, levels: Sequence[float]) -> xr.DataArray:
-        """The same as one cube with a last axis `quantile`, the point prediction first. Windows
+    def predict(self, components: xr.DataArray, levels: Sequence[float] = ()) -> xr.DataArray:
+        """The prediction of every cell and its quantiles at these levels along a last axis
+        `quantile`; NaN for unknown series. The predictor must be adapted to the cube. Windows
         overlap and stream through the network."""
-        aligned = self.align(cube)
+        aligned = self.align(components)
         if not aligned.sizes["measurement"]:
-            return xr.full_like(cube, np.nan).expand_dims({"quantile": 1 + len(levels)}, axis=-1)
+            unknown = xr.full_like(components, np.nan)
+            return unknown.expand_dims({"quantile": 1 + len(levels)}, axis=-1)
         prediction = stitch(self._predict_windows(aligned, levels), aligned, tapered=True)
-        prediction = prediction if levels else prediction.expand_dims("quantile", axis=-1)
-        axes = {name: cube[name].to_numpy() for name in ("location", "measurement")}
+        axes = {name: components[name].to_numpy() for name in ("location", "measurement")}
         return self.scaler.select(aligned).denormalise(prediction).reindex(axes)
 
     @torch.no_grad()
     def forecast_from(
-        self, cube: xr.DataArray, origins: NDArray[np.int64], levels: Sequence[float] = ()
+        self, components: xr.DataArray, origins: NDArray[np.int64], levels: Sequence[float] = ()
     ) -> list[xr.DataArray]:
         """Forecasts of the horizon from each of these steps, given the steps before it: for every
         step of the horizon a cube over all origins with the measurements and stations of the
         network and a last axis `quantile`, the point prediction first. The predictor must be
         adapted to the cube."""
-        aligned = self.align(cube)
+        aligned = self.align(components)
         windows = self._windows_at(aligned, origins - self.context_length, self.window)
         known = np.isin(base_names(aligned["measurement"].to_numpy()), self.known_covariates)
-        windows = replace(
-            windows,
-            origins=torch.as_tensor(origins, device=self.device),
-            known=torch.as_tensor(known, device=self.device),
-        )
-        batches = windows.batches(self._batch_size(windows))
-        predictions = (self._predict_batch(batch, levels) for batch in batches)
-        forecast = torch.cat([p[:, self.context_length :].cpu() for p in predictions]).double()
-        forecast = forecast if levels else forecast.unsqueeze(-1)  # (origins, horizon, l, m, 1 + q)
+        task, predictions = Task(horizon=self.horizon, known=torch.as_tensor(known)), []
+        for batch in windows.batches(self._batch_size(windows)):
+            visible = batch.observed & ~task.future(batch.observed)
+            seen = replace(batch, values=batch.values.where(visible, 0.0), observed=visible)
+            prediction = self._predict_batch(seen, levels)
+            predictions.append(prediction[:, self.context_length :].cpu())
+        forecast = torch.cat(predictions).double()  # (origins, horizon, l, m, 1 + q)
         axes = {name: aligned[name].to_numpy() for name in ("location", "measurement")}
         scaler, dims = self.scaler.select(aligned), (*DIMS, "quantile")
         return [
@@ -186,12 +181,20 @@ class Predictor:
         ]
 
     def windows(self, aligned: xr.DataArray) -> Windows:
-        """The windows that fill an aligned cube."""
-        n_steps = aligned.sizes["time"]
-        # an inductive network needs no padding at the end of a short cube
-        shortened = self.inductive and not self.horizon
-        length = min(self.window, n_steps) if shortened else self.window
-        return self._windows_at(aligned, self._window_starts(n_steps, length), length)
+        """The windows that predict an aligned cube. Those of a fill overlap by half. Those of a
+        forecast have adjacent horizons and the last one ends with the cube, so the first may start
+        before it."""
+        n_steps, length = aligned.sizes["time"], self.window
+        if self.horizon:
+            last = n_steps - length
+            before = -last if last < 0 else -last % self.horizon
+            starts = np.arange(-before, last + 1, self.horizon)
+        else:
+            if self.inductive:  # needs no padding at the end of a short cube
+                length = min(length, n_steps)
+            last = max(0, n_steps - length)
+            starts = np.append(np.arange(0, last, self.stride), last)
+        return self._windows_at(aligned, starts, length)
 
     def unobserved(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Stations of a cube of which only the coordinates are known, (l,)."""
@@ -208,9 +211,9 @@ class Predictor:
             return np.zeros(cube.sizes["time"], dtype=bool)
         return self.context_builder.out_of_sample(cube["time"].to_numpy())
 
-    def refuse_absurd(self, cube: xr.DataArray) -> None:
+    def refuse_implausible(self, components: xr.DataArray) -> None:
         """Refuse values far outside the range of the training data."""
-        aligned = self.align(to_components(cube))
+        aligned = self.align(components)
         scaler = self.scaler.select(aligned)
         outside = np.abs(scaler.normalise(aligned).to_numpy()) > MAX_ABS_SCALED
         if outside.any():
@@ -233,12 +236,12 @@ class Predictor:
             yield self._predict_batch(batch, levels)[:, predicted], batch.steps[:, predicted]
 
     def _predict_batch(self, batch: Window, levels: Sequence[float]) -> Tensor:
-        """The prediction (b, t, l, m); with levels, it and these quantiles (b, t, l, m, 1 + q)."""
+        """The prediction and its quantiles at these levels, (b, t, l, m, 1 + q)."""
         point, quantiles = split_point_quantiles(
             data_parallel(self.model, batch.values, batch.observed, batch.context)
         )
         if not levels:
-            return point
+            return point.unsqueeze(-1)
         if quantiles is None:  # an interval of a standard deviation, for calibration to scale
             side = torch.tensor([float(np.sign(level - 0.5)) for level in levels])
             return point.unsqueeze(-1) + torch.cat([torch.zeros(1), side]).to(point)
@@ -250,18 +253,7 @@ class Predictor:
         scaled, context = self._scale(aligned), None
         if self.context_builder is not None:
             context = self.context_builder.build(scaled, self._variable_ids(scaled))
-        return cut_at(scaled, starts, length, context=context).to(self.device)
-
-    def _window_starts(self, n_steps: int, length: int) -> NDArray[np.int64]:
-        """First steps of the windows that cover a cube. Those of a fill overlap by half. Those of a
-        forecast have adjacent horizons and the last one ends with the cube, so the first may start
-        before it."""
-        last = n_steps - length
-        if self.horizon:
-            before = -last if last < 0 else -last % self.horizon
-            return np.arange(-before, last + 1, self.horizon)
-        last = max(0, last)
-        return np.append(np.arange(0, last, self.stride), last)
+        return cut_at(scaled, starts, length, context).to(self.device)
 
     def _batch_size(self, windows: Windows) -> int:
         """Windows that fit into memory together."""

@@ -4,20 +4,27 @@ them. They give its errors in the user's units and calibrate its prediction inte
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.circular import from_components, to_components
+from cdsa.core.circular import from_components
 from cdsa.core.cube import is_direction, units_of
 from cdsa.core.gaps import effective_gap_lengths, gap_class
 from cdsa.core.masks import AtRandom, Bursts, LikeData, natural_gap_mask
 from cdsa.core.metrics import importance_weights, measure
+from cdsa.core.prepare import PreparedCube
 from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import segments, time_mask
-from cdsa.methods.calibration import BOUND_QUANTILES, UNOBSERVED, Calibration, CalibrationSet
+from cdsa.methods.calibration import (
+    BOUND_QUANTILES,
+    MIN_CELLS,
+    UNOBSERVED,
+    Calibration,
+    CalibrationSet,
+)
 from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.wrapper import clip_to_bounds
 from cdsa.training.loop import TrainConfig
@@ -32,9 +39,6 @@ MAX_SEGMENTS = 16
 
 MAX_EXTRA_HIDDEN = 0.7
 """Share of the cells around that is hidden at most."""
-
-ENOUGH_CELLS = 100
-"""Calibration cells of a measurement and gap class that suffice."""
 
 
 def choose_holdout(
@@ -91,43 +95,31 @@ def spread_evenly(n: int, n_max: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class HoldoutPredictions:
-    """Predictions and true values of a part of the cube, in the user's units."""
+    """Predictions and true values of a part of the cube."""
 
     prediction: xr.DataArray
-    quantiles: NDArray[np.float64]
-    """At `BOUND_QUANTILES`, (t, l, m, q); NaN for directions."""
+    """In components, the point and `BOUND_QUANTILES`; (t, l, m, 1 + q)."""
 
     truth: xr.DataArray
     target: xr.DataArray
     visible: xr.DataArray
     gap_classes: NDArray[np.int64]
 
-    @classmethod
-    def of(
-        cls,
-        prediction: xr.DataArray,
-        truth: xr.DataArray,
-        target: xr.DataArray,
-        visible: xr.DataArray,
-        gap_classes: NDArray[np.int64],
-    ) -> "HoldoutPredictions":
-        """Those of a prediction in components, (t, l, m, 1 + q)."""
-        point = clip_to_bounds(from_components(prediction.isel(quantile=0), truth))
-        quantiles = prediction.to_numpy()[..., 1:]
-        names = prediction["measurement"].to_numpy().tolist()
-        missing = np.full(quantiles.shape[:2] + quantiles.shape[3:], np.nan)
-        columns = [
-            quantiles[:, :, names.index(name)] if name in names else missing
-            for name in truth["measurement"].to_numpy()
-        ]
-        return cls(point, np.stack(columns, axis=2), truth, target, visible, gap_classes)
+    @cached_property
+    def point(self) -> xr.DataArray:
+        """The point prediction in the user's units."""
+        return clip_to_bounds(from_components(self.prediction.isel(quantile=0), self.truth))
 
     def target_cells(self) -> CalibrationSet:
         cells = (self.target & self.truth.notnull()).transpose(*self.truth.dims).to_numpy()
+        # NaN for directions
+        quantiles = self.prediction.isel(quantile=slice(1, None)).reindex(
+            measurement=self.truth["measurement"].to_numpy()
+        )
         return CalibrationSet(
-            point=self.prediction.to_numpy()[cells],
+            point=self.point.to_numpy()[cells],
             truth=self.truth.to_numpy()[cells].astype(np.float64),
-            bounds=self.quantiles[cells].T,
+            bounds=quantiles.to_numpy()[cells].T,
             measurement=np.nonzero(cells)[2],
             gap_class=self.gap_classes[cells],
         )
@@ -138,7 +130,7 @@ class Validator:
     """Lets a trained network fill or forecast the held-out cells as it will for users."""
 
     predictor: Predictor
-    cube: xr.DataArray
+    data: PreparedCube
     hidden: xr.DataArray
     """Validation cells of a network that fills."""
 
@@ -147,20 +139,19 @@ class Validator:
 
     def validate(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
         """Validation errors by measurement, and the calibration of prediction intervals."""
-        predictions = self._forecasts() if self.predictor.horizon else self._fills()
+        cube, horizon = self.data.cube, self.predictor.horizon
+        predictions = self._forecasts() if horizon else self._fills()
         cells = self._calibration_set(predictions, seed)
         if cells is None:
             return self._errors(predictions, {}), None
-        names = tuple(str(name) for name in self.cube["measurement"].to_numpy())
-        directions = tuple(bool(flag) for flag in is_direction(self.cube))
-        calibration = Calibration.fit(cells, names, directions, self._n_windows())
+        names = tuple(str(name) for name in cube["measurement"].to_numpy())
+        directions = tuple(bool(flag) for flag in is_direction(cube))
+        # of the training period
+        hidden_steps = np.flatnonzero(self.hidden.any(("location", "measurement")).to_numpy())
+        n_windows = 0 if horizon else len(np.unique(hidden_steps // self.predictor.window))
+        calibration = Calibration.fit(cells, names, directions, n_windows)
         unmonitored = cells.mean_absolute_errors(UNOBSERVED, directions)
         return self._errors(predictions, unmonitored), calibration
-
-    def _n_windows(self) -> int:
-        """Windows of the training period with validation cells."""
-        steps = np.flatnonzero(self.hidden.any(("location", "measurement")).to_numpy())
-        return 0 if self.predictor.horizon else len(np.unique(steps // self.predictor.window))
 
     def _errors(
         self, predictions: Sequence[HoldoutPredictions], unmonitored: Mapping[int, float]
@@ -171,23 +162,24 @@ class Validator:
         weights: Sequence[NDArray[np.float64] | None] = [None] * len(predictions)
         if not self.predictor.horizon:
             weights = importance_weights(
-                [(p.target, p.visible) for p in predictions], natural_gap_mask(self.cube)
+                [(p.target, p.visible) for p in predictions], natural_gap_mask(self.data.cube)
             )
         errors = [
-            measure(p.prediction, p.truth, p.target, p.visible, weights=weight)
+            measure(p.point, p.truth, p.target, p.visible, weights=weight)
             for p, weight in zip(predictions, weights, strict=True)
         ]
-        names, units = self.cube["measurement"].to_numpy().tolist(), units_of(self.cube)
+        by_measurement = reduce(operator.add, errors).by("measurement")
         return tuple(
             {
-                "measurement": str(name),
-                "unit": units[str(name)],
-                "cells": int(row["cells"]),
-                "mae": to_json_value(float(row["mae"])),
-                "rmse": to_json_value(float(row["rmse"])),
-                "mae_unmonitored": to_json_value(unmonitored.get(names.index(name), np.nan)),
+                "measurement": name,
+                "unit": unit,
+                "cells": int(by_measurement["cells"][name]),
+                "mae": to_json_value(float(by_measurement["mae"][name])),
+                "rmse": to_json_value(float(by_measurement["rmse"][name])),
+                "mae_unmonitored": to_json_value(unmonitored.get(number, np.nan)),
             }
-            for name, row in reduce(operator.add, errors).by("measurement").iterrows()
+            for number, (name, unit) in enumerate(units_of(self.data.cube).items())
+            if name in by_measurement.index
         )
 
     def _calibration_set(
@@ -198,11 +190,11 @@ class Validator:
         sets = [prediction.target_cells() for prediction in predictions]
         if not any(len(cells.truth) for cells in sets):
             return None
-        n_cells = np.zeros((self.cube.sizes["measurement"], UNOBSERVED + 1), dtype=np.int64)
+        n_cells = np.zeros((self.data.cube.sizes["measurement"], UNOBSERVED + 1), dtype=np.int64)
         for cells in sets:
             np.add.at(n_cells, (cells.measurement, cells.gap_class), 1)
         for number in range(0 if self.predictor.horizon else MAX_ROUNDS):
-            lacking = n_cells < ENOUGH_CELLS
+            lacking = n_cells < MIN_CELLS
             lacking[:, UNOBSERVED] &= self.predictor.inductive  # others predict no such stations
             if not lacking.any():
                 break
@@ -216,54 +208,46 @@ class Validator:
     def _fills(self, rng: np.random.Generator | None = None) -> list[HoldoutPredictions]:
         """Fills of each held-out segment with half a window on either side; with a generator, of
         some of them after hiding more cells and whole stations."""
-        window = self.predictor.window
-        predictor = self.predictor.adapt_to(self.cube.where(~self.hidden))
-        has_targets = self.hidden.any(("location", "measurement")).to_numpy()
-        held_out = segments(self.holdout_steps & _by_window(has_targets, window))
+        window, n_steps = self.predictor.window, len(self.holdout_steps)
+        predictor = self.predictor.adapt_to(self.data.hide(self.hidden).components)
+        hidden_steps = self.hidden.any(("location", "measurement")).to_numpy()
+        by_window = np.logical_or.reduceat(hidden_steps, np.arange(0, n_steps, window))
+        held_out = segments(self.holdout_steps & np.repeat(by_window, window)[:n_steps])
         if rng is not None:
             held_out = [held_out[number] for number in spread_evenly(len(held_out), MAX_SEGMENTS)]
         predictions = []
         for segment in held_out:
             steps = slice(max(0, segment.start - window // 2), segment.stop + window // 2)
-            truth, target = self.cube.isel(time=steps), self.hidden.isel(time=steps)
-            visible, dropped = truth.where(~target), np.zeros(truth.sizes["location"], dtype=bool)
+            data, target = self.data.isel(time=steps), self.hidden.isel(time=steps)
+            truth, visible = data.cube, data.hide(target)
+            dropped = np.zeros(truth.sizes["location"], dtype=bool)
             if rng is not None:
                 mask = Bursts if rng.random() < 0.5 else AtRandom
-                visible = visible.where(~mask(share=MAX_EXTRA_HIDDEN * rng.random())(visible, rng))
+                more_hidden = mask(share=MAX_EXTRA_HIDDEN * rng.random())(visible.cube, rng)
                 dropped = rng.random(len(dropped)) < rng.random() / 2
-                visible = visible.where(~xr.DataArray(dropped, dims="location"))
-                visible = visible.transpose(*truth.dims)
-            gaps = gap_class(effective_gap_lengths(visible.isnull().to_numpy()))
-            if predictor.inductive:
-                gaps[:, dropped] = UNOBSERVED
+                visible = visible.hide(more_hidden | xr.DataArray(dropped, dims="location"))
+            gaps = gap_classes(visible.cube, 0, dropped & predictor.inductive)
             without_dropped = predictor.without_stations(truth["location"].to_numpy()[dropped])
-            prediction = without_dropped.predict_quantiles(to_components(visible), BOUND_QUANTILES)
-            predictions.append(HoldoutPredictions.of(prediction, truth, target, visible, gaps))
+            prediction = without_dropped.predict(visible.components, BOUND_QUANTILES)
+            predictions.append(HoldoutPredictions(prediction, truth, target, visible.cube, gaps))
         return predictions
 
     def _forecasts(self) -> list[HoldoutPredictions]:
         """Forecasts for each step of the horizon."""
         if not self.holdout_steps.any():
             return []
+        cube, components = self.data.cube, self.data.components
         first, last = np.flatnonzero(self.holdout_steps)[[0, -1]].tolist()
-        predictor = self.predictor.adapt_to(self.cube.isel(time=slice(0, first + 1)))
+        predictor = self.predictor.adapt_to(components.isel(time=slice(0, first + 1)))
         horizon = predictor.horizon
         origins = np.arange(first + predictor.context_length, last + 2 - horizon, horizon)
         origins = origins[spread_evenly(len(origins), MAX_VALIDATION_WINDOWS)]
-        forecasts = predictor.forecast_from(to_components(self.cube), origins, BOUND_QUANTILES)
+        forecasts = predictor.forecast_from(components, origins, BOUND_QUANTILES)
         predictions = []
         for step, forecast in enumerate(forecasts):
-            truth = self.cube.isel(time=origins + step)
+            truth = cube.isel(time=origins + step)
             prediction = forecast.assign_coords(time=truth["time"])
             target = truth.notnull() & ~truth["measurement"].isin(predictor.known_covariates)
             gaps = np.full(truth.shape, gap_class(np.array([step + 1]))[0])
-            predictions.append(HoldoutPredictions.of(prediction, truth, target, truth, gaps))
+            predictions.append(HoldoutPredictions(prediction, truth, target, truth, gaps))
         return predictions
-
-
-def _by_window(flags: NDArray[np.bool_], length: int) -> NDArray[np.bool_]:
-    """Steps of the adjacent windows that have any flag, (t,)."""
-    windows = np.zeros_like(flags)
-    for start in range(0, len(flags), length):
-        windows[start : start + length] = flags[start : start + length].any()
-    return windows

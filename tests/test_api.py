@@ -1,5 +1,6 @@
 """The Python interface: data in, the same kind of data out."""
 
+import inspect
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import xarray as xr
 
 import cdsa
+from cdsa.core import defaults
 from cdsa.errors import ConfigError, CubeError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.registry import build_method
@@ -36,6 +38,22 @@ def test_public_names_exist():
     assert set(dir(cdsa)) == {*cdsa.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         cdsa.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "default"),
+    [
+        ("fill", "method", defaults.METHOD),
+        ("fill", "interval", defaults.INTERVAL),
+        ("forecast", "method", defaults.FORECAST),
+        ("forecast", "interval", defaults.INTERVAL),
+        ("score", "hide", defaults.HIDE),
+        ("compare", "hide", defaults.HIDE),
+        ("train", "method", defaults.TRAIN),
+    ],
+)
+def test_python_and_the_command_line_have_the_same_defaults(function, name, default):
+    assert inspect.signature(getattr(cdsa, function)).parameters[name].default == default
 
 
 def test_a_cube_is_returned_as_a_dataset_with_intervals_and_expected_errors(cube):

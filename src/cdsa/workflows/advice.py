@@ -43,17 +43,14 @@ def report_known(
     names = [str(name) for name in past["measurement"].to_numpy()]
     if known:
         ahead = future.isel(time=slice(0, horizon)).sel(measurement=list(known))
-        n_values, n_needed = int(ahead.notnull().sum()), horizon * past.sizes["location"]
-        n_needed *= len(known)
+        n_values = int(ahead.notnull().sum())
+        n_needed = horizon * past.sizes["location"] * len(known)
         if n_values < n_needed:
             message(f"of {', '.join(known)}, {n_values:,} of {n_needed:,} future values are known")
         return
-    ends = [
-        int(np.flatnonzero(past[:, :, m].notnull().any("location"))[-1])
-        for m in range(len(names))
-        if past[:, :, m].notnull().any()
-    ]
-    if len(ends) == len(names) and min(ends) < max(ends):
+    observed = past.notnull().any("location").to_numpy()  # (t, m)
+    ends = (len(observed) - 1 - observed[::-1].argmax(axis=0)).tolist()
+    if observed.any(axis=0).all() and min(ends) < max(ends):
         late = [name for name, end in zip(names, ends, strict=True) if end == max(ends)]
         message(
             f"in the last {format_count(max(ends) - min(ends), 'step')} only {', '.join(late)} "

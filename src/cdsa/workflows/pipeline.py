@@ -261,18 +261,19 @@ class WorkflowResult:
         """One record per measurement: method, counts of cells, expected errors."""
         raise NotImplementedError
 
-    @property
-    def _names(self) -> list[str]:
-        return [str(name) for name in self.dataset["measurement"].to_numpy()]
-
-    def _figures(
-        self, name: str, sources: Sequence[str], errors: Sequence[dict[str, Value]]
-    ) -> dict[str, Value]:
-        """Number of cells of each source, and expected errors, of a measurement."""
-        source = self.dataset["source"].sel(measurement=name).to_numpy()
-        error = next((error for error in errors if error["measurement"] == name), {})
-        counts = {label: int((source == label).sum()) for label in sources}
-        return {**counts, **{f"expected_{k}": error.get(k) for k in ("mae", "rmse")}}
+    def _records(
+        self, sources: Sequence[str], errors: Sequence[dict[str, Value]], **columns: Value
+    ) -> list[dict[str, Value]]:
+        """These columns, the number of cells of each source, and the errors."""
+        by_name = {error["measurement"]: error for error in errors}
+        records: list[dict[str, Value]] = []
+        for name in map(str, self.dataset["measurement"].to_numpy()):
+            source = self.dataset["source"].sel(measurement=name).to_numpy()
+            counts = {label: int((source == label).sum()) for label in sources}
+            error = by_name.get(name, {})
+            expected = {f"expected_{metric}": error.get(metric) for metric in ("mae", "rmse")}
+            records.append({"measurement": name, **columns, **counts, **expected})
+        return records
 
     @property
     def expected_error(self) -> pd.DataFrame:
@@ -296,14 +297,12 @@ class FillResult(WorkflowResult):
         expected = selection.expected
         errors = expected.by_measurement() if expected else selection.validation_errors
         site_errors = at_sites.table("measurement")["mae"] if at_sites else {}
-        records = []
-        for name in self._names:
-            method = selection.per_variable.get(name, selection.best)
-            record: dict[str, Value] = {"measurement": name, "method": method}
-            record |= self._figures(name, FILL_SOURCES, errors)
+        records = self._records(FILL_SOURCES, errors, method=selection.best)
+        for record in records:
+            name = str(record["measurement"])
+            record["method"] = selection.per_variable.get(name, selection.best)
             if at_sites:
                 record["expected_mae_at_sites"] = to_json_value(site_errors.get(name, np.nan))
-            records.append(record)
         return records
 
 
@@ -322,15 +321,7 @@ class ForecastResult(WorkflowResult):
     @property
     def records(self) -> list[dict[str, Value]]:
         sources = "forecast", "unfillable"
-        return [
-            {
-                "measurement": name,
-                "method": self.method,
-                "horizon": self.horizon,
-                **self._figures(name, sources, self.errors),
-            }
-            for name in self._names
-        ]
+        return self._records(sources, self.errors, method=self.method, horizon=self.horizon)
 
 
 def run_fill(

@@ -122,11 +122,11 @@ def select_method(
     if hidden is None:
         progress(f"fitting {built.label}")
         return Selection(built.fit(train, run), built.label)
-    tried: list[str | Method] = [built]
+    candidates: list[str | Method] = [built]
     if auto:
-        tried += [defaults.SITE_BASELINE] if sites else _usable_baselines(stations)
+        candidates += [defaults.SITE_BASELINE] if sites else _usable_baselines(stations)
     selection = choose(
-        tried,
+        candidates,
         train,
         hidden,
         per_variable=auto and not sites,

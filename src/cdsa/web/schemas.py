@@ -383,14 +383,19 @@ class JobStatus(Schema):
     """Whether filled values can be explained."""
 
 
-class FilledCell(Schema):
-    """A filled or forecast cell."""
+class Cell(Schema):
+    """A cell of a table, and its value."""
 
     time: str
     step: int
     location: str
     measurement: str
     value: Number
+
+
+class FilledCell(Cell):
+    """A filled or forecast cell."""
+
     lower: Number
     upper: Number
 
@@ -402,14 +407,9 @@ class FilledCells(Schema):
     cells: list[FilledCell]
 
 
-class Contribution(Schema):
+class Contribution(Cell):
     """A measured cell, and its share in a filled value."""
 
-    time: str
-    step: int
-    location: str
-    measurement: str
-    value: Number
     share: float
 
 

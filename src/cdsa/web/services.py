@@ -31,8 +31,10 @@ class Services:
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.store = limits, TableStore(limits)
-        self._context = worker.make_context()
-        self.jobs = Jobs(limits, self.store, self._run_job)
+        self._context = context = worker.make_context()
+        self.jobs = Jobs(
+            limits, self.store, lambda job: worker.run_job(job, self.store, limits, context)
+        )
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     def close(self) -> None:
@@ -82,9 +84,6 @@ class Services:
                 "explainable": "explainer" in job.files,
             }
         )
-
-    def _run_job(self, job: Job) -> None:
-        worker.run_job(job, self.store, self.limits, self._context)
 
 
 def _services(request: HttpRequest) -> Services:

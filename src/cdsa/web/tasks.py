@@ -18,17 +18,8 @@ from cdsa.web import views
 from cdsa.web.jobs import Request
 from cdsa.web.limits import Limits
 from cdsa.web.store import suffix_of
+from cdsa.workflows import pipeline
 from cdsa.workflows.forecast import split_known
-from cdsa.workflows.pipeline import (
-    CompareRequest,
-    FillRequest,
-    FillResult,
-    ForecastRequest,
-    Reporter,
-    run_compare,
-    run_fill,
-    run_forecast,
-)
 
 Outcome = tuple[list[dict[str, Value]], dict[str, Path]]
 """The records of a job, and its files by their names in the API."""
@@ -44,7 +35,7 @@ def check(request: Request, limits: Limits) -> None:
             f"minutes must be greater than 0 and at most {limit:g} here, but found {minutes:g}"
         )
     request.validate()
-    if isinstance(request, CompareRequest):
+    if isinstance(request, pipeline.CompareRequest):
         networks = sum(info_of(str(name)).trains for name in request.methods)
         total = networks * request.repeats * (defaults.MINUTES if minutes is None else minutes)
         if total > limit:
@@ -53,7 +44,7 @@ def check(request: Request, limits: Limits) -> None:
                 f"{request.repeats} repeats would take {total:g}. Compare fewer methods, or "
                 "reduce minutes"
             )
-    elif isinstance(request, FillRequest) and request.at is not None:
+    elif isinstance(request, pipeline.FillRequest) and request.at is not None:
         n_sites = len(request.at.names)
         if n_sites > limits.sites:
             raise ConfigError(
@@ -63,35 +54,35 @@ def check(request: Request, limits: Limits) -> None:
 
 
 def run(
-    request: Request, source: Source, folder: Path, limits: Limits, reporter: Reporter
+    request: Request, source: Source, folder: Path, limits: Limits, reporter: pipeline.Reporter
 ) -> Outcome:
     """Run a job on a parsed table; its files are saved in `folder`."""
     _refuse_more_cells(request, source.cube, limits)
     request = replace(request, max_minutes=limits.training_minutes)
     match request:
-        case FillRequest():
-            filled = run_fill(request, source, reporter)
+        case pipeline.FillRequest():
+            filled = pipeline.run_fill(request, source, reporter)
             reporter.progress("writing files")
             files = _save(filled.source, filled.dataset, folder)
             files |= views.save_explainer(filled, folder)
             files |= _save_report(request, filled, folder, reporter)
             return filled.records, files
-        case ForecastRequest():
-            forecast = run_forecast(request, source, reporter)
+        case pipeline.ForecastRequest():
+            forecast = pipeline.run_forecast(request, source, reporter)
             reporter.progress("writing files")
             return forecast.records, _save(forecast.source, forecast.dataset, folder)
-        case CompareRequest():
-            scores = run_compare(request, source.cube, reporter)
+        case pipeline.CompareRequest():
+            scores = pipeline.run_compare(request, source.cube, reporter)
             return [record for score in scores for record in score.records()], {}
 
 
 def _refuse_more_cells(request: Request, cube: xr.DataArray, limits: Limits) -> None:
     """Refuse forecast steps or sites that make the cube too large."""
     n_steps, n_stations, n_measurements = cube.shape
-    if isinstance(request, ForecastRequest):
+    if isinstance(request, pipeline.ForecastRequest):
         past, future = split_known(cube, request.known_covariates)
         n_steps = past.sizes["time"] + max(request.horizon, future.sizes["time"])
-    elif isinstance(request, FillRequest) and request.at is not None:
+    elif isinstance(request, pipeline.FillRequest) and request.at is not None:
         n_stations += len(request.at.names)
     n_cells = n_steps * n_stations * n_measurements
     if n_cells > limits.cells:
@@ -110,7 +101,7 @@ def _save(source: Source, result: xr.Dataset, folder: Path) -> dict[str, Path]:
     return {"filled": filled, "detail": detail, "arrays": folder}
 
 
-def _command(request: FillRequest, name: str) -> str:
+def _command(request: pipeline.FillRequest, name: str) -> str:
     """The command that does the same, except for read options."""
     options = request.options
     words = ["cdsa", "fill", name, "--method", str(request.method), "--seed", str(options.seed)]
@@ -121,7 +112,10 @@ def _command(request: FillRequest, name: str) -> str:
 
 
 def _save_report(
-    request: FillRequest, filled: FillResult, folder: Path, reporter: Reporter
+    request: pipeline.FillRequest,
+    filled: pipeline.FillResult,
+    folder: Path,
+    reporter: pipeline.Reporter,
 ) -> dict[str, Path]:
     """Save the report of a fill; if it cannot be drawn, the fill is still valid."""
     if find_spec("matplotlib") is None:

@@ -182,14 +182,9 @@ def _find_date_column(frame: pd.DataFrame) -> str | None:
         if pd.api.types.is_datetime64_any_dtype(column.dtype):
             return str(name)
         numeric = pd.api.types.is_numeric_dtype(column.dtype)
-        if not numeric and len(column) and looks_like_date(str(column.iloc[0])):
+        if not numeric and len(column) and DATE.match(str(column.iloc[0])):
             return str(name)
     return None
-
-
-def looks_like_date(text: str) -> bool:
-    """Whether this is a date rather than a name or a number."""
-    return bool(DATE.match(text))
 
 
 def _join_names(columns: Iterable[object]) -> str:

@@ -24,8 +24,7 @@ MAX_COORDINATE = 180  # degrees
 
 def missing_timestamps(n_steps: int, step_index: NDArray[np.int64]) -> Iterator[str]:
     """A note on steps without a timestamp."""
-    n_missing = int((np.bincount(step_index, minlength=n_steps) == 0).sum())
-    if n_missing:
+    if n_missing := n_steps - len(np.unique(step_index)):
         yield f"{n_missing:,} of {n_steps:,} time steps had no timestamp and became gaps"
 
 
@@ -33,8 +32,7 @@ def likely_missing_codes(cube: xr.DataArray) -> Iterator[str]:
     """Warnings about numbers that probably mean missing."""
     for name, values in _series(cube):
         for code in MISSING_CODES:
-            n_cells = int((values == code).sum())
-            if n_cells:
+            if n_cells := int((values == code).sum()):
                 yield (
                     f"{name} is {code:g} in {format_count(n_cells, 'cell')}; if that means "
                     f"missing, give --missing {code:g}"

@@ -225,14 +225,11 @@ LIMITS = [entry.name for entry in fields(ReadOptions) if entry.name not in OPTIO
 
 def parse_options(given: Mapping[str, object]) -> ReadOptions:
     """Options from keyword arguments; None means not given."""
-    parsed: dict[str, object] = {}
-    for name, value in given.items():
-        if name in LIMITS:
-            parsed[name] = value
-            continue
-        check_name(name)
-        if value is not None:
-            parsed[name] = OPTIONS[name].parse(value)
+    for name in given:
+        if name not in LIMITS:
+            check_name(name)
+    values = {name: value for name, value in given.items() if value is not None}
+    parsed = {n: OPTIONS[n].parse(v) if n in OPTIONS else v for n, v in values.items()}
     return ReadOptions(**parsed)  # type: ignore[arg-type]  # the names were checked just above
 
 

@@ -5,6 +5,8 @@ time-series file, and one variable with the axes (time, station, measurement). A
 names and any order.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -72,7 +74,7 @@ def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
         step_index=step_index,
         measurement_index=measurement_index,
         clock=Clock(digits=subsecond_digits(grid)),
-        notes=_notes(times, grid, step_index, options),
+        notes=tuple(_notes(times, grid, step_index, options)),
         warnings=(*warnings, *likely_missing_codes(cube), *likely_directions(cube)),
     )
 
@@ -268,13 +270,9 @@ def _to_grid(
 
 def _notes(
     times: Times, grid: Times, step_index: NDArray[np.int64], options: ReadOptions
-) -> tuple[str, ...]:
-    notes = list(missing_timestamps(len(grid), step_index))
-    n_moved = int((grid[step_index] != times).sum())
-    if n_moved:
-        notes.append(f"{format_count(n_moved, 'timestamp')} moved to the nearest step")
-    n_combined = len(step_index) - len(np.unique(step_index))
-    if n_combined:
-        count = format_count(n_combined, "duplicate timestamp")
-        notes.append(f"{count} combined ({options.duplicates})")
-    return tuple(notes)
+) -> Iterator[str]:
+    yield from missing_timestamps(len(grid), step_index)
+    if n_moved := int((grid[step_index] != times).sum()):
+        yield f"{format_count(n_moved, 'timestamp')} moved to the nearest step"
+    if n_combined := len(step_index) - len(np.unique(step_index)):
+        yield f"{format_count(n_combined, 'duplicate timestamp')} combined ({options.duplicates})"

@@ -253,8 +253,7 @@ def _notes(
     """How the table was read."""
     grid = cube["time"].to_numpy()
     yield from missing_timestamps(len(grid), rows.time)
-    n_moved = int((grid[rows.time] != times[rows.frame_row]).sum())
-    if n_moved:
+    if n_moved := int((grid[rows.time] != times[rows.frame_row]).sum()):
         yield (
             f"{format_count(n_moved, 'row')} with timestamps between steps read as the nearest "
             "step; the output keeps the original timestamps"

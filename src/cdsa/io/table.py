@@ -241,12 +241,6 @@ def is_text(column: pd.Series) -> bool:
     return bool(pd.api.types.is_string_dtype(column.dtype))
 
 
-def round_to_integers(numbers: FloatArray, dtype: object) -> FloatArray:
-    """The nearest integers within the range of an integer type."""
-    limits = np.iinfo(np.dtype(str(getattr(dtype, "numpy_dtype", dtype))))
-    return np.clip(np.rint(numbers), limits.min, limits.max)
-
-
 def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> ObjectArray | FloatArray:
     """Numbers as entries of this column: text in text columns, integers in integer columns."""
     if is_text(column):
@@ -254,7 +248,8 @@ def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> Objec
         texts = ["" if np.isnan(n) else repr(float(n)).removesuffix(".0") for n in numbers]
         return np.array([text.replace(".", decimal) for text in texts], dtype=object)
     if pd.api.types.is_integer_dtype(column.dtype):
-        return round_to_integers(numbers, column.dtype)
+        limits = np.iinfo(str(getattr(column.dtype, "numpy_dtype", column.dtype)))
+        return np.clip(np.rint(numbers), limits.min, limits.max)
     decimals = [x for x in column if isinstance(x, Decimal)] if column.dtype == object else []
     if decimals:
         step = Decimal(1).scaleb(min(int(x.as_tuple().exponent) for x in decimals))

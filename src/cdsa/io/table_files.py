@@ -16,7 +16,7 @@ import pandas as pd
 from cdsa.core.text import single_line
 from cdsa.core.times import Where
 from cdsa.errors import OutputError, TableError
-from cdsa.io.columns import looks_like_date, parse_number
+from cdsa.io.columns import DATE, parse_number
 from cdsa.io.options import ReadOptions
 
 SEPARATORS = ",;\t|"
@@ -136,7 +136,7 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
             "--separator"
         )
     all_numbers = all(parse_number(name, ReadOptions()) is not None for name in names)
-    if all_numbers or any(looks_like_date(name) for name in names):
+    if all_numbers or any(DATE.match(name) for name in names):
         raise TableError(
             f"the first line must name the columns, but that of {path} holds data: "
             f"'{separator.join(names)[:60]}'. Add a line of names, such as time{separator}station"

@@ -82,17 +82,12 @@ class SelfAttention(nn.Module):
     to y (b, j, memory_width) -> (b, i, width)."""
 
     def __init__(
-        self,
-        axis: Axis,
-        width: int,
-        memory_width: int,
-        config: AttentionConfig,
-        mask_mode: MaskMode = "none",
+        self, axis: Axis, width: int, memory_width: int, config: AttentionConfig, mask: MaskMode
     ) -> None:
         super().__init__()
         sizes, heads = config.of(axis), config.n_heads
         self.axis: Axis = axis
-        self.mask_mode: MaskMode = mask_mode
+        self.mask_mode: MaskMode = mask
         self.n_heads = heads
         self.query = nn.Linear(width, heads * sizes.d_qk, bias=False)
         self.key = nn.Linear(memory_width, heads * sizes.d_qk, bias=False)

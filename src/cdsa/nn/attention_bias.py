@@ -7,6 +7,7 @@ Letters: `attention.py`.
 """
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -65,8 +66,7 @@ class AttentionBias(nn.Module):
 
 def _per_head(x: Tensor) -> Tensor:
     """(h,) -> (h, 1, 1)."""
-    per_head: Tensor = x.unflatten(0, (-1, 1, 1))
-    return per_head
+    return cast(Tensor, x.unflatten(0, (-1, 1, 1)))
 
 
 def _log_range(low: float, high: float, count: int) -> Tensor:

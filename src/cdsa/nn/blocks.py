@@ -47,25 +47,15 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Blocks one after the other. With `last_bare` the last one is its attention alone, without
-    residual and norm: it passes on what it attends to and not its input."""
+    """Blocks one after the other. If `last` is given, the last layer is this attention alone,
+    without residual and norm: it passes on what it attends to and not its input."""
 
     def __init__(
-        self,
-        n_layers: int,
-        attention: MakeAttention,
-        feed_forward: MakeModule,
-        norm: MakeModule,
-        *,
-        cross_attention: MakeAttention | None = None,
-        last_bare: bool = False,
+        self, n_layers: int, block: Callable[[], Block], last: MakeAttention | None = None
     ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            Block(attention, cross_attention, feed_forward, norm)
-            for _ in range(n_layers - 1 if last_bare else n_layers)
-        )
-        self.last = attention() if last_bare else None
+        self.blocks = nn.ModuleList(block() for _ in range(n_layers - 1 if last else n_layers))
+        self.last = last() if last else None
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         for block in self.blocks:

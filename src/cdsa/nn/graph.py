@@ -119,7 +119,6 @@ class GraphCell(nn.Module):
         self.candidate = nn.ModuleList(conv(size + d_hidden, d_hidden) for size in sizes)
 
     def start(self, like: Tensor) -> State:
-        """Zeros: h of every layer."""
         return tuple(like.new_zeros(*like.shape[:2], self.d_hidden) for _ in range(self.n_layers))
 
     def forward(self, x: Tensor, state: State, graph: Tensor) -> tuple[Tensor, State]:

@@ -11,7 +11,7 @@ Letters: b window of the batch, t time, l and k locations, m measurement, r righ
 """
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, einsum, nn
@@ -92,8 +92,7 @@ class KrigingLayer(nn.Module):
             kernel = share * similarity.unsqueeze(1) + (1 - share) * kernel
         local = self.local_share[ids].sigmoid().unflatten(0, (-1, 1, 1))
         identity = torch.eye(len(distance), dtype=local.dtype, device=local.device)
-        covariance: Tensor = (1 - local) * kernel + local * identity
-        return covariance
+        return cast(Tensor, (1 - local) * kernel + local * identity)
 
 
 class KrigingSolve(torch.autograd.Function):

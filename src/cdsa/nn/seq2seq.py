@@ -92,12 +92,9 @@ class SequenceToSequence(Network):
         return k / (k + math.exp(min(self.n_updates.item() / k, 700))) if k else 0.0
 
     def _run(
-        self,
-        values: Tensor,
-        observed: Tensor,
-        context: WindowContext | None,
-        truth_probability: float,
+        self, values: Tensor, observed: Tensor, context: WindowContext | None, probability: float
     ) -> Tensor:
+        """The prediction, if steps start from the truth with this probability."""
         calendar = values.new_zeros(*values.shape[:2], 0) if context is None else context.calendar
         past = values.shape[1] - self.horizon
         graph = self.make_graph(context, values)
@@ -113,7 +110,7 @@ class SequenceToSequence(Network):
             prediction = cast(Tensor, self.head(hidden))  # (b, l, m)
             outputs.append(prediction.unsqueeze(1))
             before, known = prediction, torch.ones_like(known)
-            if torch.rand((), generator=rng) < truth_probability:
+            if torch.rand((), generator=rng) < probability:
                 before = torch.where(observed[:, t], values[:, t], prediction)
         return torch.cat(outputs, dim=1)
 

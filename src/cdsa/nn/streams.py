@@ -14,39 +14,30 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.nn.attention import SelfAttention
-from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.attention import AttentionScope, SelfAttention
+from cdsa.nn.blocks import Block, Stack, feed_forward
 from cdsa.nn.rollout import LayerTrace
-from cdsa.nn.types import AXES, AttentionConfig, Axis, MaskMode, Sizes
+from cdsa.nn.types import AXES, AttentionConfig, Axis
 
 
 class Stream(nn.Module):
     """The stream of one axis: (b, t, l, m, c) -> (b, t, l, m, c). A memory may have other steps."""
 
     def __init__(
-        self,
-        axis: Axis,
-        config: AttentionConfig,
-        sizes: Sizes,
-        memory: Sizes | None = None,
-        *,
-        mask_mode: MaskMode = "none",
-        last_bare: bool = False,
+        self, axis: Axis, config: AttentionConfig, scope: AttentionScope, *, last_bare: bool
     ) -> None:
         super().__init__()
         self.dim = 1 + AXES.index(axis)
-        width = math.prod(sizes.others(axis)) * config.d_model
-        memory_width = 0 if memory is None else math.prod(memory.others(axis)) * config.d_model
-        mask = mask_mode if axis == "time" else "none"
-        across = partial(SelfAttention, axis, width, memory_width, config) if memory else None
-        self.stack = Stack(
-            config.of(axis).n_layers,
-            partial(SelfAttention, axis, width, width, config, mask),
-            partial(feed_forward, width, config.of(axis).d_ff),
-            partial(nn.LayerNorm, width),
-            cross_attention=across,
-            last_bare=last_bare,
-        )
+        memory = scope.memory_sizes
+        width = math.prod(scope.query_sizes.others(axis)) * config.d_model
+        memory_width = math.prod(memory.others(axis)) * config.d_model if memory else 0
+        mask = scope._replace(memory_sizes=None).mask_of(axis)
+        attend = partial(SelfAttention, axis, width, width, config, mask)
+        across = partial(SelfAttention, axis, width, memory_width, config, "none")
+        transform = partial(feed_forward, width, config.of(axis).d_ff)
+        norm = partial(nn.LayerNorm, width)
+        block = partial(Block, attend, across if memory else None, transform, norm)
+        self.stack = Stack(config.of(axis).n_layers, block, attend if last_bare else None)
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         y = self.stack(self.rows(x), None if memory is None else self.rows(memory))
@@ -68,16 +59,15 @@ class Streams(nn.Module):
     def __init__(
         self,
         config: AttentionConfig,
-        sizes: Sizes,
-        memory: Sizes | None = None,
+        scope: AttentionScope,
         *,
-        mask_mode: MaskMode = "none",
         last_bare: bool = False,
         fused: bool = True,
     ) -> None:
         super().__init__()
-        make = partial(Stream, mask_mode=mask_mode, last_bare=last_bare)
-        self.streams = nn.ModuleDict({axis: make(axis, config, sizes, memory) for axis in AXES})
+        self.streams = nn.ModuleDict(
+            {axis: Stream(axis, config, scope, last_bare=last_bare) for axis in AXES}
+        )
         if fused:
             self.fusion = nn.ParameterDict({axis: torch.tensor(1 / len(AXES)) for axis in AXES})
 

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from torch import Tensor, nn
 
@@ -185,6 +185,10 @@ class AttentionConfig:
         if self.manner not in MANNERS:
             raise ConfigError(unknown("manner", str(self.manner), MANNERS))
         refuse_out_of_range(self)
+
+    def with_axes(self, widths: AxisConfig) -> Self:
+        """The same with these widths of every axis."""
+        return replace(self, time=widths, location=widths, measurement=widths)
 
     def of(self, axis: Axis) -> AxisConfig:
         return {"time": self.time, "location": self.location, "measurement": self.measurement}[axis]

@@ -21,8 +21,6 @@ as in the authors' code."""
 
 @dataclass(frozen=True, kw_only=True)
 class BritsConfig(NetworkConfig):
-    """Sizes of the network."""
-
     d_model: int = 64
     """Hidden channels."""
 

@@ -45,8 +45,6 @@ UNOBSERVED_INIT = -3.0
 
 @dataclass(frozen=True, kw_only=True)
 class CdsaNetworkConfig(NetworkConfig):
-    """Widths of the default network."""
-
     uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
 
@@ -76,17 +74,6 @@ class CdsaNetworkConfig(NetworkConfig):
 
     def build(self, sizes: Sizes, horizon: int, n_calendar_features: int) -> Network:
         return CdsaNetwork(self, sizes, n_calendar_features)
-
-    @property
-    def attention(self) -> AttentionConfig:
-        """Settings of the attention of one layer."""
-        return AttentionConfig(
-            manner="shared",
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            d_qk=self.d_qk,
-            d_v=self.d_model // self.n_heads,
-        )
 
 
 FEATURES = (
@@ -119,12 +106,14 @@ class Block(nn.Module):
 
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model)
-        self.attention = Shared(config.attention, AttentionScope(sizes))
-        self.attention_bias = AttentionBias(config.n_heads, sizes.measurements)
-        self.unobserved_weight = nn.Parameter(torch.full((config.n_heads,), UNOBSERVED_INIT))
-        self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = feed_forward(config.d_model, config.d_ff)
+        c, h = config.d_model, config.n_heads
+        widths = AttentionConfig(d_model=c, n_heads=h, d_qk=config.d_qk, d_v=c // h)
+        self.norm = nn.LayerNorm(c)
+        self.attention = Shared(widths, AttentionScope(sizes))
+        self.attention_bias = AttentionBias(h, sizes.measurements)
+        self.unobserved_weight = nn.Parameter(torch.full((h,), UNOBSERVED_INIT))
+        self.feed_forward_norm = nn.LayerNorm(c)
+        self.feed_forward = feed_forward(c, config.d_ff)
 
     def forward(self, x: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         x = x + self.attend(x, observed, context)[0]
@@ -267,8 +256,7 @@ class CdsaNetwork(Network):
         quantiles = monotone_quantiles(raw)
         baseline = answers.combine(self.baseline_logits[ids] + self.baseline_gate(x))
         median = quantiles[..., MEDIAN : MEDIAN + 1]
-        scale = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)
-        scale = scale.unsqueeze(-1)
+        scale = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)[..., None]
         return baseline, torch.cat([scale * point, quantiles - (1 - scale) * median], dim=-1)
 
     def _trace(

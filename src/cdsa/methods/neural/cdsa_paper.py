@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.attention import AttentionScope, make_attention
-from cdsa.nn.blocks import Stack, feed_forward
+from cdsa.nn.blocks import Block, Stack, feed_forward
 from cdsa.nn.rollout import normalise_to, one_hot_cell, rollout
 from cdsa.nn.streams import Streams
 from cdsa.nn.types import (
@@ -25,7 +25,6 @@ from cdsa.nn.types import (
     Axis,
     AxisConfig,
     Manner,
-    MaskMode,
     Network,
     NetworkConfig,
     Sizes,
@@ -140,25 +139,14 @@ class Embedding(nn.Module):
         return x
 
 
-def cell_stack(
-    config: PaperConfig,
-    sizes: Sizes,
-    memory: Sizes | None = None,
-    *,
-    mask_mode: MaskMode = "none",
-    last_bare: bool = False,
-) -> Stack:
+def cell_stack(config: PaperConfig, scope: AttentionScope, *, last_bare: bool = False) -> Stack:
     """Layers of cross-dimensional attention on cells."""
-    attend = partial(make_attention, config)
-    across = partial(attend, AttentionScope(sizes, memory, mask_mode)) if memory else None
-    return Stack(
-        config.n_layers,
-        partial(attend, AttentionScope(sizes, None, mask_mode)),
-        partial(feed_forward, config.d_model, config.d_ff),
-        partial(Norm3d, config, sizes, causal=mask_mode == "causal"),
-        cross_attention=across,
-        last_bare=last_bare,
-    )
+    attend = partial(make_attention, config, scope._replace(memory_sizes=None))
+    across = partial(make_attention, config, scope) if scope.memory_sizes else None
+    norm = partial(Norm3d, config, scope.query_sizes, causal=scope.mask_mode == "causal")
+    transform = partial(feed_forward, config.d_model, config.d_ff)
+    block = partial(Block, attend, across, transform, norm)
+    return Stack(config.n_layers, block, attend if last_bare else None)
 
 
 class PaperImputer(Network):
@@ -170,11 +158,9 @@ class PaperImputer(Network):
         super().__init__()
         refuse_scalar_norm(config, sizes)
         self.embedding = Embedding(config, sizes)
-        mask_mode: MaskMode = "diagonal" if config.mask_diagonal else "none"
+        scope = AttentionScope(sizes, mask_mode="diagonal" if config.mask_diagonal else "none")
         make = Streams if config.manner == "independent" else cell_stack
-        self.encoder: Streams | Stack = make(
-            config, sizes, mask_mode=mask_mode, last_bare=config.last_layer_bare
-        )
+        self.encoder: Streams | Stack = make(config, scope, last_bare=config.last_layer_bare)
         self.reconstruction = feed_forward(config.d_model, config.d_ff, 1)
 
     def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
@@ -222,12 +208,12 @@ class PaperForecaster(Network):
         self.horizon = horizon
         self.embedding = Embedding(config, past)
         self.decoder_embedding = Embedding(config, future)
+        scopes = AttentionScope(past), AttentionScope(future, past, "causal")
         if config.manner == "independent":
-            self.encoder: Streams | Stack = Streams(config, past, fused=False)
-            self.decoder: Streams | Stack = Streams(config, future, past, mask_mode="causal")
+            self.encoder: Streams | Stack = Streams(config, scopes[0], fused=False)
+            self.decoder: Streams | Stack = Streams(config, scopes[1])
         else:
-            self.encoder = cell_stack(config, past)
-            self.decoder = cell_stack(config, future, past, mask_mode="causal")
+            self.encoder, self.decoder = (cell_stack(config, scope) for scope in scopes)
         self.reconstruction = feed_forward(config.d_model, config.d_ff, 1)
 
     def forward(self, values: Tensor, observed: Tensor, context: object = None) -> Tensor:
@@ -303,10 +289,7 @@ GENERAL_CONFIG = PaperConfig(
     mask_diagonal=False,
     mask_channel=True,
     position_embedding=True,
-    time=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
-    location=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
-    measurement=AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64),
-)
+).with_axes(AxisConfig(d_qk=8, d_v=16, n_layers=4, d_ff=64))
 
 GENERAL_CONFIGS: dict[Manner, PaperConfig] = {
     "shared": GENERAL_CONFIG,
@@ -330,17 +313,8 @@ LEARNING_RATES: dict[Manner, float] = {
 TRAINING = TrainConfig(minutes=5, batch_size=8, lr=LEARNING_RATES["decomposed"])
 FORECAST_CONFIG = replace(GENERAL_CONFIGS["decomposed"], n_layers=9)
 SMALL_CONFIG = replace(
-    GENERAL_CONFIGS["decomposed"],
-    n_layers=2,
-    d_model=4,
-    n_heads=2,
-    d_qk=4,
-    d_v=2,
-    d_ff=8,
-    time=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
-    location=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
-    measurement=AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8),
-)
+    GENERAL_CONFIGS["decomposed"], n_layers=2, d_model=4, n_heads=2, d_qk=4, d_v=2, d_ff=8
+).with_axes(AxisConfig(d_qk=4, d_v=4, n_layers=1, d_ff=8))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,8 +26,6 @@ FILL_WINDOW, CONTEXT_LENGTH = 36, 12
 
 @dataclass(frozen=True, kw_only=True)
 class DcrnnConfig(Seq2SeqConfig):
-    """Sizes of the network."""
-
     inductive: ClassVar[bool] = True
     MAY_BE_ZERO: ClassVar[tuple[str, ...]] = ("d_model", "n_layers")
 

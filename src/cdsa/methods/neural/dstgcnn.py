@@ -5,7 +5,7 @@ d channels of a query.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, einsum, nn
@@ -30,8 +30,6 @@ D_QUERY = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DstGcnnConfig(NetworkConfig):
-    """Sizes of the network."""
-
     uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
 
@@ -104,8 +102,7 @@ class SpaceTimeLayer(nn.Module):
         diffused = [self.norm(x)]
         for _ in range(self.diffusion_steps):
             diffused.append(einsum("btlk, btkf -> btlf", adjacency, diffused[-1]))
-        out: Tensor = x + self.temporal(F.relu(self.spatial(torch.cat(diffused, dim=-1))))
-        return out
+        return cast(Tensor, x + self.temporal(F.relu(self.spatial(torch.cat(diffused, dim=-1)))))
 
 
 class DynamicGraphNetwork(Network):

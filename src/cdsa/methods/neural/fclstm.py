@@ -16,8 +16,6 @@ from cdsa.training.loop import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class FcLstmConfig(Seq2SeqConfig):
-    """Sizes of the network."""
-
     d_model: int = 256
     """Hidden channels of a layer."""
 

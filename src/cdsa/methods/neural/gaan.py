@@ -7,7 +7,7 @@ of a head.
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, einsum, nn
@@ -35,8 +35,6 @@ MAX_COMPARED = 2_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class GaanConfig(Seq2SeqConfig):
-    """Sizes of the network."""
-
     inductive: ClassVar[bool] = True
 
     d_model: int = 64
@@ -86,8 +84,7 @@ class GatedAttention(nn.Module):
         attention = scores.masked_fill(~neighbours, -torch.inf).softmax(dim=-1)
         heads = einsum("bhlk, bkhe -> blhe", attention, F.leaky_relu(v, 0.1))
         gates = self.gates(to_max, own_gate, mean_gate, neighbours)
-        out: Tensor = direct + self.out((gates.unsqueeze(-1) * heads).flatten(2))
-        return out
+        return cast(Tensor, direct + self.out((gates.unsqueeze(-1) * heads).flatten(2)))
 
     def gates(
         self, to_max: Tensor, own_gate: Tensor, mean_gate: Tensor, neighbours: Tensor

@@ -19,8 +19,6 @@ from cdsa.training.loop import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class IinConfig(NetworkConfig):
-    """Sizes of the network."""
-
     uses_context: ClassVar[bool] = True
 
     d_model: int = 64

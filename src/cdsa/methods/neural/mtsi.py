@@ -67,8 +67,7 @@ class DecayingCell(nn.Module):
         return torch.exp(-torch.relu(self.decay(since)))
 
     def forward(self, x: Tensor, decay: Tensor, h: Tensor) -> Tensor:
-        state: Tensor = self.gru(x, h * decay)
-        return state
+        return cast(Tensor, self.gru(x, h * decay))
 
 
 class Generator(nn.Module):
@@ -104,8 +103,7 @@ class Critic(nn.Module):
         h = values.new_zeros(len(values), self.cell.gru.hidden_size)
         for x, decay in zip((values * mask).unbind(1), decays.unbind(1), strict=True):
             h = self.cell(x, decay, h)
-        score: Tensor = self.head(h).flatten()
-        return score
+        return cast(Tensor, self.head(h).flatten())
 
 
 class AdversarialNetwork(Network):

@@ -385,7 +385,9 @@ def test_killed_runs_repeat_no_finished_experiment_and_corrupt_nothing(data, tmp
 
 @pytest.mark.slow
 def test_a_killed_training_is_resumed(data, tmp_path):
-    often = "import cdsa.training.state as s; s.Store.__init__.__defaults__ = (0.0,)"
+    often = (
+        "from cdsa.training.state import TrainingStore as s; s.__init__.__defaults__ = ('{}', 0.0)"
+    )
     words = ["paper", "run", "kdd2015", "--methods", "cdsa-paper", "--datasets", "kdd2015-pm25",
              "--minutes", "0.2", "--data", str(data), "--json"]  # fmt: skip
     go = "import sys; from cdsa.cli import main; main()"

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cdsa.core.records import Record, Value
+from cdsa.core.records import Record
 from cdsa.core.summary import CubeSummary, missing_over_time
 from cdsa.core.text import format_count, format_number, format_share
 from cdsa.io.source import Source, open_source
@@ -31,7 +31,6 @@ MAX_METHODS = 6
 
 
 def busy(status: str) -> Status:
-    """A spinner on a terminal."""
     return err.status(Text(f"{status} ..."))
 
 
@@ -44,13 +43,11 @@ def print_heading(text: str) -> None:
 
 
 def print_section(text: str) -> None:
-    """The title of a section, with a line."""
     out.print()
     out.rule(Text(text, "bold"), align="left")
 
 
 def print_paths(*paths: Path) -> None:
-    """The files that were written."""
     for path in paths:
         out.print(Text.assemble("wrote ", (str(path), "bold")), soft_wrap=True)
 
@@ -85,13 +82,10 @@ def print_by_measurement(
     rows = []
     for record in records:
         name = str(record["measurement"])
-        values = [_format_value(record[field]) for field in columns.values()]
-        rows.append([name, units.get(name, ""), *values])
+        values = [record[field] for field in columns.values()]
+        texts = [f"{v:,}" if isinstance(v, int | str) else format_number(v) for v in values]
+        rows.append([name, units.get(name, ""), *texts])
     print_table(["measurement", "unit"], list(columns), rows)
-
-
-def _format_value(value: Value) -> str:
-    return f"{value:,}" if isinstance(value, int | str) else format_number(value)
 
 
 class TimeFormat:
@@ -244,7 +238,6 @@ def _print_breakdown(
 
 
 def print_methods(infos: Sequence[MethodInfo]) -> None:
-    """The methods: task, requirements, summary and reference."""
     rows = []
     for info in infos:
         needs = [f"needs {info.needs}"] if info.needs else []

@@ -106,7 +106,6 @@ def print_trained(
 
 
 def explanation_records(explanation: Explanation, top: int, clock: Clock) -> list[dict[str, Value]]:
-    """Flat records of an explanation, one per contribution."""
     explained: dict[str, Value] = {
         f"of_{name}": value for name, value in _describe(explanation.cell, clock).items()
     }

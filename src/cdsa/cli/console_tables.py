@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def print_datasets(records: Sequence[Record]) -> None:
-    """The data sets, a few lines each."""
     for record in records:
         file_set = record["file_set"]
         status = f"available, file set '{file_set}'" if file_set else "not available"

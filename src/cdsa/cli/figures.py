@@ -130,7 +130,6 @@ def plot_attention(explanation: Explanation) -> Figure:
 
 
 def _within(data: Data, period: slice) -> Data:
-    """The steps of a period."""
     selected = data.sel(time=period)
     if not selected.sizes["time"]:
         raise ConfigError("there is no step between --from and --to")

@@ -26,7 +26,6 @@ from cdsa.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from cdsa.methods.base import Filler
-    from cdsa.workflows.pipeline import FillResult
 
 METHOD_HELP = (
     "See 'cdsa methods'. By default auto: cdsa, or a simpler method where that is better on hidden "
@@ -85,7 +84,11 @@ def fill(
     with ConsoleReporter(logdir=training.logdir, interruptible=True, json=json) as reporter:
         result = run_fill(request, source, reporter)
         reporter.progress("writing")
-        pages = {report: render_report(result, file.name)} if report is not None else {}
+        pages = {}
+        if report is not None:
+            from cdsa.report.page import render_report  # loads matplotlib
+
+            pages[report] = render_report(result, file.name, command_line())
         save_all(result.source, result.dataset, output, detail=detail, overwrite=overwrite)
         write_texts(pages, overwrite=overwrite)
     if json:
@@ -154,16 +157,6 @@ def _pick_method(
     from cdsa.methods.engine.persistence import load_filler
 
     return load_filler(model, device=training.device)
-
-
-def render_report(result: "FillResult", name: str) -> str:
-    """The report of a fill, as one page."""
-    from cdsa.report.content import collect
-    from cdsa.report.page import render
-
-    return render(
-        collect(result.source, result.dataset, result.selection, name=name, command=command_line())
-    )
 
 
 def refuse_report(path: Path | None, *, overwrite: bool) -> None:

@@ -57,7 +57,6 @@ Command = Callable[..., None]
 
 
 def read_names(text: str | None) -> tuple[str, ...]:
-    """Names from a comma-separated list."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
@@ -72,7 +71,6 @@ def choose_label(cube: "xr.DataArray", axis: str, name: str | None) -> str:
 
 
 def declare(name: str, kind: Any, declared: Any, default: object = None) -> inspect.Parameter:
-    """An option as a parameter of a command."""
     annotation = Annotated[kind, declared]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

@@ -186,7 +186,6 @@ def _describe(experiments: "list[Experiment]", total: int) -> str:
 
 
 def _parse_names(text: str | None) -> list[str] | None:
-    """Names from a comma-separated list."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]

@@ -71,7 +71,6 @@ class ConsoleReporter(Reporter):
         self.bars.update(self.outer, description=status)
 
     def advance(self) -> None:
-        """One of `total` is done."""
         self._end_training()
         if self.outer is not None:
             self.bars.advance(self.outer)

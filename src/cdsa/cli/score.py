@@ -70,7 +70,6 @@ def score(
 def compare_with_progress(
     request: "CompareRequest", cube: "xr.DataArray", logdir: Path | None = None
 ) -> "list[Score]":
-    """Score the methods of a request under a progress bar."""
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.workflows.pipeline import run_compare
 
@@ -151,7 +150,6 @@ def demo(
     from importlib.util import find_spec
 
     from cdsa.cli import console, console_results
-    from cdsa.cli.fill import render_report
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import make_directory, write_texts
     from cdsa.core.prepare import prepare
@@ -179,7 +177,7 @@ def demo(
             reporter.progress(name)
 
         selection = choose(
-            [request.build(name) for name in names],
+            request.built,
             prepare(source.cube, checked=True),
             hide,
             run=reporter.run_context(),
@@ -199,6 +197,8 @@ def demo(
     outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
     save_all(source, result.dataset, outputs[0], detail=outputs[1], overwrite=True)
     if find_spec("matplotlib") is not None:
-        write_texts({report: render_report(result, source.name)}, overwrite=True)
+        from cdsa.report.page import render_report
+
+        write_texts({report: render_report(result, source.name, command_line())}, overwrite=True)
         outputs.append(report)
     console_results.print_filled(result, outputs)

@@ -70,7 +70,6 @@ def train(
 
 
 def training_records(filler: "NeuralFiller") -> "list[dict[str, Value]]":
-    """Flat records of a training, one per measurement."""
     from cdsa.core.records import to_json_value
 
     network = filler.network

@@ -54,7 +54,6 @@ class Training:
         return int(str(self.given.get("seed", 0)))
 
     def options(self) -> "MethodOptions":
-        """The options of the method."""
         from cdsa.io.sidecars import read_graph
         from cdsa.methods.registry import MethodOptions
 
@@ -77,5 +76,4 @@ with_train_options_but_seed = with_options("training", OPTIONS, _collect)
 
 
 def command_line() -> str:
-    """The command as it was typed."""
     return shlex.join(["cdsa", *sys.argv[1:]])

@@ -66,7 +66,6 @@ def check_file(target: Path, *, overwrite: bool, may_be_folder: bool = False) ->
 
 
 def make_directory(folder: Path) -> None:
-    """Create a folder for outputs if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as bad:

@@ -73,7 +73,6 @@ def _replace(config: T, path: list[str], text: str, full_path: str) -> T:
 
 
 def _field_types(config: object) -> dict[str, Any]:
-    """Names and types of the settings of a dataclass."""
     cls = config if isinstance(config, type) else type(config)
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
@@ -92,7 +91,6 @@ def _new_name(old: str, known: Iterable[str]) -> str | None:
 
 
 def _parse(text: str, kind: Any, path: str) -> object:
-    """A value of this type from its text."""
     if get_origin(kind) in (Union, types.UnionType):
         if text.lower() == "none" and types.NoneType in get_args(kind):
             return None

@@ -229,7 +229,6 @@ def _check_coordinates(cube: xr.DataArray) -> None:
 
 
 def append_times(cube: xr.DataArray, n_steps: int) -> xr.DataArray:
-    """The cube with empty steps appended, which a forecast fills."""
     if n_steps < 1:
         raise CubeError(f"at least one step must be appended, but found {n_steps}")
     times = cube["time"].to_numpy()
@@ -346,7 +345,6 @@ def fillable(cube: xr.DataArray) -> NDArray[np.bool_]:
 
 
 def round_significant(values: NDArray[np.floating], digits: int) -> NDArray[np.float64]:
-    """Values rounded to a number of significant digits."""
     wide = values.astype(np.float64)
     magnitude = np.floor(np.log10(np.where(np.abs(wide) > 0, np.abs(wide), 1.0)))
     decimals = digits - 1 - np.where(np.isnan(magnitude), 0, magnitude)

@@ -132,7 +132,6 @@ def _stratum(missing: xr.DataArray) -> NDArray[np.int64]:
 
 
 def _count(strata: Sequence[NDArray[np.int64]], masks: Sequence[Bools]) -> NDArray[np.int64]:
-    """Cells per stratum."""
     cells = [stratum[mask] for stratum, mask in zip(strata, masks, strict=True)]
     return np.bincount(np.concatenate(cells), minlength=len(STRATA_EDGES) + 1)
 

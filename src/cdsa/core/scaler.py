@@ -24,20 +24,16 @@ class Scaler:
         mean = values.mean(dims).where(~constant, low)
         std = values.std(dims)
         std = std.where(~constant & (std > 0), 1.0)
-        aux_coords = [name for name in mean.coords if name not in mean.dims]
-        return cls(mean.drop_vars(aux_coords), std.drop_vars(aux_coords))
+        return cls(mean.reset_coords(drop=True), std.reset_coords(drop=True))
 
     def select(self, cube: xr.DataArray) -> "Scaler":
-        """The scaler of the measurements of a cube."""
         names = cube["measurement"].to_numpy()
         return Scaler(self.mean.sel(measurement=names), self.std.sel(measurement=names))
 
     def normalise(self, cube: xr.DataArray) -> xr.DataArray:
-        """Values in standard deviations from the mean."""
         return self._as_cube((cube - self.mean) / self.std, cube)
 
     def denormalise(self, cube: xr.DataArray) -> xr.DataArray:
-        """Values in their units."""
         return self._as_cube(cube * self.std + self.mean, cube)
 
     def _as_cube(self, result: xr.DataArray, cube: xr.DataArray) -> xr.DataArray:

@@ -31,7 +31,6 @@ class CubeSummary:
     are left out."""
 
     def records(self) -> list[dict[str, Value]]:
-        """One flat record per measurement."""
         common: dict[str, Value] = {
             "steps": self.n_steps,
             "step": self.step,
@@ -82,7 +81,6 @@ def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
 
 
 def _longest_gaps(cube: xr.DataArray, lengths: NDArray[np.int64], count: int) -> pd.DataFrame:
-    """The longest gaps, from their lengths at their first cells."""
     flat = lengths.reshape(-1)
     order = np.argsort(-flat, kind="stable")[:count]
     t, l, m = np.unravel_index(order[flat[order] > 0], lengths.shape)  # noqa: E741

@@ -14,7 +14,6 @@ def format_number(value: float | None, digits: int = 3) -> str:
 
 
 def format_share(value: float) -> str:
-    """A share as a percentage."""
     if not math.isfinite(value):
         return "-"
     return "0" if value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"

@@ -59,8 +59,6 @@ class Clock:
     """`strftime` pattern without the zone; 'unix' and 'unix-ms' count from 1970."""
 
     digits: int = 0
-    """Decimal places of the seconds."""
-
     suffix: str | None = None
     """The zone as written after the time, such as 'Z'; None: the offset from UTC, if any."""
 
@@ -69,7 +67,6 @@ class Clock:
     length in UTC."""
 
     def format(self, times: Times) -> list[str]:
-        """Internal times as text."""
         if self.pattern in EPOCHS:
             microseconds = times.astype("datetime64[us]").astype(np.int64)
             ticks = microseconds / (1_000_000 / EPOCHS[self.pattern])

@@ -15,7 +15,6 @@ BOUNDS = {"humid": (0, 100), "wind_speed": (0, None), "precip": (0, None), "visi
 
 
 def open_demo_source() -> Source:
-    """The table of the demo as a source."""
     with as_file(files("cdsa") / "data" / "nyc_weather.csv.gz") as path:
         return open_source(path, units=UNITS, bounds=BOUNDS)
 

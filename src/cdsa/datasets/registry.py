@@ -27,8 +27,6 @@ DATASETS = {
 
 @dataclass(frozen=True, eq=False)
 class OpenedDataset:
-    """A dataset that was read."""
-
     spec: DatasetSpec
     file_set: FileSet
     cube: xr.DataArray
@@ -47,7 +45,6 @@ class OpenedDataset:
 
 
 def get_dataset(name: str) -> DatasetSpec:
-    """The specification of a dataset."""
     if name not in DATASETS:
         raise ConfigError(unknown("dataset", name, DATASETS))
     module, _, constant = DATASETS[name].partition(":")
@@ -56,7 +53,6 @@ def get_dataset(name: str) -> DatasetSpec:
 
 
 def list_datasets() -> list[DatasetSpec]:
-    """The specifications of all datasets."""
     return [get_dataset(name) for name in DATASETS]
 
 

@@ -56,7 +56,6 @@ class ExpectedShape:
     """Number of cells of each extra."""
 
     def differences(self, cube: xr.DataArray, extras: Mapping[str, xr.DataArray]) -> list[str]:
-        """How the data that were read differ."""
         expected = (self.steps, self.stations, self.measurements)
         texts = [
             f"{size:,} {name}, not {expected_size:,}"
@@ -75,13 +74,9 @@ class ExpectedShape:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
-    """A public dataset."""
-
     name: str
     title: str
     origin: str
-    """Publisher and publication."""
-
     licence: str
     manual_steps: str
     """What to download where, and under which name to save it."""

@@ -117,7 +117,6 @@ TABLE_SUFFIXES = tuple(s for form in FORMATS if form.kind != "arrays" for s in f
 
 
 def detect_format(path: str | Path) -> Format:
-    """The format of a file, by its suffix."""
     name = Path(path).name.lower()
     for form in FORMATS:
         if name.endswith(form.suffixes):
@@ -129,7 +128,6 @@ def detect_format(path: str | Path) -> Format:
 
 
 def read_file(path: Path, options: ReadOptions) -> RawTable | xr.Dataset:
-    """Read a file of any format."""
     form = detect_format(path)
     try:
         if path.is_dir() and not form.is_folder:

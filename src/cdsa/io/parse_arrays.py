@@ -36,7 +36,6 @@ DEGREE_UNITS = frozenset({"degree", "degrees", "deg", "°"})
 
 
 def parse_arrays(data: xr.Dataset, options: ReadOptions) -> Arrays:
-    """Read labelled arrays as a cube."""
     for option in OPTIONS.values():
         if option.tables_only and getattr(options, option.name) is not None:
             raise ConfigError(
@@ -206,7 +205,6 @@ def _read_times(
 def _find_coordinates(
     data: xr.Dataset, axes: dict[str, str], options: ReadOptions
 ) -> tuple[list[float] | None, list[float] | None]:
-    """Latitudes and longitudes of the stations."""
     names = [find_name([str(name) for name in data.variables], keys) for keys in (LAT, LON)]
     if not options.coordinates or options.locations is not None or None in names:
         return None, None
@@ -226,7 +224,6 @@ def _annotate(
     axes: dict[str, str],
     options: ReadOptions,
 ) -> xr.DataArray:
-    """The cube with the metadata of the dataset."""
     if "measurement" not in axes:
         attrs = {name: data[name].attrs for name in variables}
         units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}

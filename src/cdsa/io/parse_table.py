@@ -40,7 +40,6 @@ MAX_CELLS_PER_VALUE = 100
 
 
 def parse_table(table: RawTable, options: ReadOptions) -> Table:
-    """Read a table as a cube."""
     frame, where = table.frame, table.where
     if table.style is not None:
         options = replace(options, decimal=table.style.decimal)
@@ -250,7 +249,6 @@ def _to_array(
 def _notes(
     rows: RowIndex, times: Times, cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions
 ) -> Iterator[str]:
-    """How the table was read."""
     grid = cube["time"].to_numpy()
     yield from missing_timestamps(len(grid), rows.time)
     if n_moved := int((grid[rows.time] != times[rows.frame_row]).sum()):
@@ -269,7 +267,6 @@ def _notes(
 
 
 def _warnings(cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions) -> Iterator[str]:
-    """What may have been read wrongly."""
     given = options.layout or options.measurements or options.locations is not None
     if roles.layout == "wide" and not given:
         yield (

@@ -53,12 +53,10 @@ class Source:
 
     @property
     def layout(self) -> str:
-        """The detected layout in words."""
         return self.content.layout
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the source was read."""
         return self.content.notes
 
     @property
@@ -100,7 +98,6 @@ class Source:
         return self._restore_labels(self.content.filled(result["value"], typed=typed))
 
     def _refuse_other_cube(self, result: xr.Dataset) -> None:
-        """Refuse the result of another cube."""
         for axis in DIMS:
             expected, labels = self.cube[axis].to_numpy(), result[axis].to_numpy()
             if len(expected) != len(labels) or (expected != labels).any():

@@ -28,8 +28,6 @@ class RowIndex:
 
     layout: Layout
     shape: tuple[int, int, int]
-    """Shape of the cube."""
-
     frame_row: IntArray
     """Positions in the frame: all, unless measurements of a long table were selected."""
 
@@ -53,7 +51,6 @@ class RowIndex:
         return np.ravel_multi_index((self.time, self.location, self.measurement), self.key_shape)
 
     def cells(self, column: int, rows: Cells) -> Cells:
-        """The cells of a value column in these rows."""
         time, location, measurement = rows
         number = np.full(len(time), column)
         is_wide, is_panel = self.layout == "wide", self.layout == "panel"
@@ -259,7 +256,6 @@ def format_values(column: pd.Series, numbers: FloatArray, decimal: str) -> Objec
 
 
 def format_timestamps(column: pd.Series, clock: Clock, times: Times) -> ObjectArray:
-    """Times as entries of this column."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         local = clock.to_local(times)
         zone = getattr(column.dtype, "tz", None)

@@ -46,8 +46,6 @@ class RawTable:
     """The style of a CSV file; None for other formats."""
 
     schema: Any = None
-    """The Arrow schema of a Parquet file."""
-
     where: Where = lambda row: f"row {row}"
 
 

@@ -64,12 +64,10 @@ class CalibrationSet:
     gap_class: NDArray[np.int64]
 
     def select(self, mask: NDArray[np.bool_]) -> "CalibrationSet":
-        """The cells of a mask."""
         return CalibrationSet(*(array[..., mask] for array in vars(self).values()))
 
     @classmethod
     def concatenate(cls, sets: "Sequence[CalibrationSet]") -> "CalibrationSet":
-        """The cells of several sets."""
         columns = zip(*(vars(cells).values() for cells in sets), strict=True)
         return cls(*(np.concatenate(arrays, axis=-1) for arrays in columns))
 

@@ -36,8 +36,6 @@ class Explanation:
 
     cell: Cell
     value: float
-    """The filled value."""
-
     shares: xr.DataArray
     """Share of every measured cell nearby in time. They sum to one, or to zero if nothing was
     measured there and the value is the climatology."""

@@ -58,7 +58,6 @@ class MethodInfo:
         return not self.package or find_spec(self.package) is not None
 
     def load(self) -> type[Method]:
-        """The class of the method, imported on demand."""
         module, _, name = self.module.partition(":")
         loaded: type[Method] = getattr(import_module(f"cdsa.methods.{module}"), name)
         return loaded
@@ -287,5 +286,4 @@ def build_method(
 
 
 def name_of(method: str | Method) -> str:
-    """The name of a method in tables."""
     return method if isinstance(method, str) else method.label

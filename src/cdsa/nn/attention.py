@@ -110,8 +110,6 @@ class AttentionScope(NamedTuple):
     """What attends to what in a layer."""
 
     query_sizes: Sizes
-    """Sizes of x."""
-
     memory_sizes: Sizes | None = None
     """Sizes of y in cross-attention. That window is known as a whole and never masked."""
 
@@ -120,7 +118,6 @@ class AttentionScope(NamedTuple):
     those before it, in cross-attention too."""
 
     def mask_of(self, axis: Axis) -> MaskMode:
-        """The mask on the scores of an axis."""
         return self.mask_mode if axis == "time" and self.memory_sizes is None else "none"
 
     def by_step(self, axis: Axis) -> bool:
@@ -231,7 +228,6 @@ class Shared(Attention):
 
 
 def make_attention(config: AttentionConfig, scope: AttentionScope) -> Attention:
-    """The layer of the configured manner."""
     if config.manner == "independent":
         raise ConfigError("the independent manner is no layer: build it with Streams")
     layers = {"joint": Joint, "decomposed": Decomposed, "shared": Shared}

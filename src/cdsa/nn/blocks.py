@@ -63,7 +63,6 @@ class Stack(nn.Module):
         return x if self.last is None else self.last(x, x)
 
     def traces(self, x: Tensor) -> list[LayerTrace]:
-        """The trace of every layer, without a memory."""
         traces: list[LayerTrace] = []
         for block in self.blocks:
             traces.append(cast(Block, block).trace(x))

@@ -40,7 +40,6 @@ class WindowContext(NamedTuple):
     """Bandwidth of the kernel that makes a graph of distances, from training."""
 
     def select(self, at: slice) -> "WindowContext":
-        """The context of some windows of the batch."""
         similarity = self.station_similarity
         return self._replace(
             calendar=self.calendar[at],

@@ -53,7 +53,6 @@ class Interpolation(NamedTuple):
 
 
 def interpolate(values: Tensor, observed: Tensor) -> Interpolation:
-    """Interpolate each series through its observed cells."""
     steps = values.shape[1]
     number = torch.arange(steps, device=values.device).unflatten(0, (-1, 1, 1))
     previous = torch.where(observed, number, -1).cummax(dim=1).values

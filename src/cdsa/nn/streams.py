@@ -81,7 +81,6 @@ class Streams(nn.Module):
     def outputs(
         self, x: Tensor, memory: dict[Axis, Tensor] | None = None, start: Tensor | None = None
     ) -> dict[Axis, Tensor]:
-        """The output of each stream."""
         return {
             axis: self.streams[axis](
                 x if start is None or axis == "time" else start,

@@ -95,7 +95,6 @@ class Sizes(NamedTuple):
         return self[AXES.index(axis)]
 
     def others(self, axis: Axis) -> tuple[int, int]:
-        """The sizes of the two other axes."""
         first, second = (size for size, name in zip(self, AXES, strict=True) if name != axis)
         return first, second
 
@@ -187,7 +186,6 @@ class AttentionConfig:
         refuse_out_of_range(self)
 
     def with_axes(self, widths: AxisConfig) -> Self:
-        """The same with these widths of every axis."""
         return replace(self, time=widths, location=widths, measurement=widths)
 
     def of(self, axis: Axis) -> AxisConfig:

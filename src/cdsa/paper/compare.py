@@ -81,7 +81,6 @@ class Row:
 
     @property
     def time(self) -> str:
-        """The duration of its longest experiment, including training."""
         times = [float(seconds) for r in self.records if (seconds := r.get("seconds")) is not None]
         return format_duration(max(times)) if times else "-"
 
@@ -117,7 +116,6 @@ class Block:
         return self.format(figure.ours) + ("*" if figure.quick else "")
 
     def best_per_column(self) -> list[float | None]:
-        """Our lowest error in each column, without quick runs."""
         columns = zip(*(row.figures for row in self.rows), strict=True)
         return [
             min((f.ours for f in column if f.ours is not None and not f.quick), default=None)
@@ -243,7 +241,6 @@ def _summarise(
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in seconds or minutes."""
     if seconds < 1:
         return "< 1 s"
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"

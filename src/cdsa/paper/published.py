@@ -8,8 +8,6 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper."""
-
     label: str
     """Its label in the paper's source."""
 
@@ -26,14 +24,12 @@ class PaperTable:
     """Method -> column -> figures by metric; None where the paper has none."""
 
     def figure(self, method: str, column: str, metric: str) -> float | None:
-        """A published number, or None."""
         figures = self.rows.get(method, {}).get(column)
         return None if figures is None else figures.get(metric)
 
 
 @cache
 def paper_tables() -> dict[str, PaperTable]:
-    """All tables of the paper by name."""
     text = (files("cdsa") / "paper" / "paper.json").read_text(encoding="utf-8")
     tables = {}
     for name, table in json.loads(text)["tables"].items():

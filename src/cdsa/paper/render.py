@@ -124,7 +124,6 @@ def _cell_lines(figure: Figure, block: Block) -> list[str]:
 
 
 def render_markdown(records: Sequence[Record], results: str) -> str:
-    """All tables as Markdown."""
     sections = list(_sections(records))
     contents = " · ".join(f"[{table.name}](#{table.name})" for table, _, _ in sections)
     lines = [f"# {TITLE}", "", INTRODUCTION.format(results=results), "", contents, ""]
@@ -153,7 +152,6 @@ def _escape_markdown(text: str) -> str:
 
 
 def render_html(records: Sequence[Record], results: str) -> str:
-    """All tables as one self-contained HTML page."""
     introduction = re.sub(
         r"`([^`]+)`", r"<code>\1</code>", escape(INTRODUCTION.format(results=results))
     )

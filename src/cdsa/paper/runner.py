@@ -126,7 +126,6 @@ def describe_data(opened: OpenedDataset) -> str:
 
 
 def pending(experiments: Iterable[Experiment], settings: RunSettings) -> list[Experiment]:
-    """The experiments that a run would measure."""
     cache = Cache(settings)
     return [each for each in experiments if settings.force or cache.find(each) is None]
 
@@ -197,7 +196,6 @@ def _clear(folder: Path, *, finished: bool) -> None:
 
 
 def _measure(experiment: Experiment, cache: Cache) -> Records:
-    """The records of an experiment, measured now."""
     settings = cache.settings
     common: dict[str, Value] = dict(zip(KEYS, experiment_key(experiment), strict=True))
     if experiment.protocol == PROFILE:
@@ -344,7 +342,6 @@ def _fill(
 
 
 def _profile(experiment: Experiment) -> dict[str, Value]:
-    """Operations and parameters of a manner."""
     from cdsa.nn.types import MANNERS
     from cdsa.paper.complexity import measure_cost
 
@@ -362,6 +359,5 @@ def _profile(experiment: Experiment) -> dict[str, Value]:
 
 
 def _training_folder(experiment: Experiment, settings: RunSettings) -> Path:
-    """Where the experiment's training is saved while it runs."""
     name = hashlib.sha256(repr(experiment_key(experiment)).encode()).hexdigest()[:16]
     return settings.results.parent / f".{settings.results.name}.running" / name

@@ -63,8 +63,6 @@ class Experiment:
     """Training loss, in the table that compares losses."""
 
     minutes: float | None = None
-    """Training budget of a network."""
-
     quick: bool = False
     """Whether the network is small and forecasts are few, as a smoke test."""
 
@@ -82,7 +80,6 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """Its description in progress messages."""
         words = [self.method, self.data, self.protocol]
         words += [f"loss {self.loss}"] if self.loss else []
         words += [f"{self.rate:.0%} missing"] if self.rate is not None else []
@@ -110,7 +107,6 @@ class Table:
 
     @property
     def paper(self) -> PaperTable:
-        """What the paper published."""
         return paper_tables()[self.name]
 
 
@@ -233,7 +229,6 @@ weights. Early stopping of baselines is off, so that all networks train for the 
 
 
 def get_table(name: str) -> Table:
-    """The table of this name."""
     if name not in TABLES:
         raise ConfigError(unknown("table", name, TABLES))
     return TABLES[name]
@@ -336,7 +331,6 @@ def road_edges(opened: OpenedDataset) -> "tuple[Edge, ...]":
 
 
 def build_trial(experiment: Experiment, opened: OpenedDataset) -> ImputationTrial | ForecastTrial:
-    """The trial that an experiment is measured on."""
     cube, protocol, seed = opened.cube, experiment.protocol, experiment.seed
     rate = experiment.rate or 0.0
     match experiment.data:

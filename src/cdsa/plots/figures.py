@@ -39,14 +39,12 @@ FALLBACK_FONTS = (
 
 
 def new_figure(width: float, height: float, *, columns: int = 1, **options: Any) -> Figure:
-    """A figure of this size in inches, with axes side by side."""
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.subplots(1, columns, **options)
     return figure
 
 
 def hide_spines(ax: Axes) -> Axes:
-    """Remove the top and right spines."""
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -64,7 +62,6 @@ def escape(name: object) -> str:
 
 
 def error_label(unit: str) -> str:
-    """The label of an axis of mean absolute errors."""
     return f"mean absolute error ({escape(unit)})" if unit else "mean absolute error"
 
 
@@ -89,7 +86,6 @@ def check_figure_path(path: Path, *, overwrite: bool) -> None:
 
 
 def save_figure(figure: Figure, path: Path, *, overwrite: bool = False) -> None:
-    """Save a figure in the format of its file name."""
     check_figure_path(path, overwrite=overwrite)
     with staged([path], overwrite=overwrite) as (temp_file,):
         write_figure(figure, temp_file, path.suffix.lower(), DPI)

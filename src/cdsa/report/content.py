@@ -11,7 +11,6 @@ from cdsa.core.gaps import gap_starts, run_lengths
 from cdsa.core.metrics import standard_deviations
 from cdsa.core.text import format_interval
 from cdsa.core.times import Clock
-from cdsa.io.source import Source
 from cdsa.workflows.select import Selection
 
 N_CELLS_TO_CHECK = 15
@@ -19,11 +18,7 @@ N_CELLS_TO_CHECK = 15
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReportContent:
-    """Everything that a report shows."""
-
     name: str
-    """Name of the file that was filled."""
-
     cube: xr.DataArray
     result: xr.Dataset
     selection: Selection
@@ -40,22 +35,7 @@ class ReportContent:
         return format_interval(self.result.attrs.get("interval"))
 
     def format_time(self, time: np.datetime64) -> str:
-        """A time as written in the file."""
         return self.clock.format(np.array([time], dtype="datetime64[ns]"))[0]
-
-
-def collect(
-    source: Source, result: xr.Dataset, selection: Selection, *, name: str, command: str
-) -> ReportContent:
-    """The content of a report from the selection of a method and its result."""
-    return ReportContent(
-        name=name,
-        cube=source.cube,
-        result=result,
-        selection=selection,
-        command=command,
-        clock=source.content.clock,
-    )
 
 
 def cells_to_check(content: ReportContent) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from cdsa.plots.figures import new_figure, write_figure
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
 from cdsa.workflows.fill import FILL_SOURCES
+from cdsa.workflows.pipeline import FillResult
 from cdsa.workflows.score import Score
 
 DPI = 110
@@ -58,8 +59,21 @@ PAGE = """<!doctype html>
 """
 
 
+def render_report(filled: FillResult, name: str, command: str) -> str:
+    """The report of the fill of a file, as one HTML page."""
+    return render(
+        ReportContent(
+            name=name,
+            cube=filled.source.cube,
+            result=filled.dataset,
+            selection=filled.selection,
+            command=command,
+            clock=filled.source.content.clock,
+        )
+    )
+
+
 def render(content: ReportContent) -> str:
-    """The report as HTML."""
     summary, suspects = summarise_cube(content.cube), cells_to_check(content)
     series = pack_series(content.result, list(suspects["series"]), content.clock)
     sections = [
@@ -248,13 +262,10 @@ def _settings(content: ReportContent) -> str:
 
 
 def section(title: str, *blocks: str) -> str:
-    """A section of the page."""
     return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(blocks) + "\n</section>"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, numeric: Sequence[int]) -> str:
-    """A table with `numeric` columns aligned to the right."""
-
     def line(cells: Sequence[object], tag: str) -> str:
         classes = (" class=n" if column in numeric else "" for column in range(len(cells)))
         pairs = zip(classes, map(_format, cells), strict=True)
@@ -268,7 +279,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, numeric: Seq
 
 
 def image(figure: Figure, caption: str, *, narrow: bool = False) -> str:
-    """A figure as an embedded PNG with its caption."""
     file = io.BytesIO()
     write_figure(figure, file, ".png", DPI)
     data = base64.b64encode(file.getvalue()).decode()
@@ -284,7 +294,6 @@ class Html(str):
 
 
 def _format(cell: object) -> str:
-    """A cell of a table as HTML."""
     match cell:
         case Html():
             return cell

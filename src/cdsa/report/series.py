@@ -77,5 +77,4 @@ def _pack(result: xr.Dataset, l: int, m: int) -> dict[str, object]:  # noqa: E74
 
 
 def _encode(values: NDArray[np.float64]) -> str:
-    """Little-endian 32-bit floats as base64."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()

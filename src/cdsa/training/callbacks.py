@@ -36,7 +36,6 @@ def ignore(event: object) -> None:
 
 
 def never() -> bool:
-    """A stopping rule that never applies."""
     return False
 
 

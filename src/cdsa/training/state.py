@@ -36,8 +36,6 @@ class TrainState:
     best: float | None = None
     best_step: int = 0
     checks_without_gain: int = 0
-    """Validations since the best one."""
-
     finished: bool = True
     """Whether the run reached its end; False if it was stopped."""
 
@@ -55,8 +53,6 @@ class StateError(CdsaError):
 
 @dataclass(frozen=True)
 class TrainingStore:
-    """The file that a run is saved to."""
-
     path: Path
     fingerprint: str
     """Hash of settings and data: a run with another one is not resumed."""

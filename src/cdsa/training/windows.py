@@ -59,7 +59,6 @@ class Windows:
         return len(self.steps)
 
     def take(self, numbers: Tensor) -> Window:
-        """The windows with these numbers."""
         steps = self.steps[numbers]
         values, observed, target = self.values[steps], self.observed[steps], self.target[steps]
         context = None
@@ -68,7 +67,6 @@ class Windows:
         return Window(values, observed, self.truth[steps], target, steps, context)
 
     def keep(self, numbers: Tensor) -> "Windows":
-        """Only the windows with these numbers."""
         return replace(self, steps=self.steps[numbers])
 
     def to(self, device: torch.device) -> "Windows":

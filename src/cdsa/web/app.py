@@ -68,7 +68,6 @@ def make_app(limits: Limits | None = None, *, hosts: tuple[str, ...] = LOOPBACK)
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the static files of the page."""
     static, shared = files("cdsa") / "web" / "static", files("cdsa") / "report"
     paths = {f"/page/{file.name}": file for file in static.iterdir() if file.name != "index.html"}
     paths |= {f"/page/{name}": shared / name for name in SHARED}

@@ -58,12 +58,10 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Folder of its results, beside the table."""
         return self.table.path.parent / self.id
 
     @property
     def seconds(self) -> float:
-        """Running time."""
         if self.started is None:
             return 0.0
         return (self.ended or time.monotonic()) - self.started
@@ -83,7 +81,6 @@ class Jobs:
         self._thread.start()
 
     def submit(self, table: StoredTable, kind: str, request: Request) -> Job:
-        """Append a job to the queue."""
         with self._changed:
             if len(self._queue) >= self.limits.queue:
                 raise CapacityError(
@@ -121,7 +118,6 @@ class Jobs:
         self._remove(self._surplus(job.table))
 
     def remove_all(self, table: StoredTable) -> None:
-        """Cancel and remove all jobs on a table."""
         jobs = [job for job in self.all() if job.table is table]
         self._remove(jobs)  # first, so that nobody sees them being cancelled
         for job in jobs:
@@ -133,7 +129,6 @@ class Jobs:
         self._remove([job for job in self.all() if job.table.id not in self.store])
 
     def close(self) -> None:
-        """Cancel all jobs and stop the thread."""
         with self._changed:
             self._open = False
             for job in self.all():
@@ -202,7 +197,6 @@ class Jobs:
         return surplus
 
     def _remove(self, jobs: Iterable[Job]) -> None:
-        """Remove jobs and their results."""
         for job in jobs:
             self._jobs.pop(job.id, None)
             if job is not self._running:  # the folder of a running job is removed when it ends

@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 
 class Services:
-    """What all requests share."""
-
     def __init__(self, limits: Limits) -> None:
         self.limits, self.store = limits, TableStore(limits)
         self._context = context = worker.make_context()
@@ -38,7 +36,6 @@ class Services:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     def close(self) -> None:
-        """Cancel all jobs and remove all tables."""
         self.jobs.close()
         self.store.close()
 
@@ -72,7 +69,6 @@ class Services:
         return self.status(self.jobs.submit(self.store.get(table_id), body.kind, request))
 
     def status(self, job: Job) -> schemas.JobStatus:
-        """The progress and the results of a job."""
         return schemas.JobStatus.model_validate(
             vars(job)
             | {

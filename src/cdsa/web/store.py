@@ -53,8 +53,6 @@ class TooLargeError(CdsaError):
 
 @dataclass(eq=False)
 class StoredTable:
-    """An uploaded table."""
-
     id: str
     name: str
     path: Path
@@ -66,8 +64,6 @@ class StoredTable:
 
 
 class TableStore:
-    """All tables on the server."""
-
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self.clock = limits, clock
         self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
@@ -83,7 +79,6 @@ class TableStore:
         return table_id in self._tables
 
     def close(self) -> None:
-        """Remove everything."""
         with self._lock:
             self._tables.clear()
             self._parsed.clear()
@@ -109,7 +104,6 @@ class TableStore:
         return table
 
     def add_copy(self, name: str, path: Path) -> StoredTable:
-        """Store a copy of a local file."""
         with self._new_table(name) as table:
             shutil.copyfile(path, table.path)
             table.size = table.path.stat().st_size
@@ -146,7 +140,6 @@ class TableStore:
         return source
 
     def remove(self, table_id: str) -> None:
-        """Remove a table."""
         with self._lock:
             table = self._tables.pop(table_id, None)
             for key in [key for key in self._parsed if key[0] == table_id]:

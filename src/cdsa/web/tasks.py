@@ -120,15 +120,12 @@ def _save_report(
     """Save the report of a fill; if it cannot be drawn, the fill is still valid."""
     if find_spec("matplotlib") is None:
         return {}
-    from cdsa.report.content import collect
-    from cdsa.report.page import render
+    from cdsa.report.page import render_report
 
     name, path = filled.source.name, folder / "report.html"
-    content = collect(
-        filled.source, filled.dataset, filled.selection, name=name, command=_command(request, name)
-    )
     try:
-        write_texts({path: render(content)}, overwrite=True)
+        page = render_report(filled, name, _command(request, name))
+        write_texts({path: page}, overwrite=True)
     except Exception:
         logger.exception("a report could not be drawn")
         reporter.message("the report could not be drawn, but the table was filled")

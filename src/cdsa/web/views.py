@@ -27,7 +27,6 @@ MAX_GAPS = 12
 
 
 def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
-    """What a table contains, and how it was read."""
     cube, clock = source.cube, source.content.clock
     summary = summarise_cube(cube, n_longest=MAX_GAPS)
     stations = pd.DataFrame({"name": cube["location"].to_numpy(), "lat": np.nan, "lon": np.nan})
@@ -60,7 +59,6 @@ def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
 
 
 def gaps(source: Source, measurement: str | None) -> schemas.MissingOverTime:
-    """How much of each station is missing, over time."""
     cube = source.cube
     if measurement is not None:
         cube = cube.isel(measurement=[_index(cube, "measurement", measurement)])
@@ -75,13 +73,11 @@ def gaps(source: Source, measurement: str | None) -> schemas.MissingOverTime:
 
 
 def series(source: Source, location: str, measurement: str) -> schemas.Series:
-    """A series of a table."""
     arrays = {"time": source.cube["time"].to_numpy(), "value": source.cube.to_numpy()}
     return _series(source, arrays, location, measurement)
 
 
 def sites(job: Job) -> list[schemas.Site]:
-    """The unmonitored sites that a job fills."""
     if not isinstance(job.request, FillRequest) or job.request.at is None:
         return []
     at = job.request.at
@@ -90,7 +86,6 @@ def sites(job: Job) -> list[schemas.Site]:
 
 
 def filled_series(job: Job, store: TableStore, location: str, measurement: str) -> schemas.Series:
-    """A series as a job has filled or forecast it."""
     return _series(_source(job, store), _arrays(job), location, measurement)
 
 

@@ -177,7 +177,6 @@ def _without_reporter(function: Callable[[], T], reporter: Reporter) -> T:
 
 
 def _main(sender: Connection, function: Callable[[Reporter], object], folder: Path) -> None:
-    """What a process runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its jobs
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     tempfile.tempdir = str(folder)  # what a killed process leaves behind is removed with its table

@@ -16,7 +16,6 @@ from cdsa.workflows.score import try_method
 
 
 def check_horizon(horizon: int) -> None:
-    """Refuse what is not a number of steps."""
     if not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ConfigError(f"horizon is a whole number of steps from 1 on, but found {horizon!r}")
 

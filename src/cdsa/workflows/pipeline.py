@@ -355,7 +355,6 @@ def run_fill(
 def _select(
     request: FillRequest, train: PreparedCube, cube: xr.DataArray, reporter: Reporter
 ) -> Selection:
-    """The filler for a request, and the error to expect."""
     method = request.method
     if isinstance(method, Filler):
         method.check(cube)
@@ -441,7 +440,6 @@ def run_compare(
 
 
 def run_train(request: TrainRequest, cube: xr.DataArray, reporter: Reporter) -> Filler:
-    """Train a network on a valid cube."""
     data = prepare(cube, checked=True)
     method = request.built.with_time_limit(request.max_minutes, data)
     filler = method.fit(data, reporter.run_context(request.device, request.folder))

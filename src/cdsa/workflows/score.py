@@ -38,8 +38,6 @@ class Score:
     repeat: int
     errors: Errors
     hidden: int
-    """Cells that were hidden."""
-
     unfilled: int
     """Hidden cells that the method left open."""
 
@@ -55,7 +53,6 @@ class Score:
 
     @property
     def unit(self) -> str:
-        """The unit of the error over everything."""
         scored = self.errors.sums.index.get_level_values("measurement").unique()
         if len(scored) > 1:
             return MIXED_UNITS
@@ -88,7 +85,6 @@ class Score:
         ]
 
     def by_measurement(self) -> list[dict[str, Value]]:
-        """The records of single measurements."""
         return [record for record in self.records() if not record["overall"]]
 
 
@@ -175,14 +171,12 @@ def hidden_cells(
 
 
 def describe_hide(hide: Hide) -> str:
-    """What was hidden, in records."""
     if isinstance(hide, str):
         return hide
     return "given" if isinstance(hide, xr.DataArray) else type(hide).__name__.lower()
 
 
 def is_like_data(hide: Hide) -> bool:
-    """Whether the hidden gaps are like the data's own."""
     return isinstance(_strategy(hide), LikeData)
 
 
@@ -231,7 +225,6 @@ def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
 
 
 def best_method(scores: Sequence[Score]) -> str:
-    """The method with the least error over everything."""
     table = summarise(scores)
     overall = table[table["overall"]] if table["overall"].any() else table
     return str(overall.sort_values("mae", kind="stable")["method"].iloc[0])

@@ -73,7 +73,6 @@ class Selection:
 
     @property
     def validation_errors(self) -> tuple[dict[str, Value], ...]:
-        """The errors of a network's own validation."""
         return self.filler.primary.validation_errors
 
 

@@ -24,8 +24,6 @@ MAX_ROOT = 0.995
 
 @dataclass(frozen=True)
 class Process:
-    """An auto-regressive process."""
-
     mean: float
     coefficients: tuple[float, ...]
     """Of lag 1, 2, ..."""

@@ -49,7 +49,6 @@ class Variogram:
     """Kilometres in which an exponential rises to 63%."""
 
     def at(self, distance: Floats) -> Floats:
-        """The variogram at these distances in kilometres."""
         if self.model == "linear":
             return self.nugget + self.rise * distance
         gamma: Floats = self.nugget + self.rise * (1 - np.exp(-distance / self.length))

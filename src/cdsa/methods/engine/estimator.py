@@ -123,9 +123,6 @@ class Neural(Method):
             signature=DataSignature.of(data.cube),
         )
 
-    def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
-        return self
-
     def with_preset(self, name: str) -> Self:
         if name not in self.PRESETS:
             raise ConfigError(unknown("preset", name, self.PRESETS))
@@ -368,8 +365,6 @@ def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slic
 
 @dataclass(frozen=True, kw_only=True)
 class OnGraph(Neural):
-    """A network on a graph of stations."""
-
     couples_targets: ClassVar[bool] = True
 
     edges: tuple[Edge, ...] = ()

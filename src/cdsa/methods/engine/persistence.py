@@ -134,7 +134,6 @@ def finish_training(folder: Path) -> None:
 
 
 def load_filler(folder: str | Path, *, device: str = "auto") -> NeuralFiller:
-    """Read a trained network."""
     try:
         return _filler(*load_checkpoint(Path(folder)), pick_device(device))
     except CdsaError:

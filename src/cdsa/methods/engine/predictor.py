@@ -64,8 +64,6 @@ class Predictor:
 
     device: torch.device
     train_state: TrainState
-    """The state at the end of training."""
-
     errors: tuple[dict[str, Value], ...] = ()
     """Validation errors, one record per measurement."""
 
@@ -91,12 +89,10 @@ class Predictor:
 
     @property
     def n_parameters(self) -> int:
-        """Trainable parameters."""
         return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
 
     @property
     def window(self) -> int:
-        """Steps of a window."""
         return self.context_length + self.horizon
 
     @property

@@ -19,8 +19,6 @@ class DataSignature:
 
     locations: tuple[str, ...]
     coordinates: tuple[tuple[float, float], ...] | None
-    """Latitude and longitude of each location."""
-
     measurements: tuple[str, ...]
     units: tuple[str, ...]
     directions: tuple[bool, ...]

@@ -157,7 +157,7 @@ def test_ctrl_c_prints_one_line_and_leaves_nothing_behind(tmp_path, monkeypatch)
         raise KeyboardInterrupt
 
     (tmp_path / "in.csv").write_text(GOOD)
-    monkeypatch.setattr("cdsa.io.source.open_source", interrupt)
+    monkeypatch.setattr("cdsa.cli.console.open_source", interrupt)
     process = run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
     assert process.returncode == 130 and not (tmp_path / "out.csv").exists()
     assert process.stderr.strip().endswith("cdsa: stopped; nothing was written")

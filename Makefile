@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: help demo test test-browser test-slow check docs bench clean
+.PHONY: help demo test test-browser test-slow check golden docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test-browser  the page in Chromium, which it installs if there is none"
 	@echo "make test-slow     checks that take minutes"
 	@echo "make check         style, types and import layers"
+	@echo "make golden        after a change of commands, REST API or methods: what tests compare with"
 	@echo "make docs          the documentation as a site (writes site/)"
 	@echo "make bench         time and memory; adds to results/"
 	@echo "make clean         remove .venv and caches"
@@ -36,8 +37,12 @@ check: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
 
+golden: $(VENV)/.ready-dev
+	$(BIN)/python tests/golden_cases.py --write --only new --only weights --only surfaces
+	$(BIN)/python scripts/render_pages.py
+
 docs: $(VENV)/.ready-dev
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/spine.py --record results/spine.jsonl

@@ -2,7 +2,8 @@
 
 All names of the project that golden tests need are taken here, so a renaming touches this file
 only. `python tests/golden_cases.py --write` makes the golden files anew; `--only numbers`,
-`--only weights` (the names of weights) or `--only surfaces` makes some of them.
+`--only weights` (the names of weights) or `--only surfaces` makes some of them, and `--only new`
+adds the numbers of new methods and leaves all others as they are (`make golden`).
 """
 
 import argparse
@@ -374,7 +375,7 @@ def renderers() -> dict[str, str]:
     return {name: version(name) for name in ("typer", "rich", "fastapi", "pydantic")}
 
 
-def origin() -> dict[str, Any]:
+def current_origin() -> dict[str, Any]:
     return provenance(COMMAND) | {"numerics": numerics(), "renderers": renderers()}
 
 
@@ -391,14 +392,14 @@ def golden_helps() -> dict[str, str]:
     return {words: text.strip("\n") + "\n" for words, _, text in pairs}
 
 
-def _line_by_line(cases: dict[str, Any]) -> str:
+def _line_by_line(cases: dict[str, Any], origin: dict[str, Any] | None = None) -> str:
     """JSON with a line for each entry of each case."""
     inner = {
         case: ",\n".join(f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items())
         for case, entries in cases.items()
     }
     body = ",\n".join(f"  {json.dumps(case)}: {{\n{text}\n  }}" for case, text in inner.items())
-    head = json.dumps(origin(), indent=2).replace("\n", "\n ")
+    head = json.dumps(origin or current_origin(), indent=2).replace("\n", "\n ")
     return f'{{\n "origin": {head},\n "cases": {{\n{body}\n }}\n}}\n'
 
 
@@ -412,6 +413,12 @@ def write_numbers() -> None:
     _keep("intervals.json", _line_by_line({case: interval_numbers(case) for case in INTERVALS}))
 
 
+def write_new() -> None:
+    known = golden("methods.json")
+    cases = {name: known["cases"].get(name) or method_numbers(name) for name in NAMES}
+    _keep("methods.json", _line_by_line(cases, known["origin"]))
+
+
 def write_weights() -> None:
     _keep("weights.json", _line_by_line({name: weight_names(name) for name in NETWORKS}))
 
@@ -422,7 +429,12 @@ def write_surfaces() -> None:
     _keep("surfaces.json", _line_by_line({"report": report()}))
 
 
-WRITERS = {"numbers": write_numbers, "weights": write_weights, "surfaces": write_surfaces}
+WRITERS = {
+    "numbers": write_numbers,
+    "new": write_new,
+    "weights": write_weights,
+    "surfaces": write_surfaces,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Make the golden files anew.")

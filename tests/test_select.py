@@ -16,7 +16,7 @@ from cdsa.core.prepare import prepare
 from cdsa.errors import CdsaError
 from cdsa.methods.base import Filler
 from cdsa.methods.registry import build_method
-from cdsa.workflows.score import Score, hidden_cells
+from cdsa.workflows.score import Score, hidden_cells, try_method
 from cdsa.workflows.select import Selection, better_for, choose, select_method
 from conftest import network
 
@@ -66,6 +66,20 @@ def test_each_measurement_is_filled_and_scored_by_the_method_chosen_for_it():
     gap = cube.isnull().to_numpy()
     assert (bounds[0][0].to_numpy()[gap] <= filled.to_numpy()[gap]).all()
     assert selection.expected.errors.overall()["mae"] < single.expected.errors.overall()["mae"]
+
+
+def test_each_method_is_tried_once(monkeypatch):
+    tried = []
+
+    def spy(method, *arguments, **options):
+        tried.append(method.label)
+        return try_method(method, *arguments, **options)
+
+    monkeypatch.setattr("cdsa.workflows.select.try_method", spy)
+    cube = network(steps=400, stations=4, measurements=2, missing=0.1)
+    cube[:, :, 1] = cube[:, :, 1] * 0 + (np.arange(400) // 5 % 2)[:, None] * 9.0
+    selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", per_variable=True)
+    assert selection.per_variable and tried == ["linear", "idw"]
 
 
 def test_intervals_of_baselines_hold_where_whole_stations_drop_out():

@@ -18,10 +18,10 @@ from cdsa.methods.calibration import ConformalFiller, cross_fitted_bounds
 from cdsa.methods.compose import CombinedFiller
 from cdsa.methods.registry import build_method, info_of, name_of
 from cdsa.training.callbacks import RunContext
+from cdsa.workflows.advice import Message
 from cdsa.workflows.score import (
     Hide,
     Score,
-    Trial,
     best_method,
     describe_hide,
     hidden_cells,
@@ -32,8 +32,6 @@ from cdsa.workflows.score import (
 CLEARLY_BETTER, MIN_HIDDEN = 0.9, 200
 """Another method is chosen for a measurement if its error there is below this share of the error
 of the best method over all, on at least so many hidden cells."""
-
-Message = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,22 +190,20 @@ def choose(
     """
     hidden = hidden_cells(cube.cube, hide, seed=0)
     match_missingness = match_missingness or is_like_data(hide)
-
-    def attempt(method: Method) -> Trial:
-        return try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
-
     built = {name_of(method): build_method(method) for method in methods}
     scores: dict[str, Score] = {}
     networks: dict[str, Filler] = {}
-    best, best_trial = "", None
+    filled_by: dict[str, xr.DataArray] = {}
     for name, method in built.items():
         progress(name)
-        trial = attempt(method)
+        trial = try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
         scores[name] = replace(trial.score, method=name, hide=describe_hide(hide))
-        if best_method(list(scores.values())) == name:  # other fillers and cubes are let go
-            best, best_trial = name, trial
         if trial.filler.trained:
             networks[name] = trial.filler
+        else:  # its filler is not kept
+            filled_by[name] = trial.filled
+    visible, weights = trial.visible, trial.weights  # the same in every trial
+    best = best_method(list(scores.values()))
     others = better_for(list(scores.values()), best) if per_variable else {}
     fillers: dict[str, Filler] = {}
     for name in dict.fromkeys([best, *others.values()]):
@@ -215,12 +211,11 @@ def choose(
             fillers[name] = networks[name]
             continue
         progress(name)
-        trial = best_trial if name == best and best_trial else attempt(built[name])
         fillers[name] = built[name].fit(cube, run)
         if not fillers[name].gives_intervals:  # they come from the trial, and are scored too
-            filled, visible = trial.filled, trial.visible
+            filled = filled_by[name]
             intervals = cross_fitted_bounds(filled, cube.cube, visible, LEVELS)
-            errors = measure(filled, cube.cube, hidden, visible, intervals, trial.weights)
+            errors = measure(filled, cube.cube, hidden, visible, intervals, weights)
             scores[name] = replace(scores[name], errors=errors)
             fillers[name] = ConformalFiller.fit(fillers[name], filled, cube.cube, visible)
     filler = fillers[best]

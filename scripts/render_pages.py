@@ -20,7 +20,7 @@ from cdsa.methods.registry import MethodInfo, list_methods
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SECTIONS = (
-    ("3.1 Conventional self-attention", (("nn/attention.py", "SelfAttention"),)),
+    ("3.1 Conventional self-attention", (("nn/attention.py", "AxisAttention"),)),
     (
         "3.2 The input seen along each axis; queries, keys and values",
         (("nn/attention.py", "PROJECT"),),

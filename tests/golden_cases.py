@@ -71,7 +71,7 @@ Numbers = dict[str, Any]
 
 
 def waves(steps: int, stations: int = 6, seed: int = 0) -> xr.DataArray:
-    """Hours of a bounded, a plain and a turning measurement, a fifth of them missing in bursts."""
+    """Hours of a bounded and a plain measurement and a direction, a fifth missing in bursts."""
     rng = np.random.default_rng(seed)
     hour, number = np.arange(steps)[:, None], np.arange(stations)[None]
     wave, shape = np.sin((hour + number) * 2 * np.pi / 24), (steps, stations)
@@ -119,7 +119,7 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def told(values: NDArray[np.float64]) -> list[float | None]:
+def to_json_list(values: NDArray[np.float64]) -> list[float | None]:
     """Numbers as JSON holds them, to the last bit."""
     return [None if np.isnan(one) else float(one) for one in np.ravel(values)]
 
@@ -132,7 +132,7 @@ def _fitted(name: str, ahead: int = 0) -> Filler:
     return method.fit(short(), RunContext(device="cpu"))
 
 
-def foresees(name: str) -> bool:
+def can_forecast(name: str) -> bool:
     return REGISTRY[name].forecasts
 
 
@@ -141,7 +141,7 @@ def fillers(name: str) -> dict[str, Filler]:
     """What a method has learnt of the short cube, by task."""
     with one_thread():
         found = {"fill": _fitted(name)}
-        if foresees(name):
+        if can_forecast(name):
             found["forecast"] = _fitted(name, AHEAD)
     return found
 
@@ -162,15 +162,15 @@ def method_numbers(name: str) -> Numbers:
     gaps, found = cube.isnull().to_numpy(), {}
     with one_thread():
         filled, ends = fill_levels(learnt["fill"], prepare(cube), LEVELS)
-        found["filled"] = told(filled.to_numpy()[gaps])
+        found["filled"] = to_json_list(filled.to_numpy()[gaps])
         for level, (low, high) in ends.items():
-            found[f"lower {level}"] = told(low.to_numpy()[gaps][::SPARSE])
-            found[f"upper {level}"] = told(high.to_numpy()[gaps][::SPARSE])
+            found[f"lower {level}"] = to_json_list(low.to_numpy()[gaps][::SPARSE])
+            found[f"upper {level}"] = to_json_list(high.to_numpy()[gaps][::SPARSE])
         for level in LEVELS if "forecast" in learnt else ():
             ahead = forecast_with(learnt["forecast"], cube, AHEAD, interval=level)
-            found["forecast"] = told(ahead["value"].to_numpy()[-AHEAD:])
+            found["forecast"] = to_json_list(ahead["value"].to_numpy()[-AHEAD:])
             for end in {"lower", "upper"} & set(map(str, ahead)):
-                found[f"forecast {end} {level}"] = told(ahead[end].to_numpy()[-AHEAD:])
+                found[f"forecast {end} {level}"] = to_json_list(ahead[end].to_numpy()[-AHEAD:])
     for task, parts in weights(name).items() if name in NETWORKS else ():
         found[f"weights {task} shapes"] = [list(part.shape) for part in parts.values()]
         digest = hashlib.sha256()
@@ -200,10 +200,14 @@ def training_numbers() -> Numbers:
         filler = replace(method, train=train).fit(cube, run)
         filled, ends = fill_levels(filler, prepare(cube), LEVELS)
     gaps = cube.isnull().to_numpy()
-    found = {"losses": losses, "validation": errors, "filled": told(filled.to_numpy()[gaps])}
+    found = {
+        "losses": losses,
+        "validation": errors,
+        "filled": to_json_list(filled.to_numpy()[gaps]),
+    }
     for level, (low, high) in ends.items():
-        found[f"lower {level}"] = told(low.to_numpy()[gaps][::SPARSE])
-        found[f"upper {level}"] = told(high.to_numpy()[gaps][::SPARSE])
+        found[f"lower {level}"] = to_json_list(low.to_numpy()[gaps][::SPARSE])
+        found[f"upper {level}"] = to_json_list(high.to_numpy()[gaps][::SPARSE])
     return found
 
 
@@ -224,10 +228,10 @@ def calibrated() -> Calibration:
     point = rng.uniform(5, 350, cells)
     truth = point + rng.normal(size=cells) * (1 + gap) * (1 + measurement)
     wide = 2 * np.array(BOUND_QUANTILES) - 1
-    turning = np.array(ANGLES)[measurement]
+    direction = np.array(ANGLES)[measurement]
     answers = CalibrationSet(
         point=point,
-        truth=np.where(turning, truth % 360, truth),
+        truth=np.where(direction, truth % 360, truth),
         bounds=point + 2 * wide[:, None] * np.ones(cells),
         measurement=measurement,
         gap_class=gap,
@@ -238,7 +242,7 @@ def calibrated() -> Calibration:
 def _factors() -> Numbers:
     found = calibrated()
     asked = [found.level_out_of_sample(level) for level in ASKED]
-    return {"factors": told(found.factors), "levels at new times": asked}
+    return {"factors": to_json_list(found.factors), "levels at new times": asked}
 
 
 def _hidden() -> tuple[xr.DataArray, xr.DataArray]:
@@ -260,10 +264,10 @@ def _ends_of_linear(others: bool) -> Numbers:
         bounded = ConformalFiller.fit(filler, filled, truth, visible)
         ends = dict(zip(ASKED, bounded.fill_intervals(visible, ASKED)[1], strict=True))
     cells = (truth.notnull() & visible.isnull()).to_numpy()
-    found: Numbers = {} if others else {"factors": told(bounded.calibration.factors)}
+    found: Numbers = {} if others else {"factors": to_json_list(bounded.calibration.factors)}
     for level, (low, high) in ends.items():
-        found[f"lower {level}"] = told(low.to_numpy()[cells][::23])
-        found[f"upper {level}"] = told(high.to_numpy()[cells][::23])
+        found[f"lower {level}"] = to_json_list(low.to_numpy()[cells][::23])
+        found[f"upper {level}"] = to_json_list(high.to_numpy()[cells][::23])
     return found
 
 

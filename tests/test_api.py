@@ -49,7 +49,7 @@ def test_public_names_exist():
         ("forecast", "interval", defaults.INTERVAL),
         ("score", "hide", defaults.HIDE),
         ("compare", "hide", defaults.HIDE),
-        ("train", "method", defaults.TRAIN),
+        ("train", "method", defaults.NETWORK),
     ],
 )
 def test_python_and_the_command_line_have_the_same_defaults(function, name, default):

@@ -9,7 +9,7 @@ from cdsa.methods.neural.brits import BritsConfig, Rits
 from cdsa.nn.interpolation import last_observed, steps_since_observed
 from cdsa.nn.types import Sizes
 from cdsa.training.loop import TrainConfig, training_loss
-from cdsa.training.masking import Task, random_source
+from cdsa.training.masking import Task, make_generator
 from cdsa.training.windows import Window
 
 
@@ -82,7 +82,7 @@ def test_the_horizon_counts_in_the_loss_but_is_not_read():
     changed[:, 4:] += 100  # an error of 100 in a third of the cells, of three estimates each
     losses = [
         training_loss(
-            model, replace(window, values=x), TrainConfig(), random_source(1), task
+            model, replace(window, values=x), TrainConfig(), make_generator(1), task
         ).item()
         for x in (values, changed)
         for task in (Task(horizon=2), Task())

@@ -12,7 +12,7 @@ from cdsa.methods.neural.cdsa_paper import PaperConfig, PaperForecaster
 from cdsa.methods.neural.dstgcnn import DstGcnn
 from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import TrainConfig, masks_for, train, training_loss, validation_error
-from cdsa.training.masking import Task, random_source
+from cdsa.training.masking import Task, make_generator
 from cdsa.training.state import StateError, TrainingStore
 from cdsa.training.windows import cut
 from conftest import network
@@ -107,7 +107,7 @@ def test_weights_do_not_depend_on_hidden_values(scaled, hidden):
 def test_the_context_of_a_forecaster_has_no_added_gaps_with_a_loss_on_visible_cells(windows):
     window, task, spy = windows.take(torch.arange(8)), Task(horizon=4), Spy()
     for loss_on in ("visible", "hidden"):
-        training_loss(spy, window, replace(CONFIG, loss_on=loss_on), random_source(1), task)
+        training_loss(spy, window, replace(CONFIG, loss_on=loss_on), make_generator(1), task)
     (_, complete), (_, with_gaps) = spy.inputs
     assert torch.equal(complete, masks_for(window, task)[0])
     assert with_gaps.sum() < complete.sum() and not (with_gaps & ~complete).any()
@@ -117,12 +117,12 @@ def test_the_context_of_a_forecaster_has_no_added_gaps_with_a_loss_on_visible_ce
 def test_hidden_cells_are_the_target_and_not_visible(windows):
     window, spy = windows.take(torch.arange(4)), Spy()
     config = replace(CONFIG, loss_on="hidden")
-    training_loss(spy, window, config, random_source(1))
+    training_loss(spy, window, config, make_generator(1))
     ((_, visible),) = spy.inputs
     assert visible.sum() < window.observed.sum() and not (visible & ~window.observed).any()
     changed = replace(window, truth=torch.where(visible, 7.0, window.truth))
     first, second = (
-        training_loss(Mean(), batch, config, random_source(1)) for batch in (window, changed)
+        training_loss(Mean(), batch, config, make_generator(1)) for batch in (window, changed)
     )
     assert first == second  # visible cells are no target
 
@@ -226,7 +226,7 @@ def test_the_target_of_a_forecaster_is_its_horizon(windows):
     assert torch.equal(visible | target, window.observed)
     changed = replace(window, truth=torch.where(target, window.truth, 99.0))
     losses = {
-        training_loss(model, batch, CONFIG, random_source(1), task).item()
+        training_loss(model, batch, CONFIG, make_generator(1), task).item()
         for batch in (window, changed)
     }
     assert len(losses) == 1

@@ -11,7 +11,7 @@ from cdsa.methods.neural.mtsi import DecayingCell, Mtsi, MtsiConfig
 from cdsa.methods.registry import build_method
 from cdsa.nn.types import Network, Sizes
 from cdsa.training.loop import train, training_loss
-from cdsa.training.masking import Task, random_source
+from cdsa.training.masking import Task, make_generator
 from cdsa.training.windows import Window, cut
 from conftest import network
 
@@ -91,16 +91,16 @@ def test_the_seed_hides_cells_from_the_search_and_components_of_a_direction_toge
 
     values, observed = torch.randn(9, 6, 3, 3), torch.rand(9, 6, 3, 3) < 0.8
     window = Window(values, observed, values, observed, torch.zeros(9, 6))
-    task, spy, masks = Task(tied_variables=torch.tensor([0, 0, 1])), Spy(), []
+    task, spy, masks = Task(mask_groups=torch.tensor([0, 0, 1])), Spy(), []
     for seed in (1, 2, 1):
-        training_loss(spy, window, Mtsi().train, random_source(seed), task)
+        training_loss(spy, window, Mtsi().train, make_generator(seed), task)
         masks.append(spy.visible)
     hidden = observed & ~masks[0]
     assert 0.1 < hidden.sum() / observed.sum() < 0.5 and not (masks[0] & ~observed).any()
     both = observed[..., 0] & observed[..., 1]
     assert torch.equal(hidden[..., 0][both], hidden[..., 1][both])
     assert torch.equal(masks[0], masks[2]) and not torch.equal(masks[0], masks[1])
-    training_loss(spy, window, Brits().train, random_source(1), task)
+    training_loss(spy, window, Brits().train, make_generator(1), task)
     assert torch.equal(spy.visible, observed)
 
 

@@ -40,7 +40,7 @@ def _simplify_flags(parameters: list[Any]) -> list[Any]:
 
 app = typer.Typer(
     cls=Group,
-    help="Fill the gaps of a sensor network's table, or forecast it, with honest errors.",
+    help="Fill the gaps of a sensor network's table, or forecast it, with error estimates.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -3,7 +3,7 @@
 METHOD = AUTO = "auto"
 """The default network or a baseline, whichever has the smaller error on hidden cells."""
 
-FORECAST = TRAIN = NETWORK = "cdsa"
+FORECAST = NETWORK = "cdsa"
 
 MINUTES = 5.0
 """Training time on a server of a network that does not choose its own."""

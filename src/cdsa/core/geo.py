@@ -1,9 +1,12 @@
-"""Distances on the globe."""
+"""Distances on the globe, and edges between stations."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 RADIUS_KM = 6371.0
+
+Edge = tuple[str, str, float]
+"""Edge of a graph of stations: source, target, weight."""
 
 
 def great_circle(

@@ -19,6 +19,7 @@ Examples
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 import xarray as xr
@@ -165,8 +166,8 @@ def _draw_lengths(
 
 
 def natural_gap_lengths(cube: xr.DataArray) -> NDArray[np.int64]:
-    """Lengths of the natural gaps of two or more steps, up to a quarter of the time: a station with
-    a longer one was absent rather than interrupted."""
+    """Lengths of the natural gaps of two or more steps, up to a quarter of the record: a station
+    with a longer one was absent rather than interrupted."""
     lengths = gap_lengths(cube.isnull().to_numpy()[:, :, fillable(cube)])
     return lengths[(lengths >= 2) & (lengths <= max(2, cube.sizes["time"] // 4))]
 
@@ -222,7 +223,7 @@ class LikeData(Amount):
 
 
 def natural_gap_mask(cube: xr.DataArray, longest: int | None = None) -> xr.DataArray:
-    """True for missing cells in gaps of at most a quarter of the time, or of `longest` steps."""
+    """True for missing cells in gaps of at most a quarter of the record, or of `longest` steps."""
     lengths, n_steps = run_lengths(cube.isnull().to_numpy()), cube.sizes["time"]
     is_natural = (lengths > 0) & (lengths <= min(n_steps // 4, longest or n_steps))
     return xr.DataArray(is_natural, cube.coords, cube.dims)
@@ -387,7 +388,7 @@ def parse_hide(text: str) -> HideStrategy:
         raise ConfigError(
             unknown("way of hiding", name, STRATEGIES) + ", as in bursts:0.2 or last:12"
         )
-    counted = name in ("stations", "last")
+    counted = "count" in signature(STRATEGIES[name]).parameters
     try:
         if counted:
             return STRATEGIES[name](count=int(amount))

@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import COORDINATE_RANGE, check_cube
+from cdsa.core.geo import Edge
 from cdsa.errors import TableError
 from cdsa.io.columns import LAT, LOCATION, LON, find_name, parse_labels, parse_numbers
 from cdsa.io.files import read_file
@@ -19,9 +20,6 @@ SITES_TABLE = "the table of sites"
 """The name of a table without one, in messages."""
 
 FROM, TO, WEIGHT = ("from", "source"), ("to", "target"), ("weight",)
-
-Edges = tuple[tuple[str, str, float], ...]
-"""(from, to, weight) of each edge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,7 @@ def add_coordinates(cube: xr.DataArray, table: pd.DataFrame) -> xr.DataArray:
     return located
 
 
-def read_graph(path: str | Path) -> Edges:
+def read_graph(path: str | Path) -> tuple[Edge, ...]:
     """The edges of a table with the columns from, to and, optionally, weight (1 by default)."""
     table, table_name = read_frame(path, "edges"), Path(path).name
     columns = [str(column) for column in table.columns]

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.geo import Edge
 from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError
@@ -28,8 +29,6 @@ Bounds = tuple[xr.DataArray, xr.DataArray]
 """Lower and upper bound of every cell."""
 Filled = tuple[xr.DataArray, list[Bounds]]
 """A filled cube, and bounds for each of several levels."""
-Edge = tuple[str, str, float]
-"""Edge of a graph of stations: source, target, weight."""
 
 
 class Filler:
@@ -121,7 +120,7 @@ class Filler:
         raise ConfigError("only networks can explain their values: cdsa and cdsa-paper")
 
     def only_explainable(self) -> "Filler | None":
-        """What of it can explain values, for keeping; None if nothing can."""
+        """The part of this filler that can explain values, to be saved; None if nothing can."""
         return self if self.explainable else None
 
     def new_stations(self, cube: xr.DataArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -191,7 +190,7 @@ class Method:
         raise NotImplementedError
 
     def resolve(self, cube: Cube, run: RunContext | None = None) -> Self:
-        """The same with everything chosen that is left to the data."""
+        """This method with all settings resolved that depend on the data."""
         return self
 
     def with_preset(self, name: str) -> Self:

@@ -81,17 +81,17 @@ class CalibrationSet:
                 means[m] = float(errors[cells].mean())
         return means
 
-    def scores(self, turning: NDArray[np.bool_]) -> Floats:
+    def scores(self, is_direction: NDArray[np.bool_]) -> Floats:
         """Nonconformity scores, (level, cell): the error in half-widths of the interval on its
-        side; where `turning` (a direction), the error in degrees."""
-        error = self._errors(turning)
+        side; for directions, the error in degrees."""
+        error = self._errors(is_direction)
         below, above = self.point - self.bounds[::2], self.bounds[1::2] - self.point
         half_width = np.maximum(np.where(error >= 0, above, below), TINY)
-        return np.abs(error) / np.where(turning, 1.0, half_width)
+        return np.abs(error) / np.where(is_direction, 1.0, half_width)
 
-    def _errors(self, turning: NDArray[np.bool_]) -> Floats:
+    def _errors(self, is_direction: NDArray[np.bool_]) -> Floats:
         angle = angle_difference(self.truth, self.point)
-        return np.where(turning, angle, self.truth - self.point)
+        return np.where(is_direction, angle, self.truth - self.point)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +126,15 @@ class Calibration:
     ) -> "Calibration":
         """Factors with which the intervals of each level cover their share of the cells.
 
-        A gap class with few cells is pooled with its neighbours; stations without observations,
-        where few, take the factor of their measurement, and a measurement with few cells that of
-        all. Without enough cells overall, the model's own intervals are kept.
+        A gap class with few cells is pooled with its neighbours. A group with too few cells falls
+        back to the factor of its measurement, then to that of all measurements. Without enough
+        cells overall, the model's own intervals are kept.
         """
         factors = np.ones((len(LEVELS), len(measurements), UNOBSERVED + 1))
-        turning = np.array(is_direction)[cells.measurement]
-        scores = cells.scores(turning)
+        circular = np.array(is_direction)[cells.measurement]
+        scores = cells.scores(circular)
         known = ~np.isnan(scores).any(axis=0)
-        overall = _conformal_quantiles(scores[:, known & ~turning], fallback=np.ones(len(LEVELS)))
+        overall = _conformal_quantiles(scores[:, known & ~circular], fallback=np.ones(len(LEVELS)))
         for m, direction in enumerate(is_direction):
             in_measurement = known & (cells.measurement == m)
             fallback = 180 * np.array(LEVELS) if direction else overall

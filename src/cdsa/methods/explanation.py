@@ -88,11 +88,8 @@ def find_cell(
             f"the cube has no step at {requested.astype('datetime64[s]')}; the nearest is "
             f"{nearest.astype('datetime64[s]')}"
         )
-    position = (
-        int(steps[0]),
-        names["location"].index(location),
-        names["measurement"].index(measurement),
-    )
+    station, variable = names["location"].index(location), names["measurement"].index(measurement)
+    position = int(steps[0]), station, variable
     if np.isfinite(cube.to_numpy()[position]):
         raise ConfigError(
             f"{measurement} at {location}, {requested.astype('datetime64[s]')} was measured: "

@@ -6,8 +6,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from cdsa.core.config import override
+from cdsa.core.geo import Edge
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.base import COORDINATES, GRAPH, Edge, Method, Needs
+from cdsa.methods.base import COORDINATES, GRAPH, Method, Needs
 
 
 @dataclass(frozen=True)

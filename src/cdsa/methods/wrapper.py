@@ -32,7 +32,7 @@ DIGITS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Guarantees:
+class Finaliser:
     """Turns predictions of any kind into a filled cube."""
 
     station_means: xr.DataArray
@@ -77,7 +77,7 @@ def means_of(data: PreparedCube) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class WrappedFiller(Guarantees, Filler):
+class WrappedFiller(Finaliser, Filler):
     """A prediction on plain numbers as a filler."""
 
     predict: PredictFn

@@ -63,7 +63,7 @@ SHARED_SCORE: dict[Axis, str] = {
 }  # fmt: skip
 
 
-def each_step(equation: str) -> str:
+def per_step_equation(equation: str) -> str:
     """The equation with a map for each step t: "bhlk" becomes "bhtlk".
 
     Not in the paper: in a causal decoder the maps of location and measurement must not depend on
@@ -77,7 +77,7 @@ JOINT_QUERY_SCALE = 3.0
 chooses among many. (Measured on the demo data; the sums of the other manners are longer.)"""
 
 
-class SelfAttention(nn.Module):
+class AxisAttention(nn.Module):
     """Section 3.1, conventional attention over the positions of one axis: x (b, i, width) attends
     to y (b, j, memory_width) -> (b, i, width)."""
 
@@ -114,13 +114,13 @@ class AttentionScope(NamedTuple):
     """Sizes of y in cross-attention. That window is known as a whole and never masked."""
 
     mask_mode: MaskMode = "none"
-    """Steps that a step attends to. With "causal" the queries of a step come from that step and
-    those before it, in cross-attention too."""
+    """Steps that a step must not attend to. With "causal" the queries of a step come from that
+    step and those before it, in cross-attention too."""
 
     def mask_of(self, axis: Axis) -> MaskMode:
         return self.mask_mode if axis == "time" and self.memory_sizes is None else "none"
 
-    def by_step(self, axis: Axis) -> bool:
+    def has_per_step_maps(self, axis: Axis) -> bool:
         """Whether an axis has a map for each step, (b, h, t, N, N)."""
         return self.mask_mode == "causal" and axis != "time"
 
@@ -206,8 +206,8 @@ class Shared(Attention):
         self, x: Tensor, y: Tensor, *, bias: Bias = NO_BIAS, present: Tensor | None = None
     ) -> AttentionMaps:
         """The maps by axis, with what the default network adds to the paper: a bias on the scores,
-        and the stations (b, l) that are attended to at all. The others have no say in the maps of
-        time and measurement either."""
+        and the stations (b, l) that are attended to at all. Other stations are excluded from
+        the maps of time and measurement too."""
         q, k = self.split_heads(self.query(x)), self.split_heads(self.key(y))
         if self.scope.mask_mode == "causal" and (bias or present is not None):
             raise ConfigError(
@@ -250,10 +250,10 @@ class AxisMap(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         project = PROJECT[self.axis]
-        if self.scope.by_step(self.axis):
-            q = einsum(each_step(project), x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
+        if self.scope.has_per_step_maps(self.axis):
+            q = einsum(per_step_equation(project), x, self.w_q).cumsum(dim=2)  # (b, h, t, N, d)
             if self.scope.memory_sizes is None:
-                k = einsum(each_step(project), y, self.w_k).cumsum(dim=2)
+                k = einsum(per_step_equation(project), y, self.w_k).cumsum(dim=2)
             else:  # all of y is known
                 k = einsum(project, y, self.w_k).unsqueeze(2)  # (b, h, 1, N, d)
         else:
@@ -308,8 +308,8 @@ def shared_map(
     if sizes.along(axis) == 1 == k.shape[1 + AXES.index(axis)]:
         return q.new_ones(len(q), heads, 1, 1)
     n_terms = math.prod(sizes.others(axis)) * d
-    if scope.by_step(axis):
-        scores = einsum(each_step(SHARED_SCORE[axis]), q, k).cumsum(dim=2)
+    if scope.has_per_step_maps(axis):
+        scores = einsum(per_step_equation(SHARED_SCORE[axis]), q, k).cumsum(dim=2)
         number = torch.arange(1, sizes.steps + 1, device=q.device, dtype=q.dtype)
         return attention_map(scores, (number * (n_terms // sizes.steps))[:, None, None])
     return attention_map(einsum(SHARED_SCORE[axis], q, k), n_terms, scope.mask_of(axis), bias)
@@ -323,7 +323,7 @@ def apply_sequential(maps: AttentionMaps, v: Tensor, order: Sequence[Axis] = AXE
     for axis in order:
         a = maps[axis]
         if a.shape[-2:] != (1, 1):
-            v = einsum(APPLY[axis] if a.ndim == 4 else each_step(APPLY[axis]), a, v)
+            v = einsum(APPLY[axis] if a.ndim == 4 else per_step_equation(APPLY[axis]), a, v)
     return v
 
 

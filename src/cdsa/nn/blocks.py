@@ -9,11 +9,11 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from cdsa.nn.attention import Attention, SelfAttention
+from cdsa.nn.attention import Attention, AxisAttention
 from cdsa.nn.rollout import LayerTrace, residual_share
 
 MakeModule = Callable[[], nn.Module]
-MakeAttention = Callable[[], Attention | SelfAttention]
+MakeAttention = Callable[[], Attention | AxisAttention]
 
 
 class Block(nn.Module):

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, einsum, nn
 
+from cdsa.core.geo import Edge
 from cdsa.errors import ConfigError
 from cdsa.nn.context import WindowContext
 from cdsa.nn.seq2seq import State
-
-Edge = tuple[str, str, float]
-"""From station, to station, weight."""
 
 THRESHOLD = 0.1
 """Weights below this become zero."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 SHRINKAGE = 1.0
-"""Days of a time of day that the mean of the whole series counts for."""
+"""Prior weight of the mean of the series, in days."""
 
 
 def subtract_sums(

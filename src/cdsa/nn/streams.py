@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from cdsa.nn.attention import AttentionScope, SelfAttention
+from cdsa.nn.attention import AttentionScope, AxisAttention
 from cdsa.nn.blocks import Block, Stack, feed_forward
 from cdsa.nn.rollout import LayerTrace
 from cdsa.nn.types import AXES, AttentionConfig, Axis
@@ -32,8 +32,8 @@ class Stream(nn.Module):
         width = math.prod(scope.query_sizes.others(axis)) * config.d_model
         memory_width = math.prod(memory.others(axis)) * config.d_model if memory else 0
         mask = scope._replace(memory_sizes=None).mask_of(axis)
-        attend = partial(SelfAttention, axis, width, width, config, mask)
-        across = partial(SelfAttention, axis, width, memory_width, config, "none")
+        attend = partial(AxisAttention, axis, width, width, config, mask)
+        across = partial(AxisAttention, axis, width, memory_width, config, "none")
         transform = partial(feed_forward, width, config.of(axis).d_ff)
         norm = partial(nn.LayerNorm, width)
         block = partial(Block, attend, across if memory else None, transform, norm)

@@ -100,7 +100,7 @@ class Sizes(NamedTuple):
 
 
 def refuse_out_of_range(config: object, may_be_zero: Collection[str] = ()) -> None:
-    """Refuse settings below their minimum: 0 of fractions and of what `may_be_zero`, else 1."""
+    """Integers must be at least 1, or 0 if in `may_be_zero`; other numbers must not be negative."""
     for name, value in vars(config).items():
         if isinstance(value, bool) or not isinstance(value, Real):
             continue

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
 from cdsa.core.config import override
 from cdsa.core.cube import units_of
+from cdsa.core.geo import Edge
 from cdsa.core.metrics import LEVELS, METRICS, Errors, Intervals, measure
 from cdsa.core.prepare import prepare
 from cdsa.core.records import Value, append_results, lock_file, now, read_results, to_json_value
@@ -43,9 +43,6 @@ from cdsa.paper.tables import (
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import fill_levels
 from cdsa.workflows.score import MIXED_UNITS
-
-if TYPE_CHECKING:
-    from cdsa.nn.graph import Edge
 
 KEYS = ("method", "data", "protocol", "rate", "seed", "loss", "minutes", "quick", "settings")
 """The values that identify an experiment; the table that it is run for is none of them."""
@@ -264,7 +261,7 @@ def fit_trial(
     trial: ImputationTrial | ForecastTrial,
     run: RunContext,
     folder: Path,
-    edges: "Sequence[Edge]" = (),
+    edges: Sequence[Edge] = (),
 ) -> Filler:
     """Fit the experiment's method on the trial, with these roads if it uses a graph. A network's
     training is saved in `folder`, from where an interrupted one is resumed."""
@@ -289,7 +286,7 @@ def fit_trial(
         return method.fit(cube, run)
 
 
-def build_network(experiment: Experiment, horizon: int = 0, edges: "Sequence[Edge]" = ()) -> Method:
+def build_network(experiment: Experiment, horizon: int = 0, edges: Sequence[Edge] = ()) -> Method:
     """The network of an experiment for this horizon, with these roads if it uses a graph."""
     plain_name = experiment.method.partition("@")[0]
     name = f"{plain_name}@small" if experiment.quick else experiment.method

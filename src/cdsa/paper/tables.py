@@ -8,10 +8,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from cdsa.core.geo import Edge
 from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.datasets.metr_la import GRAPH
 from cdsa.datasets.registry import OpenedDataset
@@ -20,9 +21,6 @@ from cdsa.methods.registry import build_method, info_of
 from cdsa.paper import protocols
 from cdsa.paper.protocols import ALL, SAMPLES, SPLITS, TEST_MONTHS, ForecastTrial, ImputationTrial
 from cdsa.paper.published import PaperTable, paper_tables
-
-if TYPE_CHECKING:
-    from cdsa.nn.graph import Edge
 
 Task = Literal["fill", "forecast", "profile"]
 """What a table measures; 'profile' counts operations and needs no data."""
@@ -320,7 +318,7 @@ def _configure(experiment: Experiment, minutes: float | None, quick: bool) -> Ex
     return replace(experiment, minutes=budget, quick=quick, settings=tuple(settings))
 
 
-def road_edges(opened: OpenedDataset) -> "tuple[Edge, ...]":
+def road_edges(opened: OpenedDataset) -> tuple[Edge, ...]:
     """The edges of the road graph that comes with a data set, if it has one."""
     graph = opened.extras.get(GRAPH)
     if graph is None:

@@ -19,7 +19,7 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.nn.types import Network, refuse_out_of_range
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
-from cdsa.training.masking import Masking, Task, drop_stations, mask_cells, random_source
+from cdsa.training.masking import Masking, Task, drop_stations, make_generator, mask_cells
 from cdsa.training.parallel import data_parallel
 from cdsa.training.state import TrainingStore, TrainState, Weights
 from cdsa.training.windows import Window, Windows
@@ -166,7 +166,7 @@ def train(
         lr = learning_rate(config.schedule, config.lr, epoch, fraction)
         for group in optimiser.param_groups:
             group["lr"] = lr
-        rng = random_source(seed, MASK, state.step)
+        rng = make_generator(seed, MASK, state.step)
         other_observed = None
         if config.masking == "like_data":
             others = torch.randint(len(windows), (len(batch),), generator=rng)
@@ -223,11 +223,11 @@ def train(
 def shuffled_batches(
     n_windows: int, batch_size: int, seed: int, step: int
 ) -> Iterator[tuple[int, Tensor]]:
-    """Epochs and numbers of windows, from this step on and without end."""
+    """Yield (epoch, window indices) without end, from this step on."""
     n_batches = math.ceil(n_windows / batch_size)
     while n_windows:
         epoch, first = divmod(step, n_batches)
-        order = torch.randperm(n_windows, generator=random_source(seed, ORDER, epoch))
+        order = torch.randperm(n_windows, generator=make_generator(seed, ORDER, epoch))
         for batch in order.split(batch_size)[first:]:
             yield epoch, batch
             step += 1
@@ -311,7 +311,7 @@ def training_loss(
             config.masking,
             config.max_mask_ratio,
             rng,
-            task.tied_variables,
+            task.mask_groups,
             other_observed,
         )
     if model.custom_loss:

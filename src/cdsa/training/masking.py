@@ -4,7 +4,7 @@ To score a method, cells of a cube are hidden instead: `core/masks.py`.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ class Task:
     known: Tensor | None = None
     """True for known covariates, (m,)."""
 
-    tied_variables: Tensor | None = None
+    mask_groups: Tensor | None = None
     """A number for each measurement, (m,). Those with the same number, such as the components of a
     direction, are masked together."""
 
@@ -46,7 +46,7 @@ class Task:
         return future
 
 
-def random_source(*numbers: int) -> torch.Generator:
+def make_generator(*numbers: int) -> torch.Generator:
     """A generator that depends on these numbers alone. A step always draws the same, so a resumed
     run needs no state of a generator."""
     seed = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
@@ -58,7 +58,7 @@ def mask_cells(
     kind: Masking,
     max_ratio: float,
     rng: torch.Generator,
-    tied_variables: Tensor | None = None,
+    mask_groups: Tensor | None = None,
     other_observed: Tensor | None = None,
 ) -> Tensor:
     """True where an observed cell is masked, (b, t, l, m), each window at a rate of its own up to
@@ -69,24 +69,33 @@ def mask_cells(
     gaps of other windows, at any rate: `other_observed`, with their stations shuffled.
     """
     device, measurements = observed.device, observed.shape[-1]
-    groups = torch.arange(measurements) if tied_variables is None else tied_variables.cpu()
+    groups = torch.arange(measurements) if mask_groups is None else mask_groups.cpu()
     shape = (*observed.shape[:-1], int(groups.max()) + 1)
     rate = torch.rand((len(observed), 1, 1, 1), generator=rng) * max_ratio
     uniform = torch.rand(shape, generator=rng)
     single = uniform < rate
-    if kind == "random":
-        return single[..., groups].to(device) & observed
-    starts = uniform < -torch.log1p(-rate) / MEAN_GAP  # so that about `rate` is covered
-    lengths = (-MEAN_GAP * torch.rand(shape, generator=rng).clamp(min=1e-9).log()).ceil()
-    number = torch.arange(shape[1]).unflatten(0, (-1, 1, 1))
-    ends = torch.where(starts, number + lengths, 0.0)
-    gaps: Tensor = ends.cummax(dim=1).values > number
-    if kind != "bursts":
-        gaps = torch.where(_half_of_windows(observed, rng), gaps, single)
-    masked = gaps[..., groups]
+    match kind:
+        case "random":
+            masked = single
+        case "bursts":
+            masked = _mask_gaps(uniform, rate, rng)
+        case "mixed" | "like_data":
+            gaps = _mask_gaps(uniform, rate, rng)
+            masked = torch.where(_half_of_windows(observed, rng), gaps, single)
+        case _:
+            assert_never(kind)
+    masked = masked[..., groups]
     if kind == "like_data":
         masked = _copy_gaps(masked, other_observed, rng)
     return masked.to(device) & observed
+
+
+def _mask_gaps(uniform: Tensor, rate: Tensor, rng: torch.Generator) -> Tensor:
+    starts = uniform < -torch.log1p(-rate) / MEAN_GAP  # so that about `rate` is covered
+    lengths = (-MEAN_GAP * torch.rand(uniform.shape, generator=rng).clamp(min=1e-9).log()).ceil()
+    number = torch.arange(uniform.shape[1]).unflatten(0, (-1, 1, 1))
+    ends = torch.where(starts, number + lengths, 0.0)
+    return torch.gt(ends.cummax(dim=1).values, number)
 
 
 def _half_of_windows(like: Tensor, rng: torch.Generator) -> Tensor:

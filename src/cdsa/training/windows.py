@@ -25,7 +25,7 @@ class Window:
     """Scaled values, zero where not observed."""
 
     observed: Tensor
-    """True where the model may look."""
+    """True for cells that the model gets as input."""
 
     truth: Tensor
     """Scaled values of all measured cells, zero elsewhere."""

@@ -59,7 +59,7 @@ def report_known(
 
 
 def report_below_zero(cube: xr.DataArray, result: xr.Dataset, message: Message) -> None:
-    """Warn about predictions or lower bounds below zero of measurements that never were."""
+    """Warn about negative predictions or bounds for measurements that have never been negative."""
     dims = ("time", "location")
     unbounded = ~np.isfinite(valid_range(cube)[0])
     lowest = result["lower"] if "lower" in result else result["value"]

@@ -1,6 +1,6 @@
 """Forecast a cube: a fill of empty steps appended to its end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,7 @@ from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Filler, Method
+from cdsa.workflows.advice import Message
 from cdsa.workflows.fill import fill_with
 from cdsa.workflows.score import try_method
 
@@ -91,7 +92,7 @@ def forecast_with(
 
 
 def forecast_errors(
-    filler: Filler, method: Method, cube: Cube, horizon: int, message: Callable[[str], None]
+    filler: Filler, method: Method, cube: Cube, horizon: int, message: Message
 ) -> list[dict[str, Value]]:
     """The errors to expect of a forecast: those of a network's validation, else those of a
     forecast of the last steps of the cube."""

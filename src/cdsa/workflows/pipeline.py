@@ -401,7 +401,7 @@ def run_forecast(request: ForecastRequest, source: Source, reporter: Reporter) -
         for text in filler.warnings:
             reporter.message(text)
     if not errors:
-        reporter.message("the table is too short to hold a part of it out: the error is unknown")
+        reporter.message("the table is too short to hide a part of it, so the error is unknown")
     reporter.progress(f"forecasting with {label}")
     dataset = forecast_with(filler, past, horizon, future=future, interval=request.interval)
     end = past.sizes["time"]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from cdsa.core.cube import has_coordinates
 from cdsa.core.gaps import LONG_GAP
-from cdsa.core.geo import great_circle, median_distance
+from cdsa.core.geo import Edge, great_circle, median_distance
 from cdsa.nn.context import CubeContext
-from cdsa.nn.graph import Edge, adjacency_of_edges, kernel_bandwidth
+from cdsa.nn.graph import adjacency_of_edges, kernel_bandwidth
 from cdsa.nn.interpolation import shrunken_mean
 
 Floats = NDArray[np.float64]

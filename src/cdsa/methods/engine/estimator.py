@@ -18,6 +18,7 @@ from cdsa.core import defaults
 from cdsa.core.circular import base_names
 from cdsa.core.cube import fillable
 from cdsa.core.gaps import LONG_GAP
+from cdsa.core.geo import Edge
 from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.core.splits import time_mask
@@ -30,8 +31,7 @@ from cdsa.methods.engine.predictor import Predictor, refuse_too_many_stations
 from cdsa.methods.engine.signature import DataSignature
 from cdsa.methods.engine.validation import gap_classes
 from cdsa.methods.explanation import Explanation, find_cell
-from cdsa.methods.wrapper import Guarantees, means_of
-from cdsa.nn.graph import Edge
+from cdsa.methods.wrapper import Finaliser, means_of
 from cdsa.nn.types import NetworkConfig
 from cdsa.training.callbacks import RunContext
 from cdsa.training.loop import TrainConfig
@@ -54,7 +54,7 @@ class Neural(Method):
     PRESETS: ClassVar[dict[str, Any]] = {}
     """Settings by name."""
 
-    couples_targets: ClassVar[bool] = False
+    depends_on_other_sites: ClassVar[bool] = False
     """Whether a prediction at one site depends on which other sites are predicted."""
 
     supports_known: ClassVar[bool] = True
@@ -170,7 +170,7 @@ class Neural(Method):
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralFiller(Guarantees, Filler):
+class NeuralFiller(Finaliser, Filler):
     """A trained network as a filler."""
 
     gives_intervals: ClassVar[bool] = True
@@ -205,7 +205,7 @@ class NeuralFiller(Guarantees, Filler):
         if network.inductive:
             refuse_too_many_stations(int((~unobserved).sum()))
         groups: list[slice | NDArray[np.int64]] = [slice(None)]
-        if unobserved.sum() > SITES_AT_ONCE and not self.method.couples_targets:
+        if unobserved.sum() > SITES_AT_ONCE and not self.method.depends_on_other_sites:
             stations, sites = np.flatnonzero(~unobserved), np.flatnonzero(unobserved)
             starts = range(0, len(sites), SITES_AT_ONCE)
             groups = [np.append(stations, sites[first : first + SITES_AT_ONCE]) for first in starts]
@@ -365,7 +365,7 @@ def blocks(cube: xr.DataArray, network: Predictor) -> Iterator[tuple[slice, slic
 
 @dataclass(frozen=True, kw_only=True)
 class OnGraph(Neural):
-    couples_targets: ClassVar[bool] = True
+    depends_on_other_sites: ClassVar[bool] = True
 
     edges: tuple[Edge, ...] = ()
     """(source, target, weight) of each edge; self-loops have a weight of one unless given. Without

@@ -16,7 +16,7 @@ from cdsa.core.prepare import PreparedCube
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.explanation import Cell, Explanation
-from cdsa.methods.wrapper import Guarantees
+from cdsa.methods.wrapper import Finaliser
 from cdsa.nn.rollout import marginal_map
 from cdsa.nn.types import AXES
 from cdsa.training.windows import Window, Windows, taper
@@ -27,7 +27,7 @@ the weights of all windows sum to one."""
 
 
 def explain(
-    filler: Guarantees, predictor: Predictor, data: PreparedCube, position: tuple[int, int, int]
+    filler: Finaliser, predictor: Predictor, data: PreparedCube, position: tuple[int, int, int]
 ) -> Explanation:
     """Explain the cell at a position of a cube that the predictor is adapted to."""
     if not predictor.model.explainable:

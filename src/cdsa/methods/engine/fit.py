@@ -124,7 +124,7 @@ def fit_network(
 
 
 def _sort_by_name(data: PreparedCube) -> PreparedCube:
-    """The fillable series in the order of their names: that in a file changes no network."""
+    """The fillable series sorted by name, so the order of a file does not affect the network."""
     cube, components = data.cube, data.components
     cube = cube.isel(measurement=fillable(cube)).sortby("location").sortby("measurement")
     names = components["measurement"].to_numpy()
@@ -151,8 +151,8 @@ def _make_task(method: "Neural", names: NDArray[np.str_], horizon: int) -> Task:
     if missing:
         raise ConfigError(unknown("measurement known in advance", missing[0], sorted(set(bases))))
     known = torch.as_tensor(np.isin(bases, covariates)) if horizon and covariates else None
-    tied_variables = torch.as_tensor(np.unique(bases, return_inverse=True)[1])
-    return Task(horizon=horizon, known=known, tied_variables=tied_variables)
+    mask_groups = torch.as_tensor(np.unique(bases, return_inverse=True)[1])
+    return Task(horizon=horizon, known=known, mask_groups=mask_groups)
 
 
 def fingerprint(method: "Neural", components: xr.DataArray) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cdsa.core.atomic import make_directory
 from cdsa.core.config import from_dict, to_dict
+from cdsa.core.geo import Edge
 from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
 from cdsa.errors import CdsaError, ConfigError, OutputError
@@ -23,7 +24,6 @@ from cdsa.methods.engine.fit import build_network
 from cdsa.methods.engine.predictor import Predictor, pick_device
 from cdsa.methods.engine.signature import DataSignature
 from cdsa.methods.registry import REGISTRY
-from cdsa.nn.graph import Edge
 from cdsa.nn.types import Sizes
 from cdsa.training.checkpoint import (
     DOCUMENT,

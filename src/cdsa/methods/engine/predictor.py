@@ -17,12 +17,12 @@ from torch import Tensor
 
 from cdsa.core.circular import base_names
 from cdsa.core.cube import DIMS
+from cdsa.core.geo import Edge
 from cdsa.core.records import Value
 from cdsa.core.scaler import Scaler
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Calibration
 from cdsa.methods.engine.context import ContextBuilder
-from cdsa.nn.graph import Edge
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
 from cdsa.nn.types import Network
 from cdsa.training.masking import Task

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import assert_never
 
 import numpy as np
 import xarray as xr
@@ -69,8 +70,10 @@ def choose_holdout(
             # gaps like the data's own first: they are drawn from the gaps there are
             hidden = LikeData(share=share * 2 / 3, longest=length)(cube, rng)
             hidden = hidden | AtRandom(share=share / 3)(cube.where(~hidden), rng)
-        case _:
+        case "bursts" | "mixed":
             hidden = Bursts(share=share)(cube, rng)
+        case _:
+            assert_never(config.masking)
     return steps, (hidden & time_mask(steps, cube)).transpose(*cube.dims)
 
 

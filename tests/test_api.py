@@ -1,7 +1,9 @@
 """The Python interface: data in, the same kind of data out."""
 
+import ast
 import inspect
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,6 +40,13 @@ def test_public_names_exist():
     assert set(dir(cdsa)) == {*cdsa.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         cdsa.nothing  # noqa: B018
+
+
+def test_type_checkers_see_the_public_names_where_they_are_defined():
+    tree = ast.parse(Path(cdsa.__file__).read_text(encoding="utf-8"))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert seen == cdsa._MODULES
 
 
 @pytest.mark.parametrize(

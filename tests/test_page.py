@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
+from cdsa.io.files import UPLOAD_SUFFIXES
 from cdsa.web.limits import Limits
 from server import running, table
 
@@ -69,6 +70,8 @@ def fill(page, method: str, minutes: str = "") -> None:
 
 def test_a_table_is_uploaded_summarised_filled_and_downloaded(visit, tmp_path):
     content, page = table(), visit()
+    last_suffixes = dict.fromkeys(Path(f"table{suffix}").suffix for suffix in UPLOAD_SUFFIXES)
+    expect(page.locator("#file")).to_have_attribute("accept", ",".join(last_suffixes))
     upload(page, content)
     expect(page.locator("#facts")).to_contain_text("60 time steps")
     expect(page.locator("#facts")).to_contain_text("3 stations")
@@ -195,8 +198,10 @@ def test_bounds_are_respected_and_a_new_series_starts_at_the_first_page(visit):
     expect(page.locator("#problem")).to_contain_text("but found '21:2O'")
     ignore_status_422(visit)
     page.fill("#options [name=bounds]", "no2=21:24")
+    page.fill("#options [name=units]", "no2=ug/m3")
     page.click("#options button")
     expect(page.locator("#options [name=bounds]")).to_have_value("no2=21:24")
+    expect(page.locator("#options [name=units]")).to_have_value("no2=ug/m3")
     fill(page, "linear")
     expect(page.locator("#cells-range")).to_contain_text("1 to 12 of")
     page.click("#next")
@@ -230,6 +235,10 @@ def test_unmonitored_sites_are_filled_once_coordinates_are_entered(visit):
     expect(page.locator("#station")).to_have_value("hill")
     expect(page.locator("#map circle.site")).to_have_count(1)
     expect(page.locator("#cells-range")).to_contain_text("of 60")
+    page.select_option("#options [name=coordinates]", "false")
+    page.click("#options button")
+    expect(page.locator("#map-caption")).to_contain_text("no coordinates")
+    expect(page.locator("#options [name=coordinates]")).to_have_value("false")
 
 
 def test_a_running_job_is_discarded_silently_when_the_options_change(visit):

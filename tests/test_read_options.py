@@ -1,6 +1,8 @@
 """Reading options: one declaration for Python, the command line and the REST API."""
 
 import inspect
+import re
+from importlib.resources import files
 
 import pytest
 
@@ -43,6 +45,13 @@ def test_python_command_line_and_rest_api_have_the_same_options():
     assert set(OPTIONS) == set(ReadOptions.__dataclass_fields__) - limits
     assert set(OPTIONS) == set(schemas.ReadOptions.model_fields)
     assert set(OPTIONS) <= set(inspect.signature(info).parameters)
+
+
+def test_the_page_offers_every_option():
+    script = (files("cdsa") / "web" / "static" / "options.js").read_text(encoding="utf-8")
+    table = script[script.index("const FIELDS") : script.index("\n];")]
+    not_offered = {"refill"}  # for arrays, which the server does not accept
+    assert set(re.findall(r'\["(\w+)", "', table)) == set(OPTIONS) - not_offered
 
 
 @pytest.mark.parametrize(

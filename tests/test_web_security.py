@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cdsa.io.files import FORMATS
+from cdsa.io.table_files import RawTable
 from cdsa.web.jobs import Jobs
 from cdsa.web.limits import Limits
 from cdsa.web.store import CapacityError, NotFoundError, TableStore
@@ -56,6 +58,16 @@ def test_a_table_that_is_too_large_is_refused(client):
     spaced = {"name": "a.csv", "options": '{"separator": " "}'}
     reply = client.post("/api/tables", params=spaced, content=many.replace(",", " ").encode())
     assert reply.status_code == 422 and "5,000 columns" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.kind != "arrays"])
+def test_no_format_of_tables_hides_how_large_it_is(form, client, tmp_path):
+    assert form.content_size, "the server needs it to accept the format"
+    path = tmp_path / f"a{form.suffixes[0]}"
+    form.write(RawTable(pd.DataFrame({"time": "2024-01-01", "v": ["x" * 5_000] * 4_000})), path)
+    content = path.read_bytes()
+    reply = client.post("/api/tables", params={"name": path.name}, content=content)
+    assert reply.status_code == 413, reply.text
 
 
 def test_forecast_steps_and_sites_count_towards_the_limit_of_cells():

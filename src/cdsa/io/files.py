@@ -13,8 +13,8 @@ import xarray as xr
 from cdsa.core.atomic import check_file
 from cdsa.core.text import single_line
 from cdsa.errors import ConfigError, MissingExtraError, OutputError, TableError
+from cdsa.io import table_files as tables
 from cdsa.io.options import ReadOptions
-from cdsa.io.table_files import RawTable, read_csv, read_parquet, write_csv, write_parquet
 
 ENCODING_KEYS = (
     *("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "units", "calendar"),
@@ -78,7 +78,7 @@ class Format:
     kind: Literal["text", "table", "arrays"]
     """A table whose entries are text, a table with types, or labelled arrays."""
 
-    read: Callable[[Path, ReadOptions], RawTable | xr.Dataset]
+    read: Callable[[Path, ReadOptions], tables.RawTable | xr.Dataset]
     write: Callable[[Any, Path], None]
     """Writes what `read` returns."""
 
@@ -86,6 +86,9 @@ class Format:
     """The optional package that it needs."""
 
     is_folder: bool = False
+    content_size: Callable[[Path, int], int] | None = None
+    """Bytes of the uncompressed content of a file, counted up to a limit. The server accepts only
+    formats that have it."""
 
     def check_package(self) -> None:
         """Refuse the format if its package is not installed."""
@@ -94,12 +97,19 @@ class Format:
 
 
 FORMATS = (
-    Format("CSV", (".csv", ".txt", ".tsv"), "text", read_csv, write_csv),
+    Format(
+        "CSV", (".csv", ".txt", ".tsv"), "text", tables.read_csv, tables.write_csv,
+        content_size=tables.csv_size,
+    ),
     Format(
         "compressed CSV", (".csv.gz", ".txt.gz", ".tsv.gz"), "text",
-        partial(read_csv, compressed=True), partial(write_csv, compressed=True),
+        partial(tables.read_csv, compressed=True), partial(tables.write_csv, compressed=True),
+        content_size=partial(tables.csv_size, compressed=True),
     ),
-    Format("Parquet", (".parquet", ".pq"), "table", read_parquet, write_parquet, "pyarrow"),
+    Format(
+        "Parquet", (".parquet", ".pq"), "table", tables.read_parquet, tables.write_parquet,
+        "pyarrow", content_size=tables.parquet_size,
+    ),
     Format(
         "NetCDF", (".nc", ".nc4", ".netcdf"), "arrays",
         partial(_read_arrays, engine="netcdf4"), _write_netcdf, "netCDF4",
@@ -114,6 +124,7 @@ FORMATS = (
 
 SUFFIXES = tuple(suffix for form in FORMATS for suffix in form.suffixes)
 TABLE_SUFFIXES = tuple(s for form in FORMATS if form.kind != "arrays" for s in form.suffixes)
+UPLOAD_SUFFIXES = tuple(s for form in FORMATS if form.content_size for s in form.suffixes)
 
 
 def detect_format(path: str | Path) -> Format:
@@ -127,7 +138,7 @@ def detect_format(path: str | Path) -> Format:
     )
 
 
-def read_file(path: Path, options: ReadOptions) -> RawTable | xr.Dataset:
+def read_file(path: Path, options: ReadOptions) -> tables.RawTable | xr.Dataset:
     form = detect_format(path)
     try:
         if path.is_dir() and not form.is_folder:

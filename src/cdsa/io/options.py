@@ -213,14 +213,13 @@ class ReadOptions:
             raise ConfigError(f"'{self.encoding}' is not a character encoding; try utf-8") from bad
 
 
+LIMITS = ("max_columns", "max_cells")
 OPTIONS = {
     entry.name: Option(name=entry.name, **entry.metadata)
     for entry in fields(ReadOptions)
-    if entry.metadata
+    if entry.name not in LIMITS
 }
 """The options that users may give, in the order of the help."""
-
-LIMITS = [entry.name for entry in fields(ReadOptions) if entry.name not in OPTIONS]
 
 
 def parse_options(given: Mapping[str, object]) -> ReadOptions:

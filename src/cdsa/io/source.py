@@ -296,16 +296,8 @@ def open_source(data: object, **options: object) -> Source:
         cube = add_coordinates(cube, read_options.locations)
     for warning in content.warnings:
         logger.warning("%s: %s", name, warning)
-    return Source(
-        content=content,
-        cube=cube,
-        name=name,
-        style=style,
-        schema=schema,
-        column_names=column_names,
-        index_names=index_names,
-        row_index=data.index if isinstance(data, pd.DataFrame) and not index_names else None,
-    )
+    row_index = data.index if isinstance(data, pd.DataFrame) and not index_names else None
+    return Source(content, cube, name, style, schema, column_names, index_names, row_index)
 
 
 def source_of_cube(cube: xr.DataArray) -> Source:

@@ -23,6 +23,7 @@ SEPARATORS = ",;\t|"
 DECIMAL_SAMPLE_ROWS = 1000  # rows from which the decimal mark is detected
 COMMA_NUMBER, POINT_NUMBER = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 THOUSANDS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+BYTES_PER_ENTRY = 8
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,17 @@ def write_csv(table: RawTable, path: Path, *, compressed: bool = False) -> None:
             )  # fmt: skip
 
 
+def csv_size(path: Path, max_bytes: int, *, compressed: bool = False) -> int:
+    """Bytes of the text; counts no further than `max_bytes`."""
+    if not compressed:
+        return path.stat().st_size
+    size = 0
+    with gzip.open(path) as file:
+        while size <= max_bytes and (chunk := file.read(1 << 20)):
+            size += len(chunk)
+    return size
+
+
 def read_parquet(path: Path, options: ReadOptions) -> RawTable:
     """A table with the types of its columns."""
     import pyarrow
@@ -219,3 +231,25 @@ def write_parquet(table: RawTable, path: Path) -> None:
             f"the filled table does not fit the Parquet file's types: {single_line(bad)}. Write CSV"
         ) from bad
     pyarrow.parquet.write_table(arrow.replace_schema_metadata(schema.metadata), path)
+
+
+def parquet_size(path: Path, max_bytes: int) -> int:
+    """Bytes of the entries, approximately; counts no further than `max_bytes`. Repeated text takes
+    hardly any space in the file."""
+    from pyarrow import compute, parquet
+
+    file = parquet.ParquetFile(path)
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    entries = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
+    size = max(sum(group.total_byte_size for group in groups), BYTES_PER_ENTRY * entries)
+    text_columns = [c.name for c in file.schema_arrow if str(c.type) in ("string", "large_string")]
+    if not text_columns or size > max_bytes:
+        return int(size)
+    encoded = parquet.ParquetFile(path, read_dictionary=text_columns)
+    for batch in encoded.iter_batches(columns=text_columns):
+        for column in batch.columns:
+            lengths = compute.binary_length(column.dictionary).take(column.indices)
+            size += compute.sum(lengths).as_py() or 0
+        if size > max_bytes:
+            break
+    return int(size)

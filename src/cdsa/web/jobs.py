@@ -10,18 +10,22 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from cdsa.core.records import Value
 from cdsa.errors import CdsaError
 from cdsa.web.limits import Limits
 from cdsa.web.store import CapacityError, NotFoundError, Options, StoredTable, TableStore
-from cdsa.workflows.pipeline import CompareRequest, FillRequest, ForecastRequest
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-Request = FillRequest | ForecastRequest | CompareRequest
 
 logger = logging.getLogger("cdsa")
+
+
+class Request(Protocol):
+    """A request of `workflows/pipeline.py`."""
+
+    def validate(self) -> None: ...
 
 
 class CancelledError(Exception):
@@ -181,10 +185,8 @@ class Jobs:
         without results are counted separately, so that they never displace results."""
         ended = [job for job in self.all() if job.ended is not None]
         surplus: list[Job] = []
-        for jobs in (
-            [job for job in ended if job.state == "done"],
-            [job for job in ended if job.state != "done"],
-        ):
+        for is_done in (True, False):
+            jobs = [job for job in ended if (job.state == "done") == is_done]
             on_table = [job for job in jobs if job.table is table]
             surplus += on_table[: -self.limits.results_per_table] + jobs[: -self.limits.results]
         remaining = [job for job in ended if job not in surplus]

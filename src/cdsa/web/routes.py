@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 from importlib.resources import as_file, files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cdsa.datasets.nyc_weather import BOUNDS, UNITS
 from cdsa.errors import TableError
-from cdsa.io.files import TABLE_SUFFIXES
+from cdsa.io.files import UPLOAD_SUFFIXES
 from cdsa.methods.registry import list_methods
 from cdsa.web import schemas, views
 from cdsa.web.services import ServicesDep
@@ -50,8 +50,8 @@ results = APIRouter(prefix="/api/jobs/{job}", tags=["results"], responses=RESPON
 @server.get("/health")
 async def health(services: ServicesDep) -> schemas.Health:
     """The version and the limits of the server."""
-    status = {"version": version("cdsa"), "tables": len(services.store), "suffixes": TABLE_SUFFIXES}
-    return schemas.Health.model_validate(vars(services.limits) | status)
+    content = vars(services.limits) | {"suffixes": UPLOAD_SUFFIXES, "tables": len(services.store)}
+    return schemas.Health.model_validate(content | {"version": version("cdsa")})
 
 
 @server.get("/methods")
@@ -234,9 +234,7 @@ async def explanation(
     responses={200: {"content": {media: {} for media in (*MEDIA_TYPES.values(), BINARY)}}},
     response_class=FileResponse,
 )
-async def download(
-    services: ServicesDep, job: str, file: Literal["filled", "detail", "report"]
-) -> FileResponse:
+async def download(services: ServicesDep, job: str, file: schemas.Download) -> FileResponse:
     """Download the filled table in its own layout, the detail file, or the report."""
     ended = services.jobs.get(job)
     path = ended.files.get(file)

@@ -1,16 +1,18 @@
 """Requests and responses of the API, as its documentation shows them."""
 
 import math
-from dataclasses import fields, replace
-from typing import Annotated, ClassVar, Literal
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from cdsa.core import defaults
+from cdsa.errors import ConfigError
 from cdsa.io.options import OPTIONS, Option, check_name
 from cdsa.io.sidecars import SITES_TABLE, parse_sites
-from cdsa.methods.registry import MethodOptions
+from cdsa.methods.registry import MethodOptions, info_of
 from cdsa.web.jobs import Request, State
+from cdsa.web.limits import Limits
 from cdsa.web.store import parse_sidecar
 from cdsa.workflows import pipeline
 
@@ -30,6 +32,9 @@ def _finite(value: float | None) -> float | None:
 
 Number = Annotated[float | None, AfterValidator(_finite)]
 """A number of a response; NaN becomes null."""
+
+Download = Literal["filled", "detail", "report"]
+"""The files of a job that can be downloaded."""
 
 RENAMED = {
     "reading": "options",
@@ -144,11 +149,11 @@ class ExplanationQuery(StrictSchema):
 
 
 class JobRequest(StrictSchema):
-    """What all jobs have in common. A job of another kind is a subclass in `JOB_REQUESTS`, and a
-    case in `tasks.run`."""
+    """What all jobs have in common. A job of another kind is a subclass in `JOB_REQUESTS` and a
+    case in `tasks.run`; limits of its own are checked in its `to_request`."""
 
     kind: ClassVar[str]
-    workflow: ClassVar[type[Request]]
+    workflow: ClassVar[type[Any]]
     """The request of the workflow, whose fields have the same names."""
 
     minutes: float | None = Field(None, gt=0)
@@ -156,11 +161,19 @@ class JobRequest(StrictSchema):
 
     seed: int = Field(0, ge=0, le=2**31)
 
-    def to_request(self) -> Request:
-        """The request of the workflow."""
+    def to_request(self, limits: Limits, **parsed: object) -> Request:
+        """The request of the workflow, if it is within the limits; `parsed` replaces fields."""
+        max_minutes = limits.training_minutes
+        if self.minutes is not None and self.minutes > max_minutes:
+            raise ConfigError(
+                f"minutes must be greater than 0 and at most {max_minutes:g} here, but found "
+                f"{self.minutes:g}"
+            )
         names = {field.name for field in fields(self.workflow)}
-        given = {name: value for name, value in self if name in names}
-        return self.workflow(options=MethodOptions(minutes=self.minutes, seed=self.seed), **given)
+        given = {name: value for name, value in self if name in names} | parsed
+        options = MethodOptions(minutes=self.minutes, seed=self.seed)
+        request: Request = self.workflow(options=options, max_minutes=max_minutes, **given)
+        return request
 
 
 class FillRequest(JobRequest):
@@ -180,13 +193,17 @@ class FillRequest(JobRequest):
     at: Lines | None = None
     """Unmonitored sites to fill as well: the text of a CSV file with columns name, lat, lon."""
 
-    def to_request(self) -> Request:
+    def to_request(self, limits: Limits, **parsed: object) -> Request:
         """The request of the workflow, with the sites parsed."""
-        request = super().to_request()
-        assert isinstance(request, pipeline.FillRequest)
         if self.at is None:
-            return request
-        return replace(request, at=parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE))
+            return super().to_request(limits, **parsed)
+        sites = parse_sites(parse_sidecar(self.at, SITES_TABLE), SITES_TABLE)
+        if len(sites.names) > limits.sites:
+            raise ConfigError(
+                f"a job may fill {limits.sites:,} sites here, but found {len(sites.names):,}. Send "
+                "fewer, or use the command line"
+            )
+        return super().to_request(limits, at=sites, **parsed)
 
 
 class ForecastRequest(JobRequest):
@@ -220,6 +237,20 @@ class ScoreRequest(JobRequest):
 
     repeats: int = Field(1, ge=1, le=5)
     """Number of runs, each with other cells hidden."""
+
+    def to_request(self, limits: Limits, **parsed: object) -> Request:
+        """The request of the workflow, if all its networks are trained within the limit."""
+        request = super().to_request(limits, **parsed)
+        networks = sum(info_of(name).trains for name in self.methods)
+        minutes = defaults.MINUTES if self.minutes is None else self.minutes
+        total = networks * self.repeats * minutes
+        if total > limits.training_minutes:
+            raise ConfigError(
+                f"a job may train for {limits.training_minutes:g} minutes here, but {networks} "
+                f"networks x {self.repeats} repeats would take {total:g}. Compare fewer methods, "
+                "or reduce minutes"
+            )
+        return request
 
 
 JOB_REQUESTS: tuple[type[JobRequest], ...] = (FillRequest, ForecastRequest, ScoreRequest)

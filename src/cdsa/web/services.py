@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar, get_args
 
 from fastapi import Depends
 from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
-from cdsa.web import schemas, tasks, views, worker
+from cdsa.web import schemas, views, worker
 from cdsa.web.jobs import Job, Jobs
 from cdsa.web.limits import Limits
 from cdsa.web.store import StoredTable, TableStore
@@ -18,9 +18,6 @@ MAX_CONCURRENT = 2
 """Slow requests that run at the same time; the others wait."""
 
 CLEANUP_SECONDS = 30
-
-DOWNLOADS = ("filled", "detail", "report")
-"""The files of a job that can be downloaded."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,8 +61,8 @@ class Services:
     async def submit(self, table_id: str, body: schemas.JobRequest) -> schemas.JobStatus:
         """Check a request and put it into the queue."""
         self.store.get(table_id)
-        request = await self.run_limited(body.to_request)
-        await self.run_in_process(tasks.check, request, self.limits)
+        request = await self.run_limited(body.to_request, self.limits)
+        await self.run_in_process(request.validate)
         return self.status(self.jobs.submit(self.store.get(table_id), body.kind, request))
 
     def status(self, job: Job) -> schemas.JobStatus:
@@ -75,7 +72,7 @@ class Services:
                 "table": job.table.id,
                 "queue_position": self.jobs.queue_position(job),
                 "seconds": round(job.seconds, 1),
-                "files": [name for name in DOWNLOADS if name in job.files],
+                "files": [name for name in get_args(schemas.Download) if name in job.files],
                 "sites": views.sites(job),
                 "explainable": "explainer" in job.files,
             }

@@ -6,7 +6,6 @@ the server stops.
 """
 
 import asyncio
-import gzip
 import re
 import secrets
 import shutil
@@ -22,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 from cdsa.errors import CdsaError, TableError
-from cdsa.io.files import TABLE_SUFFIXES, detect_format
+from cdsa.io.files import UPLOAD_SUFFIXES, detect_format
 from cdsa.io.sidecars import read_frame
 from cdsa.io.source import Source, open_source
 from cdsa.io.table import Table
@@ -33,7 +32,6 @@ MAX_EXPANSION = 8
 
 MAX_NAME_LENGTH = 120
 MAX_SIDECAR_COLUMNS = 100
-BYTES_PER_ENTRY = 8
 
 Options = dict[str, object]
 """Read options, by their names in `cdsa.open_source`."""
@@ -201,11 +199,11 @@ class TableStore:
 
 def suffix_of(name: str) -> str:
     """The suffix of a table's name, if it is an accepted one."""
-    for suffix in TABLE_SUFFIXES:
+    for suffix in UPLOAD_SUFFIXES:
         if name.lower().endswith(suffix):
             return suffix
     raise TableError(
-        f"the name of a table must end in one of {', '.join(TABLE_SUFFIXES)}, but found "
+        f"the name of a table must end in one of {', '.join(UPLOAD_SUFFIXES)}, but found "
         f"'{name[-MAX_NAME_LENGTH:]}'"
     )
 
@@ -252,14 +250,10 @@ def _memory_size(source: Source) -> int:
 def _refuse_expanding(table: StoredTable, limits: Limits) -> None:
     """Refuse a compressed table that becomes much larger than it was sent."""
     max_bytes = MAX_EXPANSION * limits.bytes
-    size = 0
+    content_size = detect_format(table.path).content_size
+    assert content_size is not None  # other formats are not accepted
     try:
-        if table.path.name.endswith(".gz"):
-            with gzip.open(table.path) as file:
-                while size <= max_bytes and (chunk := file.read(1 << 20)):
-                    size += len(chunk)
-        elif detect_format(table.path).name == "Parquet":
-            size = _parquet_size(table.path, max_bytes)
+        size = content_size(table.path, max_bytes)
     except (OSError, EOFError, ValueError, ImportError, zlib.error):
         return  # parsing will report what is wrong
     if size > max_bytes:
@@ -267,31 +261,3 @@ def _refuse_expanding(table: StoredTable, limits: Limits) -> None:
             f"a table may have {max_bytes / 1e6:,.0f} MB here after decompression, but "
             f"'{table.name}' has more"
         )
-
-
-def _parquet_size(path: Path, max_bytes: int) -> int:
-    """Bytes of a Parquet file in memory, approximately; counts no further than `max_bytes`.
-    Repeated text takes hardly any space in the file."""
-    from pyarrow import compute, parquet, types
-
-    file = parquet.ParquetFile(path)
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    entries = sum(
-        group.column(number).num_values for group in groups for number in range(group.num_columns)
-    )
-    size = max(sum(group.total_byte_size for group in groups), BYTES_PER_ENTRY * entries)
-    text_columns = [
-        column.name
-        for column in file.schema_arrow
-        if types.is_string(column.type) or types.is_large_string(column.type)
-    ]
-    if not text_columns or size > max_bytes:
-        return int(size)
-    encoded = parquet.ParquetFile(path, read_dictionary=text_columns)
-    for batch in encoded.iter_batches(columns=text_columns):
-        for column in batch.columns:
-            lengths = compute.binary_length(column.dictionary).take(column.indices)
-            size += compute.sum(lengths).as_py() or 0
-        if size > max_bytes:
-            break
-    return int(size)

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import DIMS, SOURCES, has_coordinates, is_direction, units_of
+from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
 from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
 from cdsa.errors import unknown
 from cdsa.io.source import Source
@@ -17,7 +17,7 @@ from cdsa.io.table import Table
 from cdsa.web import schemas
 from cdsa.web.jobs import Job
 from cdsa.web.store import NotFoundError, StoredTable, TableStore
-from cdsa.workflows.pipeline import FillRequest, FillResult
+from cdsa.workflows.pipeline import FillRequest
 
 MAX_PERIODS = 200
 """Periods in the chart of gaps."""
@@ -147,30 +147,6 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
         | {"time": clock.format(np.array([time]))[0], "value": explained.value}
         | {"groups": explained.by_group(), "cells": cells}
     )
-
-
-def save_arrays(result: xr.Dataset, folder: Path) -> None:
-    """Save the arrays of a result that series and cells are read from; `source` as codes."""
-    labels = result["source"].transpose(*DIMS).to_numpy()
-    codes = np.zeros(labels.shape, dtype=np.uint8)
-    for label in np.unique(labels):
-        codes[labels == label] = SOURCES.index(label)
-    np.save(folder / "source.npy", codes)
-    np.save(folder / "time.npy", result["time"].to_numpy())
-    for name in ("value", "lower", "upper"):
-        if name in result:
-            np.save(folder / f"{name}.npy", result[name].transpose(*DIMS).to_numpy())
-
-
-def save_explainer(filled: FillResult, folder: Path) -> dict[str, Path]:
-    """Save what explains the filled values, if anything can."""
-    filler, source = filled.selection.filler.only_explainable(), filled.source
-    if filler is None:
-        return {}
-    path = folder / "explainer.pickle"
-    with path.open("wb") as file:
-        pickle.dump((filler, source.cube, source.content.clock), file)
-    return {"explainer": path}
 
 
 def _source(job: Job, store: TableStore) -> Source:

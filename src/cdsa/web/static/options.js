@@ -12,6 +12,7 @@ const FIELDS = [  // name, label, kind or choices, example
   ["encoding", "Character encoding", "text", "latin-1"],
   ["measurements", "Measurements to read", "list", "a,b"], ["directions", "Directions in degrees", "list", "a,b"],
   ["bounds", "Bounds of filled values", "bounds", "pm25=0:,rh=0:100"],
+  ["units", "Units", "units", "pm25=ug/m3"], ["coordinates", "Use the coordinates", ["", "true", "false"]],
   ["duplicates", "Duplicate rows", ["", "mean", "first"]],
   ["locations", "Station coordinates", "lines", "lines of a CSV table"],
 ];
@@ -22,6 +23,7 @@ const SEPARATORS = { tab: "\t", space: " " };
 const FORMAT = {
   list: (value) => value.join(","),
   separator: (value) => Object.keys(SEPARATORS).find((word) => SEPARATORS[word] === value) || value,
+  units: (value) => Object.entries(value).map(([name, unit]) => `${name}=${unit}`).join(","),
   bounds: (value) => Object.entries(value).map(([name, [low, high]]) => `${name}=${low ?? ""}:${high ?? ""}`).join(","),
 };
 

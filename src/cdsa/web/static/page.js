@@ -318,6 +318,8 @@ const start = async () => {
     $("megabytes").textContent = health.megabytes;
     $("keep").textContent = `after ${health.keep_minutes} minutes without use`;
     $("minutes").max = health.training_minutes;
+    // of .csv.gz, browsers know .gz only
+    $("file").accept = [...new Set(health.suffixes.map((name) => name.slice(name.lastIndexOf("."))))].join(",");
     offerMethods(methods);
   } catch (error) {
     showProblem($("problem"), error.message);

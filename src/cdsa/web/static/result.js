@@ -64,7 +64,7 @@ const showFiles = (isFill) => {
     detail: "Details: one row per value", report: "Report",
   };
   $("files").replaceChildren(...job.files.map((name) => {
-    const link = element("a", labels[name], { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
+    const link = element("a", labels[name] || name, { href: `/api/jobs/${job.id}/files/${name}`, id: `file-${name}` });
     if (name === "report") { link.target = "_blank"; link.rel = "noopener"; } else link.setAttribute("download", "");
     return link;
   }));

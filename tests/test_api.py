@@ -12,6 +12,7 @@ import xarray as xr
 
 import cdsa
 from cdsa.core import defaults
+from cdsa.core.prepare import prepare
 from cdsa.errors import ConfigError, CubeError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.registry import build_method
@@ -234,3 +235,84 @@ def test_warnings_about_a_table_are_logged_when_it_is_opened_as_a_cube(caplog):
     assert "--missing -999" in caplog.text
     cdsa.open_cube(small_panel(wind_dir=[10.0, 350.0, 20.0, 20.0, 30.0, 40.0]))
     assert "--direction wind_dir" in caplog.text
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_details_have_the_same_data_as_without(library):
+    pytest.importorskip(library)
+    frame = panel(network(steps=100))
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    elif library == "pyarrow":
+        frame = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    plain, result = cdsa.fill(frame, "linear"), cdsa.fill(frame, "linear", details=True)
+    assert type(result.data) is type(frame) and result.data.equals(plain)
+    assert set(result.dataset) == set(cdsa.fill(network(steps=100), "linear"))
+    if library == "pandas":
+        assert result.data.attrs == plain.attrs and plain.attrs["method"] == "linear"
+    source = cdsa.open_source(frame)
+    assert type(source.filled(cdsa.fill(source.cube, "linear"))) is type(frame)
+
+
+def test_details_of_a_cube_and_of_a_file_have_the_same_data_as_without(cube, tmp_path):
+    xr.testing.assert_identical(
+        cdsa.fill(cube, "linear", details=True).data, cdsa.fill(cube, "linear")
+    )
+    panel(cube).to_csv(tmp_path / "in.csv", index=False)
+    filled = cdsa.fill(tmp_path / "in.csv", "linear")
+    details = cdsa.fill(tmp_path / "in.csv", "linear", details=True)
+    pd.testing.assert_frame_equal(details.data, filled)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_sites_may_be_any_kind_of_table(library):
+    pytest.importorskip(library)
+    sites = {"name": ["hill"], "lat": [40.22], "lon": [116.22]}
+    table = pytest.importorskip("polars").DataFrame(sites)
+    at = table if library == "polars" else table.to_arrow()
+    result = cdsa.fill(network(steps=100, stations=6), "idw", at=at)
+    assert result["value"].sel(location="hill").notnull().all()
+    with pytest.raises(cdsa.CdsaError, match="is a file or a frame, but found 5"):
+        cdsa.fill(network(steps=100), "idw", at=5)
+
+
+def test_results_and_models_print_in_one_line(cube, model):
+    n_missing = int(cube.isnull().sum())
+    result = cdsa.fill(cube, "linear", details=True)
+    assert repr(result) == f"<FillResult: 2 measurements, {n_missing:,} cells filled by linear>"
+    ahead = cdsa.forecast(cube, 2, "last", details=True)
+    assert repr(ahead).startswith("<ForecastResult: 2 measurements, ")
+    assert repr(model).startswith("<NeuralFiller cdsa: trained on pm25, temp at ")
+
+
+def test_the_former_name_of_the_horizon_is_answered_with_the_new_one(cube):
+    with pytest.raises(ConfigError, match="'steps' is now called 'horizon'"):
+        cdsa.forecast(cube, steps=24)
+    with pytest.raises(ConfigError, match="horizon is a whole number of steps"):
+        cdsa.forecast(cube)
+
+
+def test_a_summary_of_scores_begins_with_the_errors(cube):
+    table = cdsa.summarise(cdsa.compare(cube, ["linear", "mean"]))
+    assert list(table.columns[:4]) == ["method", "measurement", "mae", "rmse"]
+
+
+class NegativeFiller(cdsa.Filler):
+    def fill(self, cube):
+        return prepare(cube).cube.fillna(-1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Negative(cdsa.Method):
+    """Forecasts -1."""
+
+    def fit(self, cube, run=None):
+        return NegativeFiller()
+
+
+def test_a_forecast_below_zero_is_reported(cube):
+    reporter, messages = Reporter(), []
+    reporter.message = messages.append
+    cdsa.forecast(abs(cube), 2, Negative(), progress=reporter)
+    text = "some predictions or lower bounds of pm25, temp are negative, but no measured value is"
+    assert any(message.startswith(text) for message in messages)

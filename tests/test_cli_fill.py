@@ -123,9 +123,20 @@ def test_values_below_zero_of_a_measurement_that_never_was_are_reported(tmp_path
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
     words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--method", "linear")
     notes = one_line(invoke(*words).stderr)
-    assert "pm25 was never below zero" in notes and "--bounds pm25=0:" in notes
+    assert "bounds of pm25 are negative" in notes and "add --bounds pm25=0:" in notes
     notes = invoke(*words, "--bounds", "pm25=0:", "--overwrite").stderr
-    assert "never below zero" not in notes
+    assert "are negative" not in notes
+
+
+@pytest.mark.parametrize("option", ["-o", "--detail"])
+@pytest.mark.parametrize("command", [("fill",), ("forecast", "--horizon", 2)])
+def test_the_input_is_never_replaced(command, option, table, tmp_path):
+    content = table.read_bytes()
+    words = {"-o": tmp_path / "o.csv"} | {option: table}
+    outputs = [word for pair in words.items() for word in pair]
+    message = refused(*command, table, "--method", "last", "--overwrite", *outputs)
+    assert "is the input and is not replaced. Choose another name" in message
+    assert table.read_bytes() == content
 
 
 def test_the_coverage_is_reported_at_any_level(tmp_path):

@@ -43,7 +43,7 @@ def forecaster(table):
 
 def test_train_then_fill_gives_what_the_library_gives(table, model, tmp_path):
     text = run("fill", table, "--model", model, "-o", tmp_path / "out.csv")
-    assert "expected error" in text and "held out from the network's training" in one_line(text)
+    assert "expected error" in text and "not used to fit the network" in one_line(text)
     cube = cdsa.open_cube(table)
     expected = load_filler(model, device="cpu").fill(cube)
     assert np.allclose(cdsa.open_cube(tmp_path / "out.csv"), expected, rtol=1e-9)

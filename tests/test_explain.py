@@ -197,6 +197,20 @@ def test_the_command_shows_the_largest_contributions(saved, cube):
         assert f"{share:.0%} {words}" in output.replace(",", "")
 
 
+def test_the_command_lists_no_shares_that_round_to_nothing(saved, cube):
+    output = run_explain(saved, saved / "air.csv", nth_gap(cube, 30), "--top", "5000").output
+    assert "0.1%" in output and " 0.0%" not in output
+
+
+def test_an_explanation_is_a_table_too(cube, filler):
+    explanation = filler.explain(cube, *nth_gap(cube, 30))
+    table = explanation.to_frame()
+    assert list(table.columns) == ["time", "location", "measurement", "value", "share"]
+    assert table["share"].sum() == pytest.approx(1, abs=1e-5)
+    assert table["share"].iloc[0] == explanation.top(1)[0].share
+    assert repr(explanation).startswith("<Explanation: ") and len(repr(explanation)) < 100
+
+
 def test_the_command_reads_and_writes_times_as_the_table_does(saved, cube, tmp_path):
     frame = panel(cube)
     frame["time"] = [f"{time}+02:00" for time in frame["time"]]

@@ -15,7 +15,7 @@ from conftest import network
         (lambda c: c.assign_coords(location=["S0", "S1", "X"]), "stations S0.* does not know X"),
         (lambda c: c.assign_coords(measurement=["pm25", "co"]), "measurements.*does not know co"),
         (lambda c: c.isel(time=slice(None, None, 2)), "steps of 1 h, but .* steps of 2 h"),
-        (lambda c: assign_metadata(c, directions=["temp"]), "'temp' was no direction"),
+        (lambda c: assign_metadata(c, directions=["temp"]), "'temp' was not a direction"),
     ],
 )
 def test_other_data_are_refused_with_the_difference(cube, change, message):

@@ -236,7 +236,7 @@ def test_former_names_are_answered_with_the_new_ones(client):
 def test_messages_of_the_command_line_are_messages_of_the_job(client):
     summary = upload(client, values_near_zero())
     filled = run(client, summary, "fill", method="linear")
-    assert any("never below zero" in message for message in filled["messages"])
+    assert any("are negative" in message for message in filled["messages"])
     forecast = run(client, summary, "forecast", horizon=2, method="cdsa", minutes=0.001)
     assert any("the table is too short" in message for message in forecast["messages"])
 

@@ -54,11 +54,16 @@ class MissingExtraError(CdsaError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown `name`: the closest known one, then all of them."""
+    return f"there is no {kind} '{name}'{suggest(name, known)}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown `name`: the closest known one, then all of them."""
     names = list(known)
     simplified = {_simplify(other): other for other in names}
     close = difflib.get_close_matches(_simplify(name), list(simplified), n=1, cutoff=0.5)
     hint = f"; did you mean '{simplified[close[0]]}'?" if close else "."
-    return f"there is no {kind} '{name}'{hint} Available: {', '.join(names)}"
+    return f"{hint} Available: {', '.join(names)}"
 
 
 def _simplify(name: str) -> str:

@@ -53,7 +53,6 @@ def print_paths(*paths: Path) -> None:
 
 
 def print_json(records: Sequence[object]) -> None:
-    """One array of flat objects on standard output."""
     print(json.dumps(list(records), indent=1))
 
 
@@ -118,7 +117,6 @@ def read_file(file: Path, read_options: Mapping[str, Any], *, json: bool = False
 
 
 def print_notes(source: Source, to: Console) -> None:
-    """How the source was read, and warnings about it."""
     for text in source.notes:
         to.print(f"note: {text}")
     for text in source.warnings:
@@ -126,7 +124,6 @@ def print_notes(source: Source, to: Console) -> None:
 
 
 def print_summary(source: Source, summary: CubeSummary) -> None:
-    """The contents of a source, for `cdsa info`."""
     time_format = TimeFormat(source)
     out.print(Text.assemble((Path(source.name).name, "bold"), f"  {source.layout}"))
     period = time_format.period(summary.first, summary.last)
@@ -247,3 +244,4 @@ def print_methods(infos: Sequence[MethodInfo]) -> None:
         about.append(f"\n{info.paper}" if info.paper else "", "dim")
         rows.append([Text(info.name, "bold"), about])
     print_table(["name", "about"], [], rows, header=False)
+    out.print("auto, the default of cdsa fill: cdsa, or a simpler method where that is better")

@@ -19,7 +19,6 @@ from cdsa.workflows.pipeline import FillResult, ForecastResult
 
 
 def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
-    """Counts of cells and expected errors by measurement, and the files that were written."""
     source, result, records = filled.source, filled.dataset, filled.records
     expected, at_sites = filled.selection.expected, filled.selection.expected_at_sites
     has_errors = any(record["expected_mae"] is not None for record in records)
@@ -49,8 +48,8 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
             )
     elif has_errors and totals["filled"]:
         out.print(
-            "expected error: mean absolute error on cells held out from the network's training, "
-            "which decided when to stop"
+            "expected error: mean absolute error on cells not used to fit the network, but used to "
+            "decide when to stop training"
         )
     if at_sites is not None:
         out.print(
@@ -63,7 +62,6 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
 
 
 def print_forecast(forecast: ForecastResult, outputs: Sequence[Path]) -> None:
-    """The period and the expected errors of a forecast, and the files that were written."""
     source, horizon = forecast.source, format_count(forecast.horizon, "step")
     times = source.cube["time"].to_numpy()[forecast.steps]
     period = TimeFormat(source).period(times[0], times[-1])
@@ -72,7 +70,7 @@ def print_forecast(forecast: ForecastResult, outputs: Sequence[Path]) -> None:
     print_by_measurement(forecast.records, units_of(source.cube), columns)
     if any(record["expected_mae"] is not None for record in forecast.records):
         where = (
-            "on steps held out from the network's training, which decided when to stop"
+            "on steps not used to fit the network, but used to decide when to stop training"
             if forecast.network
             else f"of a forecast of the last {horizon} of the table"
         )
@@ -83,7 +81,6 @@ def print_forecast(forecast: ForecastResult, outputs: Sequence[Path]) -> None:
 def print_trained(
     records: Sequence[Record], folder: Path, *, forecasts: bool, stopped: bool
 ) -> None:
-    """Size, duration and validation errors of a training, and where the network is."""
     if records:
         first = records[0]
         steps = format_count(int(first["steps"] or 0), "step")
@@ -125,8 +122,8 @@ def _describe(cell: Cell, clock: Clock) -> dict[str, str]:
 
 
 def print_explanation(explanation: Explanation, top: int, unit: str, clock: Clock) -> None:
-    """The value, the shares of the groups, and the largest contributions."""
-    cell, contributions = explanation.cell, explanation.top(top)
+    cell = explanation.cell
+    contributions = [item for item in explanation.top(top) if item.share >= 0.0005]  # 0.1%
     where = ((cell.measurement, "bold"), " at ", (cell.location, "bold"))
     time = f", {_describe(cell, clock)['time']}: filled with "
     value = (format_number(explanation.value, 4), "bold")

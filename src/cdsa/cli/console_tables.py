@@ -64,7 +64,6 @@ def _file_set_status(file_set: FileSet, available: Sequence[str]) -> str:
 
 
 def print_opened(opened: OpenedDataset) -> None:
-    """The files that were read, and how the data differ from the expected."""
     names = ", ".join(path.name for path in opened.files) or "the package"
     out.print(f"read from {names}, file set '{opened.file_set.name}'")
     for remark in opened.remarks:
@@ -116,7 +115,6 @@ def _block_table(block: Block, rows: Sequence[Row]) -> Table:
 
 
 def print_costs(costs: "Sequence[Cost]", sizes: tuple[int, int, int]) -> None:
-    """The cost of the four manners, with the paper's figures where there are any."""
     out.print(f"one window of {' x '.join(map(str, sizes))} cells (time x location x measurement)")
     rows = [
         [

@@ -115,7 +115,6 @@ def show_one(
 
 
 def _available(spec: "DatasetSpec", folder: Path | None) -> list[str]:
-    """The file sets of a dataset that are complete."""
     from cdsa.datasets.fetch import data_folders, find_files
 
     folders = data_folders(folder)

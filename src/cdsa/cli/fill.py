@@ -69,7 +69,7 @@ def fill(
     from cdsa.workflows.pipeline import FillRequest, run_fill
 
     outputs = [output] + ([detail] if detail else [])
-    check_outputs(outputs, overwrite=overwrite)
+    check_outputs(outputs, overwrite=overwrite, file=file)
     refuse_report(report, overwrite=overwrite)
     request = FillRequest(
         method=_pick_method(method, model, training, default=defaults.METHOD),
@@ -122,7 +122,7 @@ def forecast(
     from cdsa.workflows.pipeline import ForecastRequest, run_forecast
 
     outputs = [output] + ([detail] if detail else [])
-    check_outputs(outputs, overwrite=overwrite)
+    check_outputs(outputs, overwrite=overwrite, file=file)
     request = ForecastRequest(
         horizon=horizon,
         method=_pick_method(method, model, training, default=defaults.FORECAST),

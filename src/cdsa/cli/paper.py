@@ -173,7 +173,6 @@ def _measure(
 
 
 def _describe(experiments: "list[Experiment]", total: int) -> str:
-    """How many experiments will run, and for how long networks will train."""
     text = f"{format_count(len(experiments), 'experiment')} to run"
     minutes = round(sum(experiment.minutes or 0 for experiment in experiments))
     if minutes:

@@ -110,10 +110,8 @@ def plot(
             measurement = choose_label(source.cube, "measurement", cell_measurement)
             filler = load_filler(model, device=training.device)
             explanation = run_explain(filler, source.cube, time, cell_location, measurement)
-            if kind == "explanation":
-                figure = figures.plot_explanation(explanation)
-            else:
-                figure = figures.plot_attention(explanation)
+            show = figures.plot_explanation if kind == "explanation" else figures.plot_attention
+            figure = show(explanation)
     save_figure(figure, output, overwrite=overwrite)
     console.print_paths(output)
 
@@ -121,7 +119,6 @@ def plot(
 def _refuse_unused(
     kind: str, options: Mapping[str, object], methods: tuple[str, ...], training: Training
 ) -> None:
-    """Refuse options that a plot of this kind does not use."""
     if kind not in KINDS:
         raise ConfigError(unknown("plot", kind, KINDS))
     used = KINDS[kind].split()

@@ -81,10 +81,7 @@ class ConsoleReporter(Reporter):
         console.note(text)
 
     def reason(self, text: str) -> None:
-        if self.json:
-            console.note(text)
-        else:
-            self.out.print(text)
+        self.out.print(f"note: {text}" if self.json else text)
 
     def training_starts(self, method: Method) -> None:
         console.note(f"training {method.label} for {method.budget}")

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from cdsa.errors import ConfigError, unknown
+from cdsa.errors import ConfigError, suggest, unknown
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def override(config: T, changes: Iterable[str]) -> T:
     >>> override(Settings(), ["layers=6"])
     Settings(layers=6)
     """
-    for change in changes:
+    for change in [changes] if isinstance(changes, str) else changes:
         path, sign, text = change.partition("=")
         if not sign or not path.strip():
             raise ConfigError(f"a setting is changed with name=value, but found '{change}'")
@@ -57,9 +57,10 @@ def override(config: T, changes: Iterable[str]) -> T:
 
 def _replace(config: T, path: list[str], text: str, full_path: str) -> T:
     name, *rest = path
+    group = ["", *full_path.split(".")[: -len(path)]][-1]
     field_types = _field_types(config)
     if name not in field_types:
-        raise ConfigError(f"--set {full_path}: {_unknown_setting(type(config), name)}")
+        raise ConfigError(f"--set {full_path}: {_unknown_setting(type(config), name, group)}")
     old = getattr(config, name)
     if rest and not dataclasses.is_dataclass(old):
         raise ConfigError(f"--set {full_path}: '{name}' is a single value and has no '{rest[0]}'")
@@ -78,12 +79,11 @@ def _field_types(config: object) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
 
 
-def _unknown_setting(cls: type, name: str) -> str:
+def _unknown_setting(cls: type, name: str, group: str = "") -> str:
     known = _field_types(cls)
     new = _new_name(name, known)
-    if new is not None:
-        return f"{cls.__name__} has no setting '{name}'; it is called '{new}' now"
-    return unknown(f"setting of {cls.__name__}", name, known)
+    hint = f"; it is called '{new}' now" if new is not None else suggest(name, known)
+    return f"{group or getattr(cls, 'name', cls.__name__)} has no setting '{name}'{hint}"
 
 
 def _new_name(old: str, known: Iterable[str]) -> str | None:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.cube import fillable, has_coordinates
 from cdsa.core.gaps import gap_lengths, gap_starts, run_lengths
-from cdsa.errors import ConfigError, unknown
+from cdsa.errors import ConfigError, suggest
 
 Bools = NDArray[np.bool_]
 
@@ -385,9 +385,8 @@ def parse_hide(text: str) -> HideStrategy:
     if name == "own":
         raise ConfigError(f"'own' is called 'like-data' now: --hide like-data:{amount or '0.2'}")
     if name not in STRATEGIES:
-        raise ConfigError(
-            unknown("way of hiding", name, STRATEGIES) + ", as in bursts:0.2 or last:12"
-        )
+        ways = suggest(name, STRATEGIES)
+        raise ConfigError(f"unknown way of hiding '{name}'{ways}, as in bursts:0.2 or last:12")
     counted = "count" in signature(STRATEGIES[name]).parameters
     try:
         if counted:

@@ -34,7 +34,6 @@ def data_folders(folder: str | Path | None = None) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """The default folder of downloads."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cdsa"
 

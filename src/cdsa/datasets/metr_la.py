@@ -70,7 +70,6 @@ def from_table(table: pd.DataFrame, files: Files) -> xr.DataArray:
 
 
 def annotate(cube: xr.DataArray) -> xr.DataArray:
-    """The cube of speeds in miles per hour."""
     cube = cube.assign_coords(measurement=["speed"])
     return assign_metadata(cube, units={"speed": "mph"}, bounds={"speed": (0.0, np.inf)})
 
@@ -80,7 +79,6 @@ def _drop_zeros(cube: xr.DataArray) -> xr.DataArray:
 
 
 def with_graph(cube: xr.DataArray, files: Files) -> Loaded:
-    """The cube and, if there is a file of it, the road graph."""
     sensors = [str(name) for name in cube["location"].to_numpy()]
     if ADJACENCY in files:
         with np.load(files[ADJACENCY][0], allow_pickle=False) as file:

@@ -20,8 +20,6 @@ Loaded = tuple[xr.DataArray, dict[str, xr.DataArray]]
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """Files from which a dataset can be read."""
-
     name: str
     files: tuple[str, ...]
     """Patterns of required files; * matches anything, case is ignored."""
@@ -37,8 +35,6 @@ class FileSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """A stable public address."""
-
     url: str
     files: tuple[str, ...]
     """The name to save the file under, or the base names of members of a zip archive."""

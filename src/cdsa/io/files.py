@@ -157,9 +157,15 @@ def read_file(path: Path, options: ReadOptions) -> tables.RawTable | xr.Dataset:
         raise TableError(f"{path} could not be read: {bad.strerror or bad}") from bad
 
 
-def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
-    """Refuse outputs that could not be written, before any work is done."""
+def check_outputs(targets: Sequence[Path], *, overwrite: bool, file: Path | None = None) -> None:
+    """Refuse outputs that could not be written or are the input `file`, before any work is done."""
     for number, target in enumerate(targets):
+        if not target.name.lower().endswith(SUFFIXES):
+            raise ConfigError(
+                f"cannot write '{target}': its suffix must be one of {', '.join(SUFFIXES)}"
+            )
+        if file is not None and target.resolve() == file.resolve():
+            raise OutputError(f"{target} is the input and is not replaced. Choose another name")
         form = detect_format(target)
         if number and form.kind == "arrays":
             raise OutputError(

@@ -252,7 +252,7 @@ def _to_grid(
     duplicated = pd.Series(step_index).duplicated().to_numpy()
     if duplicated.any() and options.duplicates is None:
         raise TableError(
-            f"each cell may be given once, but time {pd.Timestamp(times[np.argmax(duplicated)])} "
+            f"each time may appear only once, but {pd.Timestamp(times[np.argmax(duplicated)])} "
             "occurs twice. Combine duplicates with --duplicates mean or --duplicates first"
         )
     grid = np.full(cube.shape, np.nan)

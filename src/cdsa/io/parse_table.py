@@ -162,12 +162,16 @@ def _refuse_duplicates(
     dates_only = bool((times.astype("datetime64[D]") == times).all())
     station = f" of '{locations[rows.location[row]]}'"
     measurement = f", '{measurements[rows.measurement[row]]}'"
-    cell = {"wide": "", "panel": station, "long": station + measurement}[rows.layout]
+    key, cell = {
+        "wide": ("time", ""),
+        "panel": ("time and station", station),
+        "long": ("time, station and measurement", station + measurement),
+    }[rows.layout]
     # without a zone, it may be the repeated hour of a night when the clocks went back
     night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
     raise TableError(
-        f"each cell may be given once, but {moment}{zone}{cell} is in {where(first)} and again in "
-        f"{where(row)}. "
+        f"each {key} may appear only once, but {moment}{zone}{cell} is in {where(first)} and again "
+        f"in {where(row)}. "
         + ("" if cell else "Name the station column with --location. ")
         + ("If the hour is in another column, join it with the date. " if dates_only else "")
         + ("If the clocks went back that night, give --tz. " if night and not dates_only else "")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from cdsa.errors import TableError
 from cdsa.io.columns import LAT, LOCATION, LON, find_name, parse_labels, parse_numbers
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
-from cdsa.io.table_files import RawTable
+from cdsa.io.table_files import RawTable, to_pandas
 
 SITES_TABLE = "the table of sites"
 """The name of a table without one, in messages."""
@@ -32,20 +33,22 @@ class Sites:
 
 
 def read_frame(
-    data: pd.DataFrame | str | Path, content: str = "stations", *, max_columns: int | None = None
+    data: Any, content: str = "stations", *, max_columns: int | None = None
 ) -> pd.DataFrame:
-    """A table of stations, sites or edges with its raw entries."""
-    if isinstance(data, pd.DataFrame):
-        return data
-    table = read_file(Path(data), ReadOptions(max_columns=max_columns))
-    if not isinstance(table, RawTable):
-        raise TableError(f"{data} is not a table of {content}")
-    return table.frame
+    """A table of stations, sites or edges, from a path or a frame, with its raw entries."""
+    if isinstance(data, str | Path):
+        table = read_file(Path(data), ReadOptions(max_columns=max_columns))
+        frame = table.frame if isinstance(table, RawTable) else None
+    else:
+        frame = to_pandas(data)
+    if not isinstance(frame, pd.DataFrame):
+        raise TableError(f"a table of {content} is a file or a frame, but found {data!r}")
+    return frame
 
 
-def read_sites(sites: pd.DataFrame | str | Path) -> Sites:
+def read_sites(sites: Any) -> Sites:
     """The sites of a file or frame with names, lat and lon."""
-    name = SITES_TABLE if isinstance(sites, pd.DataFrame) else Path(sites).name
+    name = Path(sites).name if isinstance(sites, str | Path) else SITES_TABLE
     return parse_sites(read_frame(sites), name)
 
 

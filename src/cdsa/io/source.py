@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -22,7 +23,7 @@ from cdsa.io.parse_arrays import parse_arrays
 from cdsa.io.parse_table import parse_table
 from cdsa.io.sidecars import Sites, add_coordinates, read_frame, read_sites
 from cdsa.io.table import Table
-from cdsa.io.table_files import CsvStyle, RawTable, refuse_duplicate_names
+from cdsa.io.table_files import CsvStyle, RawTable, refuse_duplicate_names, to_pandas
 
 KEY_NAMES = (*TIME, *LOCATION, *MEASUREMENT)
 
@@ -50,6 +51,9 @@ class Source:
 
     row_index: pd.Index | None = None
     """The index of a frame, if it is neither time nor station."""
+
+    kind: str = ""
+    """The kind of data to return: 'polars', 'pyarrow', 'cube', or as the content is if empty."""
 
     @property
     def layout(self) -> str:
@@ -90,12 +94,17 @@ class Source:
         cube = append_locations(self.cube, sites.names, sites.lat, sites.lon)
         return replace(self, content=self.content.with_sites(cube), cube=cube)
 
-    def filled(self, result: xr.Dataset, *, typed: bool = False) -> pd.DataFrame | xr.Dataset:
-        """The result in the form of the source: a frame for a table, a dataset for arrays."""
+    def filled(self, result: xr.Dataset, *, typed: bool = False) -> Any:
+        """The result in the form of the source: the same kind of frame for a table, a dataset for
+        arrays."""
         self._refuse_other_cube(result)
         if isinstance(self.content, Arrays):
-            return self.content.filled(result)
-        return self._restore_labels(self.content.filled(result["value"], typed=typed))
+            return result if self.kind == "cube" else self.content.filled(result)
+        frame = self._restore_labels(self.content.filled(result["value"], typed=typed))
+        if self.kind not in ("polars", "pyarrow"):
+            return frame
+        table = nw.from_native(frame.reset_index(drop=True), eager_only=True)
+        return table.to_polars() if self.kind == "polars" else table.to_arrow()
 
     def _refuse_other_cube(self, result: xr.Dataset) -> None:
         for axis in DIMS:
@@ -194,8 +203,8 @@ def save_all(
     2020-01-01 01:00:00,A,2.0
     """
     targets = [Path(path) for path in (output, detail) if path]
-    formats = [detect_format(target) for target in targets]
     check_outputs(targets, overwrite=overwrite)
+    formats = [detect_format(target) for target in targets]
     with stage_files(targets) as temp_files:
         formats[0].write(source._output(result, formats[0]), temp_files[0])
         if detail:
@@ -205,8 +214,8 @@ def save_all(
 
 def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a cube with its gaps, in the format of the suffix of `path`."""
-    form, data = detect_format(path), xr.Dataset({"value": cube})
     check_outputs([Path(path)], overwrite=overwrite)
+    form, data = detect_format(path), xr.Dataset({"value": cube})
     content = to_cf_dataset(data) if form.kind == "arrays" else RawTable(to_panel(data))
     with stage_files([Path(path)]) as (temp_file,):
         form.write(content, temp_file)
@@ -232,12 +241,13 @@ def to_panel(result: xr.Dataset) -> pd.DataFrame:
 
 
 def open_source(data: object, **options: object) -> Source:
-    """Open a file, a pandas frame or an xarray object, to write it back in its own form later.
+    """Open a file, a table or an xarray object, to write it back in its own form later.
 
     Parameters
     ----------
     data
-        A path to a CSV, Parquet, NetCDF or Zarr file, a `pandas.DataFrame`, or an xarray object.
+        A path to a CSV, Parquet, NetCDF or Zarr file, a pandas, polars or pyarrow table, or an
+        xarray object.
     **options
         How to read it; what is not given is detected. `layout`, `time`, `location`, `measurement`,
         `value`, `measurements`, `lat`, `lon`, `locations` and `coordinates` say which column is
@@ -269,7 +279,8 @@ def open_source(data: object, **options: object) -> Source:
     read_options = parse_options(options)
     if read_options.locations is not None:
         read_options = replace(read_options, locations=read_frame(read_options.locations))
-    name = type(data).__name__
+    name, kind = type(data).__name__, type(data).__module__.partition(".")[0]
+    data = data if isinstance(data, str | Path) else to_pandas(data)
     column_names: dict[str, object] = {}
     index_names: tuple[tuple[str, object], ...] = ()
     raw: RawTable | xr.Dataset
@@ -284,7 +295,8 @@ def open_source(data: object, **options: object) -> Source:
         raw = RawTable(frame)
     else:
         raise TableError(
-            f"cdsa opens a path, a pandas DataFrame or an xarray object, but found a {name}"
+            "cdsa opens a path, a pandas, polars or pyarrow table, or an xarray object, but found "
+            f"a {name}"
         )
     content: Table | Arrays
     if isinstance(raw, RawTable):
@@ -297,7 +309,7 @@ def open_source(data: object, **options: object) -> Source:
     for warning in content.warnings:
         logger.warning("%s: %s", name, warning)
     row_index = data.index if isinstance(data, pd.DataFrame) and not index_names else None
-    return Source(content, cube, name, style, schema, column_names, index_names, row_index)
+    return Source(content, cube, name, style, schema, column_names, index_names, row_index, kind)
 
 
 def source_of_cube(cube: xr.DataArray) -> Source:
@@ -313,16 +325,16 @@ def source_of_cube(cube: xr.DataArray) -> Source:
         notes=(),
         warnings=(),
     )
-    return Source(content, cube, "cube")
+    return Source(content, cube, "cube", kind="cube")
 
 
 def open_cube(data: object, **options: object) -> xr.DataArray:
-    """Read a file, a pandas frame or an xarray object as a cube.
+    """Read a file, a table or an xarray object as a cube.
 
     Parameters
     ----------
     data
-        A path to a CSV, Parquet, NetCDF or Zarr file, a `pandas.DataFrame`, or an xarray object.
+        As for `cdsa.open_source`.
     **options
         Reading options, as for `cdsa.open_source`.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 
@@ -48,6 +49,16 @@ class RawTable:
 
     schema: Any = None
     where: Where = lambda row: f"row {row}"
+
+
+def to_pandas(data: Any) -> Any:
+    """A polars or pyarrow table as a pandas frame; other data as they are."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    try:
+        return nw.from_native(data, eager_only=True).to_pandas()
+    except TypeError:
+        return data  # refused by the caller
 
 
 def read_csv(path: Path, options: ReadOptions, *, compressed: bool = False) -> RawTable:

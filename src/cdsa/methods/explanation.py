@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from cdsa.core.times import Clock
@@ -47,6 +48,16 @@ class Explanation:
     """Attention map of each axis in the most important window, averaged over heads and layers;
     rows sum to one."""
 
+    def __repr__(self) -> str:
+        time, location, measurement = self.cell
+        where = f"{measurement} at {location}, {time.astype('datetime64[s]')}"
+        return f"<Explanation: {where}: {self.value:.4g}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """All contributions, the largest first."""
+        rows = [(*item.cell, item.value, item.share) for item in self.top(self.shares.size)]
+        return pd.DataFrame(rows, columns=[*Cell._fields, "value", "share"])
+
     def top(self, n: int = 10) -> list[Contribution]:
         """The cells with the largest shares."""
         flat = self.shares.to_numpy().ravel()
@@ -85,7 +96,7 @@ def find_cell(
     if not len(steps):
         nearest = times[np.argmin(np.abs(times - requested))]
         raise ConfigError(
-            f"the cube has no step at {requested.astype('datetime64[s]')}; the nearest is "
+            f"there is no time step at {requested.astype('datetime64[s]')}; the nearest is "
             f"{nearest.astype('datetime64[s]')}"
         )
     station, variable = names["location"].index(location), names["measurement"].index(measurement)

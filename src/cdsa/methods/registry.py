@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from cdsa.core.config import override
+from cdsa.core.defaults import AUTO
 from cdsa.core.geo import Edge
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import COORDINATES, GRAPH, Method, Needs
@@ -133,6 +134,8 @@ def split_name(name: str) -> tuple[str, str, str]:
 def info_of(name: str) -> MethodInfo:
     """The entry of a method; a manner or a preset may follow its name."""
     name, _, _ = split_name(name)
+    if name == AUTO:
+        raise ConfigError(f"'auto' is for cdsa.fill only. Here, name one of: {', '.join(REGISTRY)}")
     if name not in REGISTRY:
         raise ConfigError(unknown("method", name, REGISTRY))
     return REGISTRY[name]
@@ -173,7 +176,7 @@ class MethodOptions:
     epochs
         Training time in passes over the data.
     set
-        Single settings, as in ('model.n_layers=6', 'train.lr=0.001').
+        Single settings of any method, as in ('model.n_layers=6', 'train.lr=0.001').
     seed
         Seed of the first weights and the training.
 
@@ -191,12 +194,12 @@ class MethodOptions:
     graph: tuple[Edge, ...] = ()
     minutes: float | None = None
     epochs: int | None = None
-    set: tuple[str, ...] = ()
+    set: Sequence[str] = ()
     seed: int | None = None
 
     def given(self) -> list[str]:
-        """Options for training that are set."""
-        names = ("manner", "preset", "graph", "minutes", "epochs", "set")
+        """Options for training that are given."""
+        names = ("manner", "preset", "graph", "minutes", "epochs")
         return [name for name in names if getattr(self, name) not in ("", (), None)]
 
 
@@ -241,6 +244,8 @@ def build_method(
     >>> method.variogram
     'linear'
     """
+    if not isinstance(options, MethodOptions):
+        raise ConfigError(f"give cdsa.MethodOptions(set=['name=value']), but found {options!r}")
     manner = preset = ""
     if isinstance(method, str):
         info, (_, manner, preset) = info_of(method), split_name(method)
@@ -265,7 +270,7 @@ def build_method(
         networks = ", ".join(info.name for info in list_methods() if info.trains)
         raise ConfigError(
             f"--{given[0]} is for methods that train a network ({networks}), and "
-            f"'{built.label}' does not"
+            f"'{built.label}' does not train one"
         )
     if options.manner:
         built = built.with_manner(options.manner)

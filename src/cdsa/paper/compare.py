@@ -63,15 +63,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """A method in a block."""
-
     name: str
     figures: tuple[Figure, ...]
     records: tuple[Record, ...]
 
     @property
     def measured(self) -> bool:
-        """Whether any figure is ours."""
         return any(figure.ours is not None for figure in self.figures)
 
     @property
@@ -104,7 +101,6 @@ class Block:
     rows: Sequence[Row]
 
     def format(self, value: float | None) -> str:
-        """A figure with the paper's decimals."""
         if value is None:
             return "-"
         if self.metric in PERCENTAGES:
@@ -137,7 +133,6 @@ def build_blocks(table: Table, records: Sequence[Record] = ()) -> Iterator[Block
 
 
 def _columns(table: Table, records: Sequence[Record]) -> Iterator[tuple[str, list[Column]]]:
-    """Titles and columns of a table's blocks."""
     if table.task == "profile":
         yield "", [Column("one window", {}, table.data[0])]
     elif table.rates != (None,):

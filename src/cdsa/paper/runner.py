@@ -69,7 +69,6 @@ class RunSettings:
 
 
 def experiment_key(experiment: Experiment) -> Key:
-    """The experiment's values of `KEYS`."""
     settings = " ".join(experiment.settings)
     return tuple(settings if name == "settings" else getattr(experiment, name) for name in KEYS)
 
@@ -300,7 +299,6 @@ def build_network(experiment: Experiment, horizon: int = 0, edges: Sequence[Edge
 def evaluate(
     trial: ImputationTrial | ForecastTrial, filler: Filler
 ) -> dict[tuple[str, str | None], Errors]:
-    """Errors by scored cells and horizon."""
     if isinstance(trial, ImputationTrial):
         filled, bounds = _fill(filler, trial.test, trial.piece_length)
         visible = drop_cells(trial.truth, trial.test.isnull())

@@ -50,8 +50,6 @@ COMPLEXITY_SIZES = "36x36x1"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One method on one trial."""
-
     method: str
     data: str
     protocol: str
@@ -86,8 +84,6 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of the paper."""
-
     name: str
     task: Task = "fill"
     data: tuple[str, ...]
@@ -243,7 +239,6 @@ def plan_experiments(
     minutes: float | None = None,
     quick: bool = False,
 ) -> Iterator[Experiment]:
-    """The experiments of a table, or a selection of them."""
     if methods is None:  # a quick run uses small networks, so it has no preset of the authors
         methods = [name for name in table.methods if not (quick and "@" in name)]
     else:

@@ -77,7 +77,6 @@ def cells_to_check(content: ReportContent) -> pd.DataFrame:
 
 
 def has_intervals(result: xr.Dataset) -> bool:
-    """Whether any filled cell has an interval."""
     return "lower" in result and bool(
         result["lower"].where(result["source"] == "filled").notnull().any()
     )

@@ -103,7 +103,7 @@ def _header(content: ReportContent, summary: CubeSummary) -> str:
         (f"{len(summary.locations):,}", "stations"),
         (f"{len(summary.measurements):,}", "measurements"),
         (f"{n_filled:,}", f"cells filled, {n_filled / content.cube.size:.1%} of all"),
-        (content.selection.best, "method"),
+        (content.selection.best, "(method)"),
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
     times = content.cube["time"].to_numpy()

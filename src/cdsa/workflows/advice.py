@@ -67,8 +67,8 @@ def report_below_zero(cube: xr.DataArray, result: xr.Dataset, message: Message) 
     names = [str(n) for n in cube["measurement"].to_numpy()[unbounded & positive & negative]]
     if names:
         message(
-            f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} never below zero, but "
-            "predictions or lower bounds are. If that cannot be: "
+            f"some predictions or lower bounds of {', '.join(names)} are negative, but no measured "
+            f"value is. If {', '.join(names)} cannot be negative, add "
             + " ".join(f"--bounds {name}=0:" for name in names)
         )
 
@@ -92,7 +92,7 @@ def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:
     if unobserved.any() and any(error is not None for error in errors.values()):
         messages.append(
             f"at {format_count(int(unobserved.sum()), 'site')} without a sensor: error "
-            f"{_list_errors(errors, cube)} when whole stations were hidden in its validation"
+            f"{_list_errors(errors, cube)} measured by hiding whole stations"
         )
     return messages
 

@@ -1,11 +1,10 @@
 """The Python interface: data in, the same kind of data out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
-import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
@@ -25,7 +24,7 @@ def fill(
     data: Any,
     method: str | Method | Filler = "auto",
     *,
-    at: Sites | pd.DataFrame | str | Path | None = None,
+    at: Any = None,
     interval: float = 0.9,
     check: bool = True,
     minutes: float | None = None,
@@ -46,7 +45,7 @@ def fill(
         default, 'auto', trains the network `cdsa` and uses a simpler method where that is better on
         measured cells that were hidden from both; without `check` it is `cdsa` alone.
     at
-        Sites without a sensor (name, lat, lon), to fill as well.
+        Sites without a sensor, to fill as well: a path or a table with name, lat and lon.
     interval
         Nominal coverage of the prediction intervals; 0.9 by default.
     check
@@ -61,7 +60,7 @@ def fill(
         Called with a status and the completed fraction.
     details
         Return a `FillResult` with `data`, `cells` (value, source and bounds of every filled cell),
-        `expected_error` and `dataset` instead of the data alone.
+        `expected_error` and `dataset` (as for a cube) instead of the data alone.
     **options
         Reading options, such as `missing=[-999]` or `directions=["wind_dir"]`; see
         `cdsa.open_source`.
@@ -102,12 +101,12 @@ def fill(
     if method == defaults.AUTO and at is None and _is_cube(data):
         stations = _without_empty_sites(stations)
     result = pipeline.run_fill(request, source, _reporter(progress), stations=stations)
-    return result if details else _as_given(result, data)
+    return _finish(result, details=details)
 
 
 def forecast(
     data: Any,
-    horizon: int,
+    horizon: int = 0,
     method: str | Method | Filler = "cdsa",
     *,
     known: Sequence[str] = (),
@@ -163,6 +162,8 @@ def forecast(
     >>> cdsa.forecast(frame, 2, "last")["pm25"].tolist()
     [1.0, 2.0, 3.0, 3.0, 3.0]
     """
+    if "steps" in options:
+        raise ConfigError("the argument 'steps' is now called 'horizon'")
     request = pipeline.ForecastRequest(
         horizon=horizon,
         method=method,
@@ -173,7 +174,7 @@ def forecast(
     )
     request.validate()
     result = pipeline.run_forecast(request, _open(data, options), _reporter(progress))
-    return result if details else _as_given(result, data)
+    return _finish(result, details=details)
 
 
 def score(
@@ -386,7 +387,8 @@ def explain(
     Returns
     -------
     Explanation
-        Its value, the largest contributions (`top()`) and their sums by group (`by_group()`).
+        Its value, the largest contributions (`top()`; all as a table with `to_frame()`) and their
+        sums by group (`by_group()`).
 
     Examples
     --------
@@ -479,41 +481,16 @@ def _without_empty_sites(cube: xr.DataArray) -> xr.DataArray:
 def _open(data: Any, options: dict[str, object]) -> Source:
     """The data opened as a source; a cube is checked and used as it is."""
     if not _is_cube(data):
-        return open_source(data if _is_native(data) else _to_pandas(data), **options)
-    if options:
-        raise ConfigError(
-            f"'{next(iter(options))}' is an option for reading tables, but found a cube"
-        )
+        return open_source(data, **options)
+    for name in options:
+        raise ConfigError(f"'{name}' is an option for reading tables, but found a cube")
     check_cube(data)
     return source_of_cube(data)
 
 
-def _is_native(data: object) -> bool:
-    return isinstance(data, str | Path | pd.DataFrame | xr.DataArray | xr.Dataset)
-
-
-def _to_pandas(data: Any) -> Any:
-    """A polars or pyarrow table as a pandas frame; other data as they are."""
-    try:
-        return nw.from_native(data, eager_only=True).to_pandas()
-    except TypeError:
-        return data  # refused where it is opened
-
-
-def _as_given(result: WorkflowResult, data: Any) -> Any:
-    """The result as the same kind of data, with its method and expected errors."""
-    if _is_cube(data):
-        table = result.expected_error.drop(columns="method").astype(float)
-        return result.dataset.assign(
-            {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table}
-        )
-    from_text = isinstance(data, str | Path)  # numbers for the user, not the text of the file
-    filled = result.source.filled(result.dataset, typed=from_text)
-    if not isinstance(filled, pd.DataFrame):
-        return filled
-    if not _is_native(data):
-        kind = nw.from_native(data, eager_only=True).implementation
-        frame = nw.from_native(filled.reset_index(drop=True), eager_only=True)
-        return frame.to_polars() if kind.is_polars() else frame.to_arrow()
-    filled.attrs |= {"method": result.method, "expected_error": result.records}
-    return filled
+def _finish(result: WorkflowResult, *, details: bool) -> Any:
+    """The result with the expected errors in its dataset, or its data only."""
+    table = result.expected_error.drop(columns="method").astype(float)
+    errors = {f"expected_{name}": ("measurement", table[name].to_numpy()) for name in table}
+    result = replace(result, dataset=result.dataset.assign(errors))
+    return result if details else result.data

@@ -46,7 +46,6 @@ def fill_levels(
 
 
 def check_interval(interval: float) -> None:
-    """Refuse a probability that no interval can be calibrated for."""
     if not 0 < interval <= MAX_INTERVAL:
         raise ConfigError(
             f"interval is a probability greater than 0 and at most {MAX_INTERVAL:g}, but found "

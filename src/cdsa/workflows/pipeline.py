@@ -8,15 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from cdsa.core import defaults
+from cdsa.core.config import override
 from cdsa.core.masks import parse_hide
 from cdsa.core.prepare import PreparedCube, prepare
 from cdsa.core.records import Value, to_json_value
+from cdsa.core.text import format_count
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
 from cdsa.io.source import Source
@@ -61,11 +64,9 @@ class Reporter:
         self.message(text)
 
     def training_starts(self, method: Method) -> None:
-        """A network with these settings is about to be trained."""
         self.label = method.label
 
     def training(self, progress: Progress) -> None:
-        """How far the training is."""
         self.progress(f"training {self.label}", progress.fraction)
 
     def should_stop(self) -> bool:
@@ -73,7 +74,6 @@ class Reporter:
         return False
 
     def run_context(self, device: str = "auto", folder: Path | None = None) -> RunContext:
-        """The context of a training that reports here."""
         return RunContext(
             device=device,
             folder=folder,
@@ -105,7 +105,7 @@ class MethodRequest:
         """Refuse what cannot succeed, before any work is done."""
         if not isinstance(self.method, Filler):
             _ = self.built
-        elif given := self.options.given():
+        elif given := [*self.options.given(), *(["set"] if self.options.set else [])]:
             raise ConfigError(f"{given[0]} is for training, but this model is trained already")
 
     @cached_property
@@ -121,8 +121,6 @@ class MethodRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class FillRequest(MethodRequest):
-    """Fill the gaps of a table."""
-
     method: str | Method | Filler = defaults.METHOD
     interval: float = defaults.INTERVAL
     check: bool = True
@@ -145,8 +143,6 @@ class FillRequest(MethodRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastRequest(MethodRequest):
-    """Forecast a table."""
-
     interval: float = defaults.INTERVAL
 
     def validate(self) -> None:
@@ -177,8 +173,6 @@ class TrainRequest(MethodRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareRequest:
-    """Compare methods on the same hidden cells."""
-
     methods: tuple[str | Method, ...]
     hide: Hide = defaults.HIDE
     repeats: int = 1
@@ -196,7 +190,6 @@ class CompareRequest:
     """Longest training time of a network, for a server."""
 
     def validate(self) -> None:
-        """Refuse what cannot succeed, before any work is done."""
         if self.repeats < 1:
             raise ConfigError(f"methods are scored at least once, but repeats={self.repeats}")
         if isinstance(self.hide, str):
@@ -211,7 +204,10 @@ class CompareRequest:
 
     @cached_property
     def built(self) -> list[Method]:
-        """The methods, as they are scored."""
+        """The methods, as they are scored; single settings are for those that train, if any do."""
+        plain = [build_method(method) for method in self.methods]
+        if not any(method.trains for method in plain):
+            return [override(method, self.options.set) for method in plain]
         return [self.build(method) for method in self.methods]
 
     def build(self, method: str | Method) -> Method:
@@ -241,10 +237,20 @@ class WorkflowResult:
     source: Source
     """The table, with the sites or steps that were added."""
 
+    def __repr__(self) -> str:
+        label = "forecast" if isinstance(self, ForecastResult) else "filled"
+        measurements = format_count(self.dataset.sizes["measurement"], "measurement")
+        cells = format_count(int((self.dataset["source"] == label).sum()), "cell")
+        return f"<{type(self).__name__}: {measurements}, {cells} {label} by {self.method}>"
+
     @property
-    def data(self) -> pd.DataFrame | xr.Dataset:
-        """The result in the layout of the table."""
-        return self.source.filled(self.dataset)
+    def data(self) -> Any:
+        """The result as the kind of data that was given."""
+        is_file = self.source.style is not None or self.source.schema is not None
+        filled = self.source.filled(self.dataset, typed=is_file)  # numbers, not their text
+        if isinstance(filled, pd.DataFrame):
+            filled.attrs |= {"method": self.method, "expected_error": self.records}
+        return filled
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -283,7 +289,7 @@ class WorkflowResult:
         return table.filter(names).rename(columns=lambda name: name.removeprefix("expected_"))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FillResult(WorkflowResult):
     """A filled table or cube."""
 
@@ -306,7 +312,7 @@ class FillResult(WorkflowResult):
         return records
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ForecastResult(WorkflowResult):
     """A table or cube with its forecast."""
 
@@ -331,8 +337,7 @@ def run_fill(
     *,
     stations: xr.DataArray | None = None,
 ) -> FillResult:
-    """Choose and fit a method on the stations, by default those of the table, and fill the table
-    and the requested sites."""
+    """Choose and fit a method on the stations, by default all, and fill the table and new sites."""
     stations = source.cube if stations is None else stations
     if request.at is not None:
         source = source.with_sites(request.at)
@@ -375,7 +380,6 @@ def _select(
 
 
 def run_forecast(request: ForecastRequest, source: Source, reporter: Reporter) -> ForecastResult:
-    """Fit a method on the past and forecast a table."""
     cube, horizon, known = source.cube, request.horizon, request.known_covariates
     past, future = split_known(cube, known)
     advice.report_known(past, future, known, horizon, reporter.message)
@@ -404,6 +408,7 @@ def run_forecast(request: ForecastRequest, source: Source, reporter: Reporter) -
         reporter.message("the table is too short to hide a part of it, so the error is unknown")
     reporter.progress(f"forecasting with {label}")
     dataset = forecast_with(filler, past, horizon, future=future, interval=request.interval)
+    advice.report_below_zero(past, dataset, reporter.message)
     end = past.sizes["time"]
     return ForecastResult(
         dataset=dataset.assign_attrs(method=label),

@@ -221,7 +221,8 @@ def summarise(scores: Sequence[Score], by: str = "measurement") -> pd.DataFrame:
     table["spread"] = groups["mae"].std()
     best = table.groupby(level=[by, "overall"])["mae"].transform("min")
     table["best"] = table["mae"] <= best
-    return table.reset_index()
+    table = table.reset_index()
+    return table[["method", by, *table.columns.drop(["method", by, "overall"]), "overall"]]
 
 
 def best_method(scores: Sequence[Score]) -> str:

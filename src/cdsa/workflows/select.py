@@ -255,7 +255,6 @@ def _combine(scores: Mapping[str, Score], best: str, others: Mapping[str, str]) 
 
 
 def _reasons(selection: Selection, *, at_sites: bool) -> Iterator[str]:
-    """Why a method was chosen, if there was a choice."""
     scores = {score.method: score for score in selection.scores}
     if len(scores) < 2:
         return

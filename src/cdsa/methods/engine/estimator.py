@@ -22,6 +22,7 @@ from cdsa.core.geo import Edge
 from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.core.records import Value
 from cdsa.core.splits import time_mask
+from cdsa.core.text import format_count
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.base import Bounds, Filler, Method
 from cdsa.methods.calibration import quantile_pair
@@ -180,6 +181,11 @@ class NeuralFiller(Finaliser, Filler):
     """None if there was too little data to train on; then gaps get means."""
 
     signature: DataSignature
+
+    def __repr__(self) -> str:
+        measurements, stations = self.signature.measurements, self.signature.locations
+        trained_on = f"{', '.join(measurements)} at {format_count(len(stations), 'station')}"
+        return f"<{type(self).__name__} {self.method.label}: trained on {trained_on}>"
 
     def fill(self, cube: Cube) -> xr.DataArray:
         """The cube filled; data of another kind are refused. Stations that it was not trained on

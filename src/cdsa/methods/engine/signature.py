@@ -78,10 +78,10 @@ class DataSignature:
                     f"in {unit}. Convert it"
                 )
             if direction != self.directions[index]:
-                kinds = ("no direction", "a direction in degrees")
+                was, now = ("was not", "is") if direction else ("was", "is not")
                 raise ConfigError(
-                    f"when the network was trained, '{name}' was {kinds[self.directions[index]]}, "
-                    f"but here it is {kinds[direction]}. Declare it in both with --direction {name}"
+                    f"when the network was trained, '{name}' {was} a direction in degrees, but "
+                    f"here it {now}. Declare it in both with --direction {name}"
                 )
 
 

@@ -183,6 +183,15 @@ def test_score_records_where_its_numbers_come_from(table, tmp_path):
     assert len(lines) == 6 and {"command", "commit", "machine", "seed", "mae"} <= set(lines[0])
 
 
+def test_the_list_of_methods_ends_with_auto():
+    assert run("methods").splitlines()[-1].startswith("auto, the default of cdsa fill")
+
+
+def test_an_output_of_unknown_format_is_refused(table, tmp_path):
+    message = refused("fill", table, "-o", tmp_path / "x.xlsx", "--method", "linear")
+    assert "cannot write" in message and "its suffix must be one of .csv" in message
+
+
 def test_methods_json_has_the_promised_fields():
     records = json.loads(run("methods", "--json"))
     assert [r["name"] for r in records] == [m.name for m in library.list_methods()]

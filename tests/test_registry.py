@@ -4,6 +4,7 @@ import pytest
 
 from cdsa.errors import ConfigError
 from cdsa.methods.registry import MethodOptions, build_method
+from cdsa.workflows.pipeline import CompareRequest
 
 
 def test_a_misspelt_method_is_answered_with_the_nearest():
@@ -29,3 +30,22 @@ def test_options_of_another_type_are_refused():
 def test_auto_is_not_a_method_to_build():
     with pytest.raises(ConfigError, match="'auto' is for cdsa.fill only"):
         build_method("auto")
+
+
+@pytest.mark.parametrize("change", ["n_neighbors=0", "max_donors=-1"])
+def test_settings_out_of_range_are_refused(change):
+    with pytest.raises(ConfigError, match="must be at least 1, but found"):
+        build_method("knn", MethodOptions(set=[change]))
+
+
+def test_settings_of_several_numbers_are_parsed():
+    assert build_method("mf", MethodOptions(set=["ranks=2,4"])).ranks == (2, 4)
+
+
+def test_single_settings_are_for_the_networks_of_a_comparison_or_for_all_methods():
+    options = MethodOptions(set=["n_neighbors=3"])
+    (knn,) = CompareRequest(methods=("knn",), options=options).built
+    assert knn.n_neighbors == 3
+    options = MethodOptions(set=["window=12"])
+    linear, network = CompareRequest(methods=("linear", "cdsa"), options=options).built
+    assert linear == build_method("linear") and network.window == 12

@@ -98,7 +98,8 @@ def _parse(text: str, kind: Any, path: str) -> object:
     if get_origin(kind) is tuple:
         if get_origin(get_args(kind)[0]) is tuple:
             raise ConfigError(f"--set {path}: this cannot be set as text; edges come from --graph")
-        return tuple(item.strip() for item in text.split(",") if item.strip())
+        items = [item.strip() for item in text.split(",") if item.strip()]
+        return tuple(_parse(item, get_args(kind)[0], path) for item in items)
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             new = _new_name(text, get_args(kind))

@@ -102,7 +102,6 @@ def _read_table(path: Path, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _normalise_station(name: str) -> str:
-    """The name of a station in the air quality network, without a suffix."""
     plain = name.strip().removesuffix("_aq").removesuffix("_meo")
     return STATION_ALIASES.get(plain, plain)
 

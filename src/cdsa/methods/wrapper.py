@@ -91,6 +91,12 @@ class WrappedFiller(Finaliser, Filler):
 class Baseline(Method):
     """A method that needs no training loop: a subclass writes `_fit` on plain numbers."""
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            least = 0 if name == "seed" else 1
+            if type(value) is int and value < least:
+                raise ConfigError(f"{name} must be at least {least}, but found {value}")
+
     def fit(self, cube: Cube, run: RunContext | None = None) -> WrappedFiller:
         data = prepare(cube)
         return WrappedFiller(*means_of(data), self._fit(data.components))

@@ -79,7 +79,6 @@ def font_fallback(figure: Figure) -> Iterator[None]:
 
 
 def check_figure_path(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that could not be written, before any work is done."""
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"a figure is saved as {', '.join(FORMATS)}, but found '{path.name}'")
     check_file(path, overwrite=overwrite)

@@ -9,7 +9,6 @@ import xarray as xr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from cdsa.errors import ConfigError
 from cdsa.methods.baselines.simple import to_cube, to_frame
 from cdsa.methods.wrapper import Baseline, PredictFn, import_optional
 
@@ -56,10 +55,6 @@ class AutoRegressive(Baseline):
 
     max_order: int = 12
     """Maximum number of lags."""
-
-    def __post_init__(self) -> None:
-        if self.max_order < 1:
-            raise ConfigError(f"max_order must be at least 1, but found {self.max_order}")
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
         _statsmodels()  # says what to install before any work

@@ -93,8 +93,6 @@ class Table:
 
     rates: tuple[float | None, ...] = (None,)
     trials: int = 1
-    """Default number of seeds."""
-
     losses: tuple[str | None, ...] = (None,)
     legend: str = ""
     """The meaning of its columns."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 MAX_LABELS = 24
 
 RADIUS = 12
-"""Steps shown on either side of the cell."""
-
 N_BOXES, MIN_SHARE = 6, 0.002
 """Attended cells that are boxed and connected by arrows, and the share that they need."""
 

@@ -58,8 +58,6 @@ class TrainingStore:
     """Hash of settings and data: a run with another one is not resumed."""
 
     settings: str = "{}"
-    """Settings of the method, as JSON."""
-
     every: float = 20.0
     """Seconds between two saves."""
 

@@ -202,7 +202,7 @@ def score(
         'blocks:0.2', 'stations:2', 'last:12', a strategy from `cdsa.masks`, or a boolean cube. By
         default 'like-data:+0.1', a tenth of the measured cells.
     test
-        Fit on the first part of the time only and score on the last part, of this share.
+        Fit on the first part of the record only and score on the last part, of this share.
     minutes
         Training time of a network.
     seed
@@ -263,7 +263,7 @@ def compare(
     repeats
         How often to repeat, with other cells hidden each time.
     test
-        Fit on the first part of the time only and score on the last part, of this share.
+        Fit on the first part of the record only and score on the last part, of this share.
     minutes
         Training time of each network.
     seed

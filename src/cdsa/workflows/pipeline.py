@@ -180,7 +180,7 @@ class CompareRequest:
     """Chooses the hidden cells, and the first weights of networks."""
 
     test: float | None = None
-    """Fit on the first part of the time only and score on the last part, of this share."""
+    """Fit on the first part of the record only and score on the last part, of this share."""
 
     options: MethodOptions = NO_OPTIONS
     """For the methods that train."""

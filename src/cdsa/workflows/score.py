@@ -154,7 +154,7 @@ def try_method(
 def hidden_cells(
     cube: xr.DataArray, hide: Hide, *, seed: int, test: float | None = None
 ) -> xr.DataArray:
-    """The cells to hide, the same for every method; with `test`, in the last part of the time."""
+    """The cells to hide, the same for every method; with `test`, in the last part of the record."""
     rng = np.random.default_rng(seed)
     strategy = _strategy(hide)
     if test is None:

@@ -46,8 +46,6 @@ class Selection:
     """Its score on cells hidden at stations."""
 
     reasons: tuple[str, ...] = ()
-    """Why it was chosen, in sentences."""
-
     expected_at_sites: Score | None = None
     """Its score where whole stations were hidden, if there are sites without a sensor."""
 

@@ -64,5 +64,5 @@ def test_each_beats_linear_interpolation_in_bursts_of_correlated_series(method, 
     cube = correlated()
     train = replace(method.train, minutes=None, epochs=epochs, lr=lr, validate_every=100)
     method = replace(method, window=12, stride=3, train=train)
-    ours, line = (score(m, cube, "bursts:0.2").errors.overall()["mae"] for m in (method, "linear"))
+    ours, line = (score(cube, m, "bursts:0.2").errors.overall()["mae"] for m in (method, "linear"))
     assert ours < 0.8 * line

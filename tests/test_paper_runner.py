@@ -401,11 +401,11 @@ def test_a_killed_training_is_resumed(data, tmp_path):
     first.wait()
     (left,) = tmp_path.glob(".*/*/training.safetensors")
     with safe_open(left, framework="pt") as file:
-        place = json.loads(file.metadata()["place"])
+        state = json.loads(file.metadata()["state"])
     done = subprocess.run(command, capture_output=True, check=True)
     records = json.loads(done.stdout)
     assert len(records) == 4 and not left.exists()
-    assert place["step"] > 1 and records[0]["trained_steps"] > place["step"]
+    assert state["step"] > 1 and records[0]["trained_steps"] > state["step"]
     assert min(record["trained_seconds"] for record in records) >= 12
 
 

@@ -257,8 +257,8 @@ def build_method(
         built = method
     else:
         raise ConfigError(
-            f"a method is a name such as 'linear' or a cdsa.Method, but found {method!r}. To "
-            "compare several, use cdsa.compare"
+            "a method is a name such as 'linear' or a cdsa.Method, but found a "
+            f"{type(method).__name__}. To compare several, use cdsa.compare"
         )
     if options.preset or preset:
         built = built.with_preset(options.preset or preset)

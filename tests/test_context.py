@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
+from cdsa.core.climatology import Climatology, TimeBins
 from cdsa.methods.engine.context import (
     DAY,
     MAX_STEP_VARIANCE,
     N_FOLDS,
-    Climatology,
     ContextBuilder,
-    TimeBins,
     nearest_psd,
     station_similarity,
     station_similarity_out_of_fold,

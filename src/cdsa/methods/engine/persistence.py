@@ -12,13 +12,14 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from cdsa.core.atomic import make_directory
+from cdsa.core.climatology import Climatology, TimeBins
 from cdsa.core.config import from_dict, to_dict
 from cdsa.core.geo import Edge
 from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.methods.calibration import Calibration
-from cdsa.methods.engine.context import Climatology, ContextBuilder, TimeBins
+from cdsa.methods.engine.context import ContextBuilder
 from cdsa.methods.engine.estimator import Neural, NeuralFiller
 from cdsa.methods.engine.fit import build_network
 from cdsa.methods.engine.predictor import Predictor, pick_device

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from cdsa.core.statespace import CHUNK, StateSpace, chunk_steps, static_covariance
+
+
+@pytest.fixture
+def model():
+    rng = np.random.default_rng(0)
+    transition = 0.6 * np.eye(4) + 0.1 * rng.normal(size=(4, 4))
+    factor = rng.normal(size=(4, 4))
+    innovation = 0.2 * factor @ factor.T + 0.1 * np.eye(4)
+    stationary = innovation
+    for _ in range(200):
+        stationary = transition @ stationary @ transition.T + innovation
+    return StateSpace(transition, innovation, np.full(4, 0.05), stationary)
+
+
+def simulate(model, n_steps, seed=1):
+    rng = np.random.default_rng(seed)
+    states = np.zeros((n_steps, 4))
+    states[0] = rng.multivariate_normal(np.zeros(4), model.stationary)
+    for t in range(1, n_steps):
+        states[t] = model.transition @ states[t - 1]
+        states[t] += rng.multivariate_normal(np.zeros(4), model.innovation)
+    return states + np.sqrt(model.noise) * rng.normal(size=states.shape)
+
+
+def test_the_smoother_is_the_conditional_distribution_of_one_large_gaussian(model):
+    n_steps = CHUNK + 30  # more than one chunk
+    values = simulate(model, n_steps)
+    observed = np.random.default_rng(2).random(values.shape) < 0.6
+    observed[40:70] = False
+    covariance = np.zeros((n_steps, 4, n_steps, 4))
+    for t in range(n_steps):
+        lagged = model.stationary
+        for later in range(t, n_steps):
+            covariance[later, :, t], covariance[t, :, later] = lagged, lagged.T
+            lagged = model.transition @ lagged
+    covariance = covariance.reshape(4 * n_steps, -1)
+    seen = observed.ravel()
+    noise = np.diag(np.tile(model.noise, n_steps)[seen])
+    gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)] + noise)
+    variance = np.diagonal(covariance) - (gain * covariance[:, seen]).sum(axis=1)
+    smoothed = model.smooth_table(values, observed)
+    np.testing.assert_allclose(smoothed[0].ravel(), gain @ values.ravel()[seen], atol=1e-10)
+    np.testing.assert_allclose(smoothed[1].ravel(), variance, atol=1e-10)
+
+
+def test_smoothing_does_not_see_what_was_not_observed(model):
+    values = simulate(model, 50)
+    observed = np.random.default_rng(3).random(values.shape) < 0.5
+    changed = np.where(observed, values, 1e6)
+    assert np.array_equal(
+        model.smooth_table(values, observed), model.smooth_table(changed, observed)
+    )
+
+
+def test_em_finds_the_transition_and_the_innovation_of_a_simulation(model):
+    values = simulate(model, 6000)
+    scale = values.std(axis=0)
+    observed = np.random.default_rng(4).random(values.shape) < 0.7
+    fitted = StateSpace.fit(values / scale, observed, n_iterations=8)
+    transition = model.transition * scale / scale[:, None]
+    innovation = model.innovation / scale / scale[:, None]
+    np.testing.assert_allclose(fitted.transition, transition, atol=0.12)
+    np.testing.assert_allclose(fitted.innovation, innovation, atol=0.12)
+
+
+def test_the_covariance_of_one_moment_survives_many_gaps():
+    rng = np.random.default_rng(5)
+    factor = rng.normal(size=(2000, 1))
+    values = factor + 0.3 * rng.normal(size=(2000, 6))
+    values /= values.std(axis=0)
+    observed = rng.random(values.shape) < 0.4
+    covariance = static_covariance(np.where(observed, values, 0.0), observed)
+    np.testing.assert_allclose(covariance, np.corrcoef(values.T), atol=0.1)
+
+
+def test_chunks_have_observations_and_are_spread_over_the_table():
+    observed = np.zeros((10 * CHUNK, 2), dtype=bool)
+    observed[: 2 * CHUNK] = observed[7 * CHUNK :] = True
+    steps = chunk_steps(observed, 4 * CHUNK)
+    assert steps.shape == (CHUNK, 4) and observed[steps].all()
+    assert steps.min() == 0 and steps.max() == len(observed) - 1

@@ -156,7 +156,7 @@ def list_methods() -> list[MethodInfo]:
     --------
     >>> import cdsa
     >>> [info.name for info in cdsa.list_methods() if info.forecasts and not info.trains]
-    ['mean', 'last', 'climatology', 'ar']
+    ['mean', 'last', 'climatology', 'ar', 'kalman']
     """
     return list(REGISTRY.values())
 

@@ -136,7 +136,7 @@ _FILL_TABLES = (
         data=("kdd2015-pm25", "kdd2015-temp", "kdd2015-hum"),
         protocols=SAMPLES,
         methods=(
-            *(*_SIMPLE, "mice", "st-mvl", "mtsi", "brits", "dcrnn", "iin"),
+            *(*_SIMPLE, "mice", "st-mvl", "kalman", "mtsi", "brits", "dcrnn", "iin"),
             *(f"{PAPER_IMPUTER}@paper-kdd2015", PAPER_IMPUTER, CDSA),
         ),
     ),
@@ -146,7 +146,7 @@ _FILL_TABLES = (
         data=("kdd2018",),
         protocols=("in-sample",),
         methods=(
-            *(*_SIMPLE, "mf", "mtsi", "brits", "dcrnn"),
+            *(*_SIMPLE, "mf", "kalman", "mtsi", "brits", "dcrnn"),
             *(f"{PAPER_IMPUTER}@paper-kdd2018", PAPER_IMPUTER, CDSA),
         ),
         rates=RATES,

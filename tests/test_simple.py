@@ -1,9 +1,9 @@
-"""Mean, last value, linear interpolation and climatology, each by its definition."""
+"""Mean, last value, seasonal naive, linear interpolation, climatology, each by its definition."""
 
 import numpy as np
 import pytest
 
-from cdsa.methods.baselines.simple import Climatology, Last, Linear, Mean
+from cdsa.methods.baselines.simple import Climatology, Last, Linear, Mean, SeasonalNaive
 from cdsa.methods.registry import build_method
 from conftest import network
 
@@ -24,6 +24,22 @@ def test_the_mean_is_that_of_the_station():
 
 def test_last_carries_forward_and_backward_only_at_the_start():
     assert fill(Last(), NAN, 1, NAN, NAN, 4, NAN) == [1, 1, 1, 1, 4, 4]
+
+
+def test_seasonal_naive_is_the_value_a_week_before_then_a_day_before():
+    cube = network(steps=24 * 16, stations=1, measurements=1, missing=0.0)
+    week, day = 24 * 7, 24
+    values, gaps = cube.to_numpy().ravel().copy(), cube.copy()
+    gaps[200] = gaps[300] = gaps[300 - week] = gaps[50] = gaps[50 + week] = NAN
+    gaps[300 + day : 300 + 2 * day] = NAN  # the day after does not matter
+    filled = SeasonalNaive().fit(gaps).fill(gaps).to_numpy().ravel()
+    assert filled[200] == pytest.approx(values[200 - week])
+    assert filled[300] == pytest.approx(values[300 - day])
+    assert filled[50] == pytest.approx(values[50 - day])
+
+
+def test_seasonal_naive_without_a_whole_season_is_the_last_value():
+    assert fill(SeasonalNaive(), 1, NAN, 3, NAN) == [1, 1, 3, 3]
 
 
 def test_linear_is_constant_beyond_the_first_and_last_value():

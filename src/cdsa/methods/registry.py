@@ -71,6 +71,8 @@ BOTH = "fill, forecast"
 METHODS = (
     MethodInfo("mean", "baselines.simple:Mean", BOTH, "mean of the station's own values"),
     MethodInfo("last", "baselines.simple:Last", BOTH, "last value before the gap"),
+    MethodInfo("seasonal-naive", "baselines.simple:SeasonalNaive", BOTH,
+               summary="last value at the same time of the week, or of the day"),
     MethodInfo("linear", "baselines.simple:Linear", "fill", "linear interpolation in time"),
     MethodInfo("climatology", "baselines.simple:Climatology", BOTH,
                summary="mean of the station at this hour and month"),
@@ -156,7 +158,7 @@ def list_methods() -> list[MethodInfo]:
     --------
     >>> import cdsa
     >>> [info.name for info in cdsa.list_methods() if info.forecasts and not info.trains]
-    ['mean', 'last', 'climatology', 'ar', 'kalman']
+    ['mean', 'last', 'seasonal-naive', 'climatology', 'ar', 'kalman']
     """
     return list(REGISTRY.values())
 

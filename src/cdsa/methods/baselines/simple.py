@@ -1,4 +1,5 @@
-"""Simple baselines without settings: mean, last value, linear interpolation, climatology."""
+"""Simple baselines without settings: mean, last value, seasonal naive, linear interpolation and
+climatology."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,6 +9,9 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.methods.wrapper import Baseline, PredictFn
+
+PERIODS = np.timedelta64(7, "D"), np.timedelta64(1, "D")
+"""Seasons of the seasonal naive method, in the order in which they are tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,31 @@ class Last(Baseline):
 
     def _fit(self, components: xr.DataArray) -> PredictFn:
         return lambda cube: to_cube(to_frame(cube).ffill().bfill(), cube)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeasonalNaive(Baseline):
+    """The last value at the same time of the week, else of the day, else the last value.
+
+    At the start of a series, where there is none before, it is the first one after. Periods that
+    are not a whole number of time steps are left out.
+    """
+
+    name: ClassVar[str] = "seasonal-naive"
+
+    def _fit(self, components: xr.DataArray) -> PredictFn:
+        return _repeat_seasons
+
+
+def _repeat_seasons(cube: xr.DataArray) -> xr.DataArray:
+    frame, times = to_frame(cube), cube["time"].to_numpy()
+    step = times[1] - times[0] if len(times) > 1 else PERIODS[0]
+    lengths = [int(period // step) for period in PERIODS if period % step == np.timedelta64(0)]
+    prediction = frame
+    for length in (*lengths, 1):  # every step is at the same time of a period of one step
+        seasons = frame.groupby(np.arange(len(frame)) % length)
+        prediction = prediction.fillna(seasons.ffill()).fillna(seasons.bfill())
+    return to_cube(prediction, cube)
 
 
 @dataclass(frozen=True, kw_only=True)

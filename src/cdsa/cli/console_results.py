@@ -42,10 +42,7 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
         )
         coverage = expected.errors.overall()["coverage"]
         if np.isfinite(coverage):
-            out.print(
-                f"90% intervals contain {coverage:.0%} of those cells; they were calibrated on "
-                "other hidden cells, by measurement and gap length"
-            )
+            out.print(f"90% intervals contain {coverage:.0%} of those cells")
     elif has_errors and totals["filled"]:
         out.print(
             "expected error: mean absolute error on cells not used to fit the network, but used to "

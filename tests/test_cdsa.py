@@ -156,14 +156,14 @@ def test_settings_are_chosen_by_the_data():
     hourly = Cdsa().resolve(network(steps=200, stations=10))
     assert hourly.window == 48 and hourly.train.minutes == 0.5 and hourly.stride == 1
     assert hourly.train.batch_size == 11  # 48 steps of 20 series are 960 cells
-    assert hourly.model.n_layers == 4
+    assert hourly.model.n_layers == 3
     assert Cdsa().resolve(network(steps=9)).window == 9
     long = replace(Cdsa(), train=replace(Cdsa().train, minutes=60.0))
     assert long.resolve(network()).model == CdsaNetworkConfig()
     wide = Cdsa().resolve(network(steps=100, stations=1500, places=False))
-    assert wide.window == 10 and wide.train.batch_size == 1
+    assert wide.window == 10 and wide.train.batch_size == 21  # of 48 series each
     roads = network(steps=100, stations=180, measurements=1, places=False)
-    assert Cdsa().resolve(roads).train.batch_size == 2  # one for each of two cores
+    assert Cdsa().resolve(roads).train.batch_size == 5
 
 
 def test_settings_of_the_user_are_not_chosen():

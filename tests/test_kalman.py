@@ -2,10 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cdsa.core import backbone
+from cdsa.core.backbone import Transformation, choose_transformation
 from cdsa.core.cube import assign_metadata, make_cube
 from cdsa.errors import ConfigError
-from cdsa.methods.baselines import kalman
-from cdsa.methods.baselines.kalman import Kalman, Transformation, choose_transformation
+from cdsa.methods.baselines.kalman import Kalman
 from cdsa.workflows.api import score
 
 HOURS = pd.date_range("2020-01-01", periods=24 * 40, freq="h").to_numpy()
@@ -58,8 +59,8 @@ def test_copies_of_a_series_are_filled_with_each_other():
 def test_a_logarithm_is_chosen_for_what_grows_by_factors():
     values = np.exp(2 * persistent(4))
     chosen = choose_transformation(values, HOURS, positive=True)
-    assert chosen.offset == pytest.approx(0.1 * np.median(values)) and not chosen.cyclic
-    assert np.isnan(choose_transformation(values, HOURS, positive=False).offset)
+    assert chosen.logarithmic and not chosen.cyclic
+    assert not choose_transformation(values, HOURS, positive=False).logarithmic
 
 
 def test_a_daily_cycle_is_removed_where_there_is_one():
@@ -96,13 +97,13 @@ def test_a_forecast_decays_to_the_climatology():
 
 
 def test_many_stations_are_modelled_in_regions(monkeypatch):
-    monkeypatch.setattr(kalman, "MAX_SERIES", 4)
+    monkeypatch.setattr(backbone, "MAX_SERIES", 4)
     values = persistent(10)
     values[300:320, 3] = np.nan
     filler = Kalman().fit(cube_of(values))
-    names = [name for region in filler.regions for name in region.locations]
-    assert sorted(names) == [f"S{k}" for k in range(10)]
-    assert max(len(region.locations) for region in filler.regions) <= 4
+    regions = [region.rows.tolist() for region in filler.backbone.regions]
+    assert sorted(row for rows in regions for row in rows) == list(range(10))
+    assert max(map(len, regions)) <= 4
     assert not filler.fill(cube_of(values)).isnull().any()
 
 

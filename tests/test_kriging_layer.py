@@ -34,10 +34,14 @@ def make_window():
     return torch.where(observed, values, 0.0), observed
 
 
+def bridge_of(lines, context):
+    return context.step_variance * lines.bridge_variance
+
+
 def krige(values, observed, context, *, use_similarity=False, n_variables=VARIABLES):
     layer = KrigingLayer(n_variables, use_similarity=use_similarity).to(values)
     lines = interpolate(values, observed)
-    return layer(lines.line, lines.has_observation, lines, context).detach()
+    return layer(lines.line, lines.has_observation, bridge_of(lines, context), context).detach()
 
 
 @pytest.mark.parametrize("use_similarity", [False, True])
@@ -119,7 +123,7 @@ def test_many_stations_are_solved_in_single_precision(nugget):
         layer = KrigingLayer(1, use_similarity=False).to(dtype)
         layer.nugget.data.fill_(math.log(nugget - MIN_NUGGET))
         lines = interpolate(torch.where(observed, values, 0.0).to(dtype), observed)
-        kriged = layer(lines.line, lines.has_observation, lines, context)
+        kriged = layer(lines.line, lines.has_observation, bridge_of(lines, context), context)
         kriged.square().sum().backward()
         results.append((kriged.detach().double(), layer.slope.grad.double()))
     (single, gradient), (exact, exact_gradient) = results

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from cdsa.core import statespace
 from cdsa.core.statespace import CHUNK, StateSpace, chunk_steps, static_covariance
 
 
@@ -26,7 +27,16 @@ def simulate(model, n_steps, seed=1):
     return states + np.sqrt(model.noise) * rng.normal(size=states.shape)
 
 
-def test_the_smoother_is_the_conditional_distribution_of_one_large_gaussian(model):
+def smoothed_table(model, values, observed):
+    mean, variance = model.smooth_all(values[:, None], observed[:, None])
+    return mean[:, 0], variance[:, 0]
+
+
+@pytest.mark.parametrize("numbers", [1.0, 1e7])
+def test_the_smoother_is_the_conditional_distribution_of_one_large_gaussian(
+    model, numbers, monkeypatch
+):
+    monkeypatch.setattr(statespace, "MAX_NUMBERS", numbers)
     n_steps = CHUNK + 30  # more than one chunk
     values = simulate(model, n_steps)
     observed = np.random.default_rng(2).random(values.shape) < 0.6
@@ -42,7 +52,7 @@ def test_the_smoother_is_the_conditional_distribution_of_one_large_gaussian(mode
     noise = np.diag(np.tile(model.noise, n_steps)[seen])
     gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)] + noise)
     variance = np.diagonal(covariance) - (gain * covariance[:, seen]).sum(axis=1)
-    smoothed = model.smooth_table(values, observed)
+    smoothed = smoothed_table(model, values, observed)
     np.testing.assert_allclose(smoothed[0].ravel(), gain @ values.ravel()[seen], atol=1e-10)
     np.testing.assert_allclose(smoothed[1].ravel(), variance, atol=1e-10)
 
@@ -52,7 +62,7 @@ def test_smoothing_does_not_see_what_was_not_observed(model):
     observed = np.random.default_rng(3).random(values.shape) < 0.5
     changed = np.where(observed, values, 1e6)
     assert np.array_equal(
-        model.smooth_table(values, observed), model.smooth_table(changed, observed)
+        smoothed_table(model, values, observed), smoothed_table(model, changed, observed)
     )
 
 
@@ -83,3 +93,23 @@ def test_chunks_have_observations_and_are_spread_over_the_table():
     steps = chunk_steps(observed, 4 * CHUNK)
     assert steps.shape == (CHUNK, 4) and observed[steps].all()
     assert steps.min() == 0 and steps.max() == len(observed) - 1
+
+
+def test_the_smoothed_mean_is_the_sum_of_its_weights_times_the_values(model):
+    values = simulate(model, 40)
+    observed = np.random.default_rng(4).random(values.shape) < 0.6
+    for step, series in ((0, 1), (17, 3), (39, 0)):
+        weights = model.weights(observed, step, series)
+        assert (weights[~observed] == 0).all()
+        mean = smoothed_table(model, values, observed)[0][step, series]
+        assert (weights * values)[observed].sum() == pytest.approx(mean, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_series", [3, 20, 37, 90])
+def test_inverses_are_exact_for_near_copies_too(n_series):
+    rng = np.random.default_rng(n_series)
+    directions = np.linalg.qr(rng.normal(size=(n_series, n_series)))[0]
+    matrix = (directions * np.geomspace(1, 1e-6, n_series)) @ directions.T
+    stack = np.stack([matrix, 2 * matrix])
+    product = statespace.inverse((stack + stack.swapaxes(1, 2)) / 2) @ stack
+    np.testing.assert_allclose(product, np.broadcast_to(np.eye(n_series), stack.shape), atol=1e-8)

@@ -8,20 +8,24 @@ Letters: t time, b chunks of time that are processed together, s and r series.
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 CHUNK = 96
 """Steps of a chunk. Parameters are fitted on chunks as if they were independent."""
 
-MAX_STATIC_STEPS = 3000
-"""Time steps, spread over the table, from which the covariance of one moment is estimated."""
+MAX_STATIC_STEPS = 1500
+"""Time steps, spread over the table, of an iteration that estimates the covariance of one moment;
+every iteration takes others."""
+
+STATIC_ITERATIONS, STATIC_RATE = 12, 0.6
+"""Iterations of this EM, and how far each moves: what the steps of one suggest is noisy."""
 
 MAX_EM_STEPS, EM_COST = 6000, 1.2e10
 """Time steps of an iteration of EM, and what they may cost: steps times the cube of the series."""
@@ -31,7 +35,10 @@ MAX_ITERATIONS = 6
 MIN_EM_STEPS, MIN_STEPS = 1000, 3
 """EM runs on at least so many steps if there are, and not on fewer than three."""
 
-MAX_NUMBERS = 2e7
+LEAF = 18
+"""Series up to which a matrix is inverted as a whole."""
+
+MAX_NUMBERS = 1e7
 """Numbers of a batch of chunks in each array of covariances."""
 
 EIGENVALUE_FLOOR = 0.02
@@ -41,12 +48,15 @@ promise relations between series that do not exist."""
 SHRINKAGE = 50.0
 """Common steps of two series at which their covariance is shrunk by half."""
 
-MIN_NOISE = 1e-4
+MIN_NOISE = 1e-5
 """Smallest variance of the noise, of a series with variance 1."""
 
 MAX_RADIUS, MAX_RHO = 0.999, 0.995
 """Largest absolute eigenvalue of A, and of the coefficient that it is shrunk towards. One for all
 series: where series are nearly copies, coefficients of their own would contradict each other."""
+
+STATIC_NOISE = 1e-4
+"""Variance of the noise when the covariance of one moment is estimated."""
 
 NOISE_SHARE = 0.05
 """Variance of the noise, as a share of what the other series leave unexplained of one moment."""
@@ -103,7 +113,8 @@ class StateSpace:
     def start(self, n_chunks: int) -> Boundary:
         """The state before anything was seen."""
         shape = (n_chunks, *self.stationary.shape)
-        return Boundary(np.zeros(shape[:2]), np.broadcast_to(self.stationary, shape))
+        mean = np.zeros(shape[:2], self.stationary.dtype)
+        return Boundary(mean, np.broadcast_to(self.stationary, shape))
 
     def step(
         self, state: Boundary, values: Floats, observed: Flags
@@ -127,12 +138,13 @@ class StateSpace:
         variance = np.where(both, covariance, 0.0)
         diagonal = np.arange(observed.shape[1])
         variance[:, diagonal, diagonal] += np.where(observed, self.noise, 1.0)
-        return np.where(both, np.linalg.inv(variance), 0.0)
+        return np.where(both, inverse(variance), 0.0)
 
     def filter(self, values: Floats, observed: Flags, state: Boundary) -> Filtered:
         """Filter chunks (t, b, s) from the state of their first step."""
-        mean, error = np.empty((2, *values.shape))
-        covariance, precision, propagation = np.empty((3, *values.shape, values.shape[2]))
+        dtype = self.noise.dtype
+        mean, error = np.empty((2, *values.shape), dtype)
+        covariance, precision, propagation = np.empty((3, *values.shape, values.shape[2]), dtype)
         filtered = Filtered(mean, covariance, precision, propagation, error)
         for t in range(len(values)):
             filtered.mean[t], filtered.covariance[t] = state
@@ -147,7 +159,7 @@ class StateSpace:
         """Smoothed means and variances of chunks (t, b, s), and what the steps before them need to
         know. Adds to the sums for EM."""
         r, n = after
-        mean, variance = np.empty((2, *filtered.mean.shape))
+        mean, variance = np.empty((2, *filtered.mean.shape), filtered.mean.dtype)
         last = len(mean) - 1
         for t in reversed(range(len(mean))):
             covariance, propagation = filtered.covariance[t], filtered.propagation[t]
@@ -169,31 +181,58 @@ class StateSpace:
                     moments.later[:] += second
         return mean, variance, Adjoint(r, n)
 
-    def smooth_chunks(self, values: Floats, observed: Flags) -> Floats:
-        """Smoothed means of chunks (t, b, s) of which nothing else is known."""
-        n_chunks, n_series = values.shape[1:]
-        filtered = self.filter(values, observed, self.start(n_chunks))
-        return self.smooth(filtered, nothing_after(n_chunks, n_series))[0]
+    def smooth_all(self, values: Floats, observed: Flags) -> tuple[Floats, Floats]:
+        """Smoothed means and variances of chunks (t, b, s) of which nothing else is known.
 
-    def smooth_table(self, values: Floats, observed: Flags) -> tuple[Floats, Floats]:
-        """Exact smoothed means and variances of a table (t, s).
-
-        The filter runs twice: once for the state at the start of each chunk, and once more before a
-        chunk is smoothed, so that only one chunk of covariances is in memory.
+        Where the covariances of all steps are too many to keep, the filter runs twice: once for the
+        state at some steps, and once more from each of them before it is smoothed.
         """
-        values, observed = np.where(observed, values, 0.0)[:, None], observed[:, None]
-        states, state = [], self.start(1)
-        for t in range(len(values)):
-            if t % CHUNK == 0:
+        values = np.where(observed, values, 0.0).astype(self.noise.dtype)
+        n_steps, n_chunks, n_series = values.shape
+        at_once = max(CHUNK, int(MAX_NUMBERS / (n_chunks * n_series**2)))
+        starts = range(0, n_steps, at_once)
+        states, state = [], self.start(n_chunks)
+        for t in range(starts[-1] + 1):
+            if t in starts:
                 states.append(state)
-            state = self.step(state, values[t], observed[t])[0]
-        mean, variance = np.empty((2, *values.shape))
-        after = nothing_after(1, values.shape[2])
-        for number in reversed(range(len(states))):
-            steps = slice(number * CHUNK, (number + 1) * CHUNK)
-            filtered = self.filter(values[steps], observed[steps], states[number])
+            if t < starts[-1]:
+                state = self.step(state, values[t], observed[t])[0]
+        mean, variance = np.empty((2, *values.shape), values.dtype)
+        after = None
+        for start, state in zip(reversed(starts), reversed(states), strict=True):
+            steps = slice(start, start + at_once)
+            filtered = self.filter(values[steps], observed[steps], state)
+            after = after or nothing_after(filtered)
             mean[steps], variance[steps], after = self.smooth(filtered, after)
-        return mean[:, 0], np.maximum(variance[:, 0], 0.0)
+        return mean, np.maximum(variance, 0.0)
+
+    def weights(self, observed: Flags, step: int, series: int) -> Floats:
+        """The weight of each observed value (t, s) in the smoothed mean of one cell.
+
+        The mean is c' V^-1 y, where V is the covariance of the observed values y and c their
+        covariance with the cell. The smoothing errors of a series y are V^-1 y, so those of c are
+        the weights.
+        """
+        covariances = [self.stationary]
+        for _ in range(step):
+            following = self.transition @ covariances[-1] @ self.transition.T + self.innovation
+            covariances.append(following)
+        with_cell = np.empty(observed.shape)
+        with_cell[step] = covariances[step][series]
+        for t in range(step + 1, len(observed)):
+            with_cell[t] = self.transition @ with_cell[t - 1]
+        row = np.eye(len(self.noise))[series]
+        for t in reversed(range(step)):
+            row = row @ self.transition
+            with_cell[t] = covariances[t] @ row
+        values = np.where(observed, with_cell, 0.0)[:, None]
+        filtered = self.filter(values, observed[:, None], self.start(1))
+        r, weights = np.zeros((1, len(row))), np.empty(observed.shape)
+        for t in reversed(range(len(observed))):
+            gain = filtered.precision[t] @ filtered.covariance[t]
+            weights[t] = (filtered.error[t] - _apply(gain, r @ self.transition))[0]
+            r = filtered.error[t] + _apply(filtered.propagation[t].swapaxes(1, 2), r)
+        return weights
 
     @classmethod
     def fit(
@@ -211,7 +250,7 @@ class StateSpace:
         covariance = static_covariance(values, observed, static_steps)
         conditional = 1 / np.diagonal(np.linalg.inv(covariance))
         r = np.maximum(NOISE_SHARE * conditional, MIN_NOISE)
-        covariance = covariance - np.diag(np.minimum(r, conditional / 2))
+        covariance = _at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)
         both = observed[1:] & observed[:-1]
         products, squares = values[1:] * values[:-1], (values[1:] ** 2 + values[:-1] ** 2) / 2
         rho = float((products * both).sum() / max((squares * both).sum(), 1e-12))
@@ -236,7 +275,7 @@ class StateSpace:
         n_batches = math.ceil(steps.size * n_series**2 / MAX_NUMBERS)
         for batch in np.array_split(steps, min(n_batches, steps.shape[1]), axis=1):
             filtered = self.filter(values[batch], observed[batch], self.start(batch.shape[1]))
-            self.smooth(filtered, nothing_after(batch.shape[1], n_series), moments)
+            self.smooth(filtered, nothing_after(filtered), moments)
         return moments
 
     def maximise(self, moments: Moments, n_pairs: int, rho: float) -> "StateSpace":
@@ -250,32 +289,57 @@ class StateSpace:
         return replace(self, transition=a.astype(np.float64), innovation=_at_least(q, 1e-7))
 
 
-def nothing_after(n_chunks: int, n_series: int) -> Adjoint:
+def nothing_after(filtered: Filtered) -> Adjoint:
     """The end of a table."""
-    return Adjoint(np.zeros((n_chunks, n_series)), np.zeros((n_chunks, n_series, n_series)))
+    return Adjoint(np.zeros_like(filtered.mean[0]), np.zeros_like(filtered.covariance[0]))
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Inverses of symmetric positive definite matrices (b, s, r)."""
+    factor = inverse_factor(matrix)
+    return factor.swapaxes(1, 2) @ factor
+
+
+def inverse_factor(matrix: Floats) -> Floats:
+    """Inverses of the Cholesky factors, half by half: for small matrices, products of halves are
+    faster than a factorisation of the whole."""
+    n = matrix.shape[1]
+    if n <= (LEAF if len(matrix) > 1 else 2 * LEAF):
+        whole: Floats = np.linalg.inv(np.linalg.cholesky(matrix))
+        return whole
+    half = n // 2
+    upper = inverse_factor(matrix[:, :half, :half])
+    side = matrix[:, half:, :half] @ upper.swapaxes(1, 2)
+    lower = inverse_factor(matrix[:, half:, half:] - side @ side.swapaxes(1, 2))
+    factor = np.zeros_like(matrix)
+    factor[:, :half, :half], factor[:, half:, half:] = upper, lower
+    factor[:, half:, :half] = -lower @ (side @ upper)
+    return factor
 
 
 def static_covariance(values: Floats, observed: Flags, max_steps: int = MAX_STATIC_STEPS) -> Floats:
-    """Covariance (s, r) of the series at one moment, by three iterations of EM from the pairwise
+    """Covariance (s, r) of the series at one moment, by some iterations of EM from the pairwise
     covariances; values are zero where not observed."""
     weight = observed.astype(np.float64)
     n_common = weight.T @ weight
-    covariance = values.T @ values / np.maximum(n_common, 1)
+    covariance: Floats = values.T @ values / np.maximum(n_common, 1)
     shrunken = covariance * n_common / (n_common + SHRINKAGE)
     np.fill_diagonal(shrunken, np.maximum(np.diagonal(covariance), EIGENVALUE_FLOOR))
     covariance = _at_least(shrunken, EIGENVALUE_FLOOR)
     rows = np.flatnonzero(observed.any(axis=1))
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), max_steps)).astype(np.int64)]
-    noise = np.full(len(covariance), 1e-3)
-    for _ in range(3):
+    n_parts = max(1, round(len(rows) / max_steps))
+    noise = np.full(len(covariance), STATIC_NOISE)
+    for number in range(STATIC_ITERATIONS):
+        part = rows[number % n_parts :: n_parts]
         static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
-        total = np.zeros_like(covariance)
-        for batch in np.array_split(rows, max(1, len(rows) // 128)):
-            prior = static.start(len(batch)).covariance
-            gain = prior @ static.precision(prior, observed[batch])
-            mean = _apply(gain, values[batch])
-            total += mean.T @ mean + (prior - gain @ prior).sum(axis=0)
-        covariance = _at_least(total / len(rows), 1e-6)
+        precision, weighted = np.zeros_like(covariance), []
+        for batch in np.array_split(part, max(1, len(part) // 64)):
+            of_batch = static.precision(static.start(len(batch)).covariance, observed[batch])
+            precision += of_batch.sum(axis=0)
+            weighted.append(_apply(of_batch, values[batch]))
+        mean = np.concatenate(weighted) @ covariance
+        expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
+        covariance = _at_least(covariance + STATIC_RATE * (expected - covariance), 1e-6)
     return covariance
 
 

@@ -39,20 +39,45 @@ class WindowContext(NamedTuple):
     bandwidth: float | None = None
     """Bandwidth of the kernel that makes a graph of distances, from training."""
 
+    backbone: Tensor | None = None
+    """Scaled mean and standard deviation of each cell by a linear-Gaussian model that sees what the
+    network sees, NaN if unknown; (b, t, l, m, 2)."""
+
+    smoothed_from: Tensor | None = None
+    """To explain one cell: the weights of its window in its smoothed mean, (t, l, m)."""
+
     def select(self, at: slice) -> "WindowContext":
         similarity = self.station_similarity
         return self._replace(
             calendar=self.calendar[at],
             climatology=self.climatology[at],
             station_similarity=similarity[at] if similarity.ndim == 3 else similarity,
+            backbone=None if self.backbone is None else self.backbone[at],
+        )
+
+    def select_series(self, rows: Tensor, columns: Tensor) -> "WindowContext":
+        """The context of some locations and measurements, by their numbers."""
+        distance, adjacency, backbone = self.distance, self.adjacency, self.backbone
+        return self._replace(
+            climatology=self.climatology[:, :, rows][..., columns],
+            distance=None if distance is None else distance[rows][:, rows],
+            station_similarity=self.station_similarity[..., rows, :][..., rows],
+            step_variance=self.step_variance[columns],
+            variable_ids=self.variable_ids[columns],
+            adjacency=None if adjacency is None else adjacency[rows][:, rows],
+            backbone=None if backbone is None else backbone[:, :, rows][:, :, :, columns],
         )
 
     def without_stations(self, dropped: Tensor) -> "WindowContext":
         """The context in which nothing but the coordinates of the dropped locations (b, l) is
         known."""
         either = dropped.unsqueeze(2) | dropped.unsqueeze(1)
+        backbone = self.backbone
+        if backbone is not None:
+            backbone = backbone.masked_fill(dropped.unflatten(1, (1, -1, 1, 1)), torch.nan)
         return self._replace(
             climatology=self.climatology.masked_fill(dropped.unflatten(1, (1, -1, 1)), torch.nan),
+            backbone=backbone,
             station_similarity=torch.where(either, 0.0, self.station_similarity),
         )
 
@@ -86,6 +111,8 @@ class CubeContext:
     these out, so that it never contains what is masked in the window."""
 
     bandwidth: float | None = None
+    backbone: Tensor | None = None
+    """(t + 1, l, m, 2)."""
 
     def window_context(self, steps: Tensor, values: Tensor, observed: Tensor) -> WindowContext:
         """The context of windows at these steps (b, t), given all values observed in them."""
@@ -113,6 +140,7 @@ class CubeContext:
             self.variable_ids,
             self.adjacency,
             self.bandwidth,
+            None if self.backbone is None else self.backbone[steps],
         )
 
     def to(self, device: torch.device) -> "CubeContext":

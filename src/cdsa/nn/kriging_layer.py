@@ -19,7 +19,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from cdsa.nn.context import WindowContext
-from cdsa.nn.interpolation import Interpolation
 
 SLOPE = 0.12
 """Initial decay of the kernel's logarithm, per unit of distance."""
@@ -59,9 +58,9 @@ class KrigingLayer(nn.Module):
             self.similarity_share = nn.Parameter(torch.full(size, _logit(SIMILARITY_SHARE)))
 
     def forward(
-        self, lines: Tensor, valid: Tensor, interpolation: Interpolation, context: WindowContext
+        self, lines: Tensor, valid: Tensor, variance: Tensor, context: WindowContext
     ) -> Tensor:
-        noise = self.noise(interpolation, context)
+        noise = self.noise(variance, context)
         precision = torch.where(valid, noise.reciprocal(), 0.0)
         precision, lines = einsum("btlm -> bmtl", precision), einsum("btlm -> bmtl", lines)
         kernel = self.kernel(context)
@@ -72,11 +71,11 @@ class KrigingLayer(nn.Module):
         kriged = mean + einsum("bmlk, bmtk -> bmtl", kernel, of_lines - mean * of_ones)
         return einsum("bmtl -> btlm", kriged)
 
-    def noise(self, interpolation: Interpolation, context: WindowContext) -> Tensor:
+    def noise(self, variance: Tensor, context: WindowContext) -> Tensor:
         """Variance of the error of a line, (b, t, l, m)."""
         nugget = self.nugget[context.variable_ids].exp()
         scale = self.bridge_scale[context.variable_ids].exp()
-        return MIN_NUGGET + nugget + scale * context.step_variance * interpolation.bridge_variance
+        return MIN_NUGGET + nugget + scale * variance
 
     def kernel(self, context: WindowContext) -> Tensor:
         """Covariance of stations, (b, m, l, k), where b may be one. Without coordinates all

@@ -123,6 +123,9 @@ class NetworkConfig:
     uses_context: ClassVar[bool] = False
     """Whether the network gets the context of its cells: calendar, climatology, distances."""
 
+    uses_backbone: ClassVar[bool] = False
+    """Whether it predicts the residual of a linear-Gaussian model, when it fills."""
+
     inductive: ClassVar[bool] = False
     """Whether its weights serve any stations, not only those it was trained on; it then uses
     context."""

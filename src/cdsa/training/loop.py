@@ -21,6 +21,7 @@ from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
 from cdsa.training.masking import Masking, Task, drop_stations, make_generator, mask_cells
 from cdsa.training.parallel import data_parallel
+from cdsa.training.sampling import SmoothedWindows
 from cdsa.training.state import TrainingStore, TrainState, Weights
 from cdsa.training.windows import Window, Windows
 
@@ -134,6 +135,8 @@ def train(
     *,
     seed: int,
     task: Task = IMPUTATION,
+    smoothed: SmoothedWindows | None = None,
+    seconds_before: float = 0.0,
     store: TrainingStore | None = None,
     on_progress: OnProgress = ignore,
     should_stop: Callable[[], bool] = never,
@@ -141,8 +144,10 @@ def train(
     """Train in place on `windows`, and leave the weights with the lowest error on the target cells
     of `validation`.
 
-    With a `store` the run is saved now and then, and resumed from there. `should_stop` is called
-    after every step; if it returns True, the run is saved and ends with the best weights so far.
+    With `smoothed`, windows are drawn from there. The time limit includes `seconds_before`, which
+    were spent on preparations. With a `store` the run is saved now and then, and resumed from
+    there. `should_stop` is called after every step; if it returns True, the run is saved and ends
+    with the best weights so far.
     """
     if config.batch_size < 1:
         raise ConfigError(f"batch_size must be at least 1, but found {config.batch_size}")
@@ -152,7 +157,7 @@ def train(
     if config.ema_decay:
         snapshots["average"] = _copy_weights(model)
     state = store.load(model, optimiser, snapshots) if store else None
-    state = state or TrainState()
+    state = state or TrainState(seconds=seconds_before)
     state.finished = True
     max_steps = max(1, math.ceil(len(windows) / config.batch_size)) * config.max_epochs
     started, saved = time.perf_counter() - state.seconds, time.perf_counter()
@@ -167,12 +172,17 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = lr
         rng = make_generator(seed, MASK, state.step)
-        other_observed = None
-        if config.masking == "like_data":
-            others = torch.randint(len(windows), (len(batch),), generator=rng)
-            other_observed = windows.observed[windows.steps[others]]
         model.train()
-        loss = training_loss(model, windows.take(batch), config, rng, task, other_observed)
+        if smoothed is not None:
+            drawn = smoothed.draw(state.step)
+            visible = drawn.window.observed & ~drawn.masked
+            loss = _window_loss(model, drawn.window, visible, drawn.masked, config)
+        else:
+            other_observed = None
+            if config.masking == "like_data":
+                others = torch.randint(len(windows), (len(batch),), generator=rng)
+                other_observed = windows.observed[windows.steps[others]]
+            loss = training_loss(model, windows.take(batch), config, rng, task, other_observed)
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)
@@ -327,6 +337,12 @@ def training_loss(
             visible = visible & ~(masked & with_gaps.to(masked.device))
         else:
             visible, target = window.observed & ~masked, masked
+    return _window_loss(model, window, visible, target, config)
+
+
+def _window_loss(
+    model: Network, window: Window, visible: Tensor, target: Tensor, config: TrainConfig
+) -> Tensor:
     prediction = predict(model, window, visible)
     loss = masked_loss(config.loss, prediction, window.truth, target)
     if config.loss_on == "both":

@@ -113,9 +113,9 @@ def _copy_gaps(masked: Tensor, other_observed: Tensor | None, rng: torch.Generat
     return torch.where(chosen & enough.unflatten(0, (-1, 1, 1, 1)), missing, masked)
 
 
-def drop_stations(observed: Tensor, rng: torch.Generator) -> Tensor:
+def drop_stations(observed: Tensor, rng: torch.Generator, share: float = DROP_STATIONS) -> Tensor:
     """True for whole stations in some windows, each at a rate of its own up to a half: (b, l)."""
-    chosen = torch.rand((len(observed), 1), generator=rng) < DROP_STATIONS
+    chosen = torch.rand((len(observed), 1), generator=rng) < share
     rate = torch.rand((len(observed), 1), generator=rng) / 2
     uniform = torch.rand((len(observed), observed.shape[2]), generator=rng)
     return (chosen & (uniform < rate)).to(observed.device)

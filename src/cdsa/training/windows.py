@@ -39,6 +39,13 @@ class Window:
     context: WindowContext | None = None
     """For a model that uses it."""
 
+    def select_series(self, rows: Tensor, columns: Tensor) -> "Window":
+        """The same for some locations and measurements, by their numbers."""
+        arrays = (self.values, self.observed, self.truth, self.target)
+        values, observed, truth, target = (x[:, :, rows][..., columns] for x in arrays)
+        context = self.context and self.context.select_series(rows, columns)
+        return Window(values, observed, truth, target, self.steps, context)
+
 
 @dataclass(frozen=True, eq=False)
 class Windows:
@@ -59,7 +66,10 @@ class Windows:
         return len(self.steps)
 
     def take(self, numbers: Tensor) -> Window:
-        steps = self.steps[numbers]
+        return self.at(self.steps[numbers])
+
+    def at(self, steps: Tensor) -> Window:
+        """The windows of these steps (b, t)."""
         values, observed, target = self.values[steps], self.observed[steps], self.target[steps]
         context = None
         if self.context is not None:

@@ -216,13 +216,14 @@ class NeuralFiller(Finaliser, Filler):
             starts = range(0, len(sites), SITES_AT_ONCE)
             groups = [np.append(stations, sites[first : first + SITES_AT_ONCE]) for first in starts]
         outputs = [np.empty(cube.shape, dtype=cube.dtype) for _ in range(1 + 2 * len(levels))]
+        smoothed = network.smooth(data.components)
         for group in groups:
             members = data.isel(location=group)
             if len(groups) > 1:
                 network = self.network.adapt_to(members.components)
             for seen, inner, at in blocks(members.cube, network):
                 network.refuse_implausible(members.components.isel(time=at))
-                block = self._fill_block(network, members.isel(time=seen), levels)
+                block = self._fill_block(network, members.isel(time=seen), levels, smoothed)
                 for output, values in zip(outputs, block, strict=True):
                     output[at, group] = values.to_numpy()[inner]
         filled, *bounds = (cube.copy(data=output) for output in outputs)
@@ -234,17 +235,22 @@ class NeuralFiller(Finaliser, Filler):
         return data
 
     def _fill_block(
-        self, network: Predictor, data: PreparedCube, levels: Sequence[float]
+        self,
+        network: Predictor,
+        data: PreparedCube,
+        levels: Sequence[float],
+        smoothed: xr.DataArray | None,
     ) -> list[xr.DataArray]:
         """The cube filled, then the lower and upper bound of each level."""
         cube = data.cube
         calibration, fresh = network.calibration, network.out_of_sample(cube)
         if calibration is None or not levels:
-            filled = self.finalise(data, network.predict(data.components).isel(quantile=0))
+            point = network.predict(data.components, (), smoothed).isel(quantile=0)
+            filled = self.finalise(data, point)
             return [filled, *[xr.full_like(cube, np.nan)] * (2 * len(levels))]
         nominal = [*levels, *map(calibration.level_out_of_sample, levels if fresh.any() else ())]
         quantiles = [quantile for level in nominal for quantile in quantile_pair(level)]
-        prediction = network.predict(data.components, quantiles)
+        prediction = network.predict(data.components, quantiles, smoothed)
         point, *predicted = (prediction.isel(quantile=q) for q in range(1 + len(quantiles)))
         filled = self.finalise(data, point)
         gaps = gap_classes(cube, network.horizon, network.unobserved(cube))

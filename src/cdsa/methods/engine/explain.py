@@ -102,9 +102,12 @@ def _shares(
     for window, step, weight in windows:
         weight /= len(columns)
         for column in columns:
-            share = predictor.model.contributions(
-                window.values, window.observed, window.context, (step, rows[0], column)
-            )[0]
+            cell, context = (step, rows[0], column), window.context
+            if context is not None and predictor.backbone is not None:
+                context = context._replace(
+                    smoothed_from=_smoothed_from(predictor, aligned, window, cell)
+                )
+            share = predictor.model.contributions(window.values, window.observed, context, cell)[0]
             shares[window.steps[0].cpu().numpy()] += weight * share.cpu().double().numpy()
             explained += weight if share.sum() > 0 else 0.0
     shares /= explained or 1.0  # windows without any observation predict the climatology
@@ -114,6 +117,22 @@ def _shares(
         by_station = np.where(rows_of_cube >= 0, shares[:-1, rows_of_cube, column], 0.0)
         result.loc[{"measurement": base}] += by_station
     return result
+
+
+def _smoothed_from(
+    predictor: Predictor, aligned: xr.DataArray, window: Window, cell: tuple[int, int, int]
+) -> Tensor | None:
+    """What the smoothed mean of a cell is made of, within its window; None without a model."""
+    backbone, steps = predictor.backbone, window.steps[0].cpu().numpy()
+    location = str(aligned["location"].to_numpy()[cell[1]])
+    if backbone is None or location in predictor.forgotten or location not in backbone.locations:
+        return None
+    known = backbone.align(aligned.isel(time=steps))
+    row = known.get_index("location").get_loc(location)
+    column = known.get_index("measurement").get_loc(aligned["measurement"].to_numpy()[cell[2]])
+    sizes = backbone.weights(known.to_numpy(), known["time"].to_numpy(), (cell[0], row, column))
+    labelled = known.copy(data=sizes).reindex_like(aligned.isel(time=steps), fill_value=0.0)
+    return torch.as_tensor(labelled.to_numpy(), dtype=torch.float32).to(predictor.device)
 
 
 def _mean_maps(

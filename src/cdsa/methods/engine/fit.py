@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from cdsa.core.prepare import PreparedCube
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
+from cdsa.methods.engine.backbone import TrainingBackbone, smooth_cube, to_tensor
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.methods.engine.predictor import Predictor, pick_device, warn_isolated_stations
 from cdsa.methods.engine.validation import (
@@ -30,6 +32,7 @@ from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import train
 from cdsa.training.masking import Task
+from cdsa.training.sampling import SmoothedWindows
 from cdsa.training.state import TrainingStore
 from cdsa.training.windows import Windows, cut
 
@@ -66,6 +69,12 @@ def fit_network(
         context = validation_context = builder.build(scaled_visible, variable_ids, training=True)
         if horizon:
             validation_context = builder.build(scaled_visible, variable_ids)
+    # fit the model whose residual the network predicts
+    started, passes = time.perf_counter(), None
+    if validation_context is not None and method.model.uses_backbone and not horizon:
+        passes = TrainingBackbone.fit(visible, scaler, window)
+        smoothed = to_tensor(smooth_cube(passes.backbone, visible, scaler))
+        validation_context = replace(validation_context, backbone=smoothed)
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
@@ -91,6 +100,18 @@ def fit_network(
         settings = json.dumps(to_dict(method))
         store = TrainingStore(run.folder / TRAINING, fingerprint(method, components), settings)
     run.on_start(method)
+    draws = None
+    if passes is not None:
+        draws = SmoothedWindows(
+            windows.to(device),
+            passes.smooth,
+            passes.fold,
+            batch_size=method.train.batch_size,
+            masking=method.train.masking,
+            max_mask_ratio=method.train.max_mask_ratio,
+            seed=seed,
+            mask_groups=task.mask_groups,
+        )
     train_state = train(
         model.to(device),
         windows.to(device),
@@ -98,6 +119,8 @@ def fit_network(
         method.train,
         seed=seed,
         task=task,
+        smoothed=draws,
+        seconds_before=time.perf_counter() - started,
         store=store,
         on_progress=run.on_progress,
         should_stop=run.should_stop,
@@ -116,6 +139,7 @@ def fit_network(
         context_builder=builder,
         inductive=method.model.inductive,
         known_covariates=method.known_covariates if horizon else (),
+        backbone=passes.backbone if passes else None,
     )
     errors, calibration = Validator(predictor, data, hidden, holdout_steps).validate(seed)
     if builder is not None:  # from now on the held-out cells are known too

@@ -12,11 +12,13 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from cdsa.core.atomic import make_directory
+from cdsa.core.backbone import Backbone, Region, Standardiser
 from cdsa.core.climatology import Climatology, TimeBins
 from cdsa.core.config import from_dict, to_dict
 from cdsa.core.geo import Edge
 from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
+from cdsa.core.statespace import StateSpace
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.methods.calibration import Calibration
 from cdsa.methods.engine.context import ContextBuilder
@@ -49,6 +51,9 @@ CONTEXT_ARRAYS = ("station_similarity", "step_variance", "measured", "coordinate
 CONTEXT_NUMBERS = ("distance_scale", "min_steps", "bandwidth")
 """Fields of a `ContextBuilder` that are saved as they are."""
 
+SCALING_ARRAYS = ("offset", "mean", "std", "cyclic", "spread")
+"""Fields of a `Standardiser` that are arrays."""
+
 MEASUREMENT, STATION = ("measurement",), ("location", "measurement")
 
 
@@ -80,6 +85,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             "measurements": _texts(filler.means["measurement"].to_numpy()),
         },
         "context": None,
+        "backbone": None,
         "calibration": None,
         "training": asdict(predictor.train_state),
         "errors": list(predictor.errors),
@@ -95,6 +101,18 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             "locations": _texts(builder.locations),
             "trained_ranges": [_texts(bounds) for bounds in builder.trained_ranges],
         }
+    if predictor.backbone is not None:
+        backbone = predictor.backbone
+        document["backbone"] = {
+            "locations": _texts(backbone.locations),
+            "measurements": _texts(backbone.measurements),
+            "time_bins": [
+                None if climatology is None else asdict(climatology.time_bins)
+                for climatology in (region.scaling.climatology for region in backbone.regions)
+            ],
+        }
+        for number, region in enumerate(backbone.regions):
+            arrays |= {f"backbone.{number}.{n}": a for n, a in _region_arrays(region).items()}
     if calibration is not None:
         arrays["calibration.factors"] = calibration.factors
         document["calibration"] = {
@@ -197,7 +215,39 @@ def _predictor(
         inductive=method.model.inductive,
         known_covariates=method.known_covariates if horizon else (),
         calibration=calibration,
+        backbone=_backbone(tensors, document["backbone"]),
     )
+
+
+def _region_arrays(region: Region) -> dict[str, NDArray[Any]]:
+    scaling, model = region.scaling, region.model
+    arrays: dict[str, NDArray[Any]] = {"rows": region.rows, "used": region.used}
+    arrays |= {name: getattr(scaling, name) for name in SCALING_ARRAYS} | vars(model)
+    if scaling.climatology is not None:
+        arrays |= {"total": scaling.climatology.total, "count": scaling.climatology.count}
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _backbone(tensors: Tensors, fields: Document | None) -> Backbone | None:
+    if fields is None:
+        return None
+    regions = []
+    for number, bins in enumerate(fields["time_bins"]):
+        prefix = f"backbone.{number}."
+        arrays = {
+            name.removeprefix(prefix): tensor.numpy()
+            for name, tensor in tensors.items()
+            if name.startswith(prefix)
+        }
+        rows, used = arrays.pop("rows"), arrays.pop("used")
+        climatology = None
+        if bins is not None:
+            climatology = Climatology(TimeBins(**bins), arrays.pop("total"), arrays.pop("count"))
+        scaling = {name: arrays.pop(name) for name in SCALING_ARRAYS}
+        standardiser = Standardiser(climatology=climatology, **scaling)
+        regions.append(Region(rows, used, standardiser, StateSpace(**arrays)))
+    locations, measurements = (np.array(fields[name]) for name in ("locations", "measurements"))
+    return Backbone(locations, measurements, tuple(regions))
 
 
 def _signature(fields: Document) -> DataSignature:

@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cdsa.core.backbone import Backbone
 from cdsa.core.circular import base_names
 from cdsa.core.cube import DIMS
 from cdsa.core.geo import Edge
@@ -22,6 +23,7 @@ from cdsa.core.records import Value
 from cdsa.core.scaler import Scaler
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Calibration
+from cdsa.methods.engine.backbone import smooth_cube, to_tensor
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
 from cdsa.nn.types import Network
@@ -80,6 +82,12 @@ class Predictor:
     calibration: Calibration | None = None
     """Of its prediction intervals; None if there were too few validation cells."""
 
+    backbone: Backbone | None = None
+    """For a network that predicts its residual."""
+
+    forgotten: tuple[str, ...] = ()
+    """Stations that the backbone knows but must not: only coordinates, or others of the name."""
+
     def __post_init__(self) -> None:
         self.model.eval()
 
@@ -122,13 +130,15 @@ class Predictor:
                 "the network was trained with coordinates, but some stations here are new to it "
                 "and have none: it fills without distances, which is less accurate"
             )
-        return replace(self, context_builder=builder)
+        new = scaled["location"].to_numpy()[~self.context_builder.is_known(scaled)]
+        return replace(self, context_builder=builder, forgotten=(*self.forgotten, *map(str, new)))
 
     def without_stations(self, names: NDArray[np.str_]) -> "Predictor":
         """The predictor with nothing known of these stations but their coordinates."""
         if self.context_builder is None or not self.inductive or not len(names):
             return self
-        return replace(self, context_builder=self.context_builder.without_stations(names))
+        builder = self.context_builder.without_stations(names)
+        return replace(self, context_builder=builder, forgotten=(*self.forgotten, *map(str, names)))
 
     def align(self, components: xr.DataArray) -> xr.DataArray:
         """The cube with the measurements of the network in their order, and with its stations or,
@@ -139,15 +149,21 @@ class Predictor:
         known = components.sel(measurement=[name for name in self.measurements if name in present])
         return known.sortby("location")  # the order in a file changes no bit of a prediction
 
-    def predict(self, components: xr.DataArray, levels: Sequence[float] = ()) -> xr.DataArray:
+    def predict(
+        self,
+        components: xr.DataArray,
+        levels: Sequence[float] = (),
+        smoothed: xr.DataArray | None = None,
+    ) -> xr.DataArray:
         """The prediction of every cell and its quantiles at these levels along a last axis
         `quantile`; NaN for unknown series. The predictor must be adapted to the cube. Windows
-        overlap and stream through the network."""
+        overlap and stream through the network. What the backbone makes of a longer cube can be
+        given as `smoothed`."""
         aligned = self.align(components)
         if not aligned.sizes["measurement"]:
             unknown = xr.full_like(components, np.nan)
             return unknown.expand_dims({"quantile": 1 + len(levels)}, axis=-1)
-        prediction = stitch(self._predict_windows(aligned, levels), aligned, tapered=True)
+        prediction = stitch(self._predict_windows(aligned, levels, smoothed), aligned, tapered=True)
         axes = {name: components[name].to_numpy() for name in ("location", "measurement")}
         return self.scaler.select(aligned).denormalise(prediction).reindex(axes)
 
@@ -176,7 +192,7 @@ class Predictor:
             for step in forecast.unbind(1)
         ]
 
-    def windows(self, aligned: xr.DataArray) -> Windows:
+    def windows(self, aligned: xr.DataArray, smoothed: xr.DataArray | None = None) -> Windows:
         """The windows that predict an aligned cube. Those of a fill overlap by half. Those of a
         forecast have adjacent horizons and the last one ends with the cube, so the first may start
         before it."""
@@ -190,7 +206,7 @@ class Predictor:
                 length = min(length, n_steps)
             last = max(0, n_steps - length)
             starts = np.append(np.arange(0, last, self.stride), last)
-        return self._windows_at(aligned, starts, length)
+        return self._windows_at(aligned, starts, length, smoothed)
 
     def unobserved(self, cube: xr.DataArray) -> NDArray[np.bool_]:
         """Stations of a cube of which only the coordinates are known, (l,)."""
@@ -223,11 +239,11 @@ class Predictor:
 
     @torch.no_grad()
     def _predict_windows(
-        self, aligned: xr.DataArray, levels: Sequence[float]
+        self, aligned: xr.DataArray, levels: Sequence[float], smoothed: xr.DataArray | None
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Predictions of batches of windows and the steps they are for."""
         predicted = slice(self.context_length if self.horizon else 0, None)
-        windows = self.windows(aligned)
+        windows = self.windows(aligned, smoothed)
         for batch in windows.batches(self._batch_size(windows)):
             yield self._predict_batch(batch, levels)[:, predicted], batch.steps[:, predicted]
 
@@ -244,11 +260,29 @@ class Predictor:
         at_levels = interpolate_quantiles(quantiles, torch.tensor(levels))
         return torch.cat([point.unsqueeze(-1), at_levels], dim=-1)
 
-    def _windows_at(self, aligned: xr.DataArray, starts: NDArray[np.int64], length: int) -> Windows:
+    def smooth(self, components: xr.DataArray) -> xr.DataArray | None:
+        """What the backbone makes of a cube, for a network that predicts its residual."""
+        if self.backbone is None:
+            return None
+        aligned = self.align(components)
+        smoothed = smooth_cube(self.backbone, aligned, self.scaler)
+        return smoothed.where(~smoothed["location"].isin(list(self.forgotten)))
+
+    def _windows_at(
+        self,
+        aligned: xr.DataArray,
+        starts: NDArray[np.int64],
+        length: int,
+        smoothed: xr.DataArray | None = None,
+    ) -> Windows:
         """Windows that start at these steps, which may lie before the first."""
         scaled, context = self._scale(aligned), None
         if self.context_builder is not None:
             context = self.context_builder.build(scaled, self._variable_ids(scaled))
+            smoothed = self.smooth(aligned) if smoothed is None else smoothed
+            if smoothed is not None:
+                axes = {name: aligned[name].to_numpy() for name in DIMS}
+                context = replace(context, backbone=to_tensor(smoothed.sel(axes)))
         return cut_at(scaled, starts, length, context).to(self.device)
 
     def _batch_size(self, windows: Windows) -> int:

@@ -6,6 +6,7 @@ Letters: b window of the batch, t time, l location, m measurement, c channels, h
 import contextlib
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -29,12 +30,23 @@ from cdsa.nn.types import AttentionConfig, AttentionMaps, Network, NetworkConfig
 from cdsa.training.callbacks import RunContext
 from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import TrainConfig
+from cdsa.training.sampling import training_sizes
 from cdsa.training.state import saved_settings
 
-BASELINE_INIT = (3.0, 0.0, 0.0)
-"""Initial logits of the baselines: interpolation, kriging, kriging of anomalies. A network that
-starts from kriging fits the training data better and other data worse; one that starts from
-interpolation soon learns where not to trust it."""
+BASELINE_INIT = (3.0, 0.0, 0.0, 8.0)
+"""Initial logits of the baselines: interpolation, kriging, kriging of anomalies, and the smoothed
+mean, which is taken almost alone where there is one. A network that starts from kriging fits the
+training data better and other data worse; one that starts from interpolation soon learns where not
+to trust it."""
+
+MIN_SCALE = 0.003
+"""Residuals are predicted in standard deviations of the smoothed mean, plus this."""
+
+LOG_OFFSET = 0.03
+"""Added to these standard deviations before their logarithm, an input."""
+
+MIN_LOW_PRECISION = 32
+"""Channels from which on it pays to train in bfloat16, where a processor can."""
 
 RESIDUAL_INIT = -2.0
 """Initial logit of the residual's scale in series without any observation."""
@@ -47,6 +59,7 @@ UNOBSERVED_INIT = -3.0
 class CdsaNetworkConfig(NetworkConfig):
     uses_context: ClassVar[bool] = True
     inductive: ClassVar[bool] = True
+    uses_backbone: ClassVar[bool] = True
 
     d_model: int = 48
     """Channels of a cell between layers."""
@@ -79,6 +92,7 @@ class CdsaNetworkConfig(NetworkConfig):
 FEATURES = (
     "value", "observed", "interpolation", "proximity_before", "proximity_after",
     "climatology", "has_climatology", "kriging", "anomaly_kriging",
+    "smoothed_mean", "has_smoothed_mean", "smoothed_std", "smoothed_log_std",
 )  # fmt: skip
 """Inputs of the network for each cell, in this order."""
 
@@ -87,18 +101,20 @@ class BaselineAnswers(NamedTuple):
     """Predictions without a network; the network predicts the residual."""
 
     values: Tensor
-    """(b, t, l, m, 3), in the order of `BASELINE_INIT`."""
+    """(b, t, l, m, 4), in the order of `BASELINE_INIT`."""
 
     available: Tensor
     """Where each of them exists."""
 
+    scale: Tensor
+    """Unit of the residual, (b, t, l, m)."""
+
     unobserved: Tensor
     """True in series with neither an observation nor a climatology, (b, t, l, m)."""
 
-    def combine(self, logits: Tensor) -> Tensor:
-        """The average of the available ones, weighted by a softmax: (b, t, l, m)."""
-        weight = logits.masked_fill(~self.available, -torch.inf).softmax(dim=-1)
-        return (weight * self.values).sum(-1)
+    def weights(self, logits: Tensor) -> Tensor:
+        """Weights of the available ones, by a softmax: (b, t, l, m, 4)."""
+        return logits.masked_fill(~self.available, -torch.inf).softmax(dim=-1)
 
 
 class Block(nn.Module):
@@ -150,13 +166,23 @@ def reporting(observed: Tensor) -> Tensor:
     return present | ~present.any(dim=1, keepdim=True)
 
 
+@cache
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Whether products in bfloat16 are faster than in single precision."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+
+
 class CdsaNetwork(Network):
     """Fills windows of any size: `forward(values, observed, context) -> (b, t, l, m, 1 + q)`, the
     prediction and its quantiles.
 
-    The network predicts residuals from a baseline, a weighted average of interpolation and kriging
-    with weights for each cell. In series without any observation the residual is scaled down, as
-    much as is learnt.
+    The network predicts residuals from a baseline, a weighted average of simple predictions with
+    weights for each cell: above all the smoothed mean of a linear-Gaussian model of all series. A
+    station that this model does not know gets interpolation, and kriging of the smoothed means of
+    others. Where the model is certain, residuals are small. In series without any observation they
+    are scaled down, as much as is learnt.
     """
 
     data_parallel = True
@@ -176,8 +202,9 @@ class CdsaNetwork(Network):
         self.baseline_gate = nn.Linear(config.d_model, len(BASELINE_INIT))
         self.head = feed_forward(config.d_model, config.d_model, 1 + len(QUANTILES))
         last = cast(nn.Linear, self.head[-1])
-        with torch.no_grad():  # starts near the baseline, with narrow quantiles
+        with torch.no_grad():  # starts from the baseline, with narrow quantiles
             last.weight.mul_(0.3)
+            last.weight[[0, 1 + MEDIAN]] = 0.0
             last.bias.fill_(INITIAL_STEP)
             last.bias[[0, 1 + MEDIAN]] = 0.0
             self.baseline_gate.weight.mul_(0.1)
@@ -185,10 +212,17 @@ class CdsaNetwork(Network):
 
     def forward(self, values: Tensor, observed: Tensor, context: WindowContext) -> Tensor:
         x, answers = self._embed(values, observed, context)
-        for block in self.blocks:
-            x = block(x, observed, context)
-        baseline, residual = self._decode(x, answers, context)
-        return residual + baseline.unsqueeze(-1)
+        low_precision = (
+            self.training
+            and x.dtype == torch.float32
+            and x.shape[-1] >= MIN_LOW_PRECISION
+            and has_fast_bfloat16(x.device)
+        )
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=low_precision):
+            for block in self.blocks:
+                x = block(x, observed, context)
+        weights, residual = self._decode(x.to(values.dtype), answers, context)
+        return residual + (weights * answers.values).sum(-1, keepdim=True)
 
     def maps(self, values: Tensor, observed: Tensor, context: WindowContext) -> list[AttentionMaps]:
         """The maps of every layer, without the weights of keys."""
@@ -199,15 +233,16 @@ class CdsaNetwork(Network):
         self, values: Tensor, observed: Tensor, context: WindowContext, cell: tuple[int, int, int]
     ) -> Tensor:
         """The prediction is a baseline plus a residual. The baseline is linear in the observations,
-        so its gradient attributes it. Attention rollout attributes the residual; the share of
-        unobserved cells is passed on by the gradient of their baselines. Both count by their size.
-        """
+        so its gradient attributes it; what the smoothed mean is made of comes with the context.
+        Attention rollout attributes the residual; the share of unobserved cells is passed on by the
+        gradient of their baselines. Both count by their size."""
         values = torch.where(observed, values, 0.0).requires_grad_()
         with torch.enable_grad():
             x, answers = self._embed(values, observed, context)
             with torch.no_grad():
                 x, traces = self._trace(x, observed, context)
-            baseline, residual = self._decode(x, answers, context)
+            weights, residual = self._decode(x, answers, context)
+            baseline = (weights * answers.values).sum(-1)
             target = one_hot_cell(baseline, cell)
             with torch.no_grad():
                 share = rollout(traces, target)
@@ -215,11 +250,14 @@ class CdsaNetwork(Network):
             gradient = torch.autograd.grad((baseline * target).sum(), values, retain_graph=True)[0]
             passed_on = torch.autograd.grad((baseline * unobserved).sum(), values)[0].abs()
         with torch.no_grad():
-            baseline_size = (gradient * values).abs().sum()
-            residual_size = residual[(0, *cell, 0)].abs()
+            by_baseline = normalise_to(gradient.abs(), (gradient * values).abs().sum())
+            if context.smoothed_from is not None:
+                size = (weights * answers.values)[(0, *cell, -1)].abs()
+                by_baseline = by_baseline + normalise_to(context.smoothed_from * observed, size)
+            baseline_size, residual_size = by_baseline.sum(), residual[(0, *cell, 0)].abs()
             weight = baseline_size / (baseline_size + residual_size).clamp(min=1e-12)
             by_residual = share * observed + normalise_to(passed_on, unobserved.sum())
-            by_baseline, by_residual = normalise_to(gradient.abs()), normalise_to(by_residual)
+            by_baseline, by_residual = normalise_to(by_baseline), normalise_to(by_residual)
             return normalise_to(weight * by_baseline + (1 - weight) * by_residual)
 
     def _embed(
@@ -230,34 +268,47 @@ class CdsaNetwork(Network):
         line = interpolate(values, observed)
         has_climatology = ~context.climatology.isnan()
         climatology = torch.where(has_climatology, context.climatology, 0.0)
-        kriging = self.kriging(line.line, line.has_observation, line, context)
-        in_both = line.has_observation & has_climatology
-        anomalies = self.anomaly_kriging(line.line - climatology, in_both, line, context)
-        answers = [line.line, kriging, anomalies + climatology]
+        smoothed = values.new_full((1, 2), torch.nan).expand(*values.shape, 2)
+        smoothed = smoothed if context.backbone is None else context.backbone
+        is_smoothed = ~smoothed[..., 0].isnan()
+        mean, std = smoothed.nan_to_num().unbind(-1)
+        kriging, anomalies, is_kriged = mean, mean - climatology, ~is_smoothed
+        if is_kriged.any():
+            lines = torch.where(is_smoothed, mean, line.line)
+            bridge = context.step_variance * line.bridge_variance
+            variance = torch.where(is_smoothed, std.square(), bridge)
+            known = is_smoothed | line.has_observation
+            kriging = self.kriging(lines, known, variance, context)
+            in_both = known & has_climatology
+            anomalies = self.anomaly_kriging(lines - climatology, in_both, variance, context)
+        answers = [line.line, kriging, anomalies + climatology, mean]
         features = [values, observed, line.line, line.proximity_before, line.proximity_after]
-        features += [climatology, has_climatology, kriging, answers[-1]]
+        features += [climatology, has_climatology, kriging, answers[2]]
+        features += [mean, is_smoothed, std, (std + LOG_OFFSET).log()]
         calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
         x = self.embed(torch.cat([stacked, calendar], dim=-1))
-        available = [line.has_observation, torch.ones_like(has_climatology), has_climatology]
+        available = [line.has_observation, is_kriged, has_climatology & is_kriged, is_smoothed]
         return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
             values=torch.stack(answers, dim=-1),
             available=torch.stack(available, dim=-1),
-            unobserved=~(line.has_observation | has_climatology),
+            scale=torch.where(is_smoothed, std + MIN_SCALE, 1.0),
+            unobserved=~(line.has_observation | has_climatology | is_smoothed),
         )
 
     def _decode(
         self, x: Tensor, answers: BaselineAnswers, context: WindowContext
     ) -> tuple[Tensor, Tensor]:
-        """The baseline (b, t, l, m) and the residuals of the prediction and its quantiles,
-        (b, t, l, m, 1 + q)."""
+        """The weights of the baselines (b, t, l, m, 4) and the residuals of the prediction and its
+        quantiles, (b, t, l, m, 1 + q)."""
         x, ids = self.norm(x), context.variable_ids
         point, raw = self.head(x).split([1, len(QUANTILES)], dim=-1)
         quantiles = monotone_quantiles(raw)
-        baseline = answers.combine(self.baseline_logits[ids] + self.baseline_gate(x))
+        weights = answers.weights(self.baseline_logits[ids] + self.baseline_gate(x))
         median = quantiles[..., MEDIAN : MEDIAN + 1]
-        scale = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)[..., None]
-        return baseline, torch.cat([scale * point, quantiles - (1 - scale) * median], dim=-1)
+        share = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)[..., None]
+        residual = torch.cat([share * point, quantiles - (1 - share) * median], dim=-1)
+        return weights, residual * answers.scale.unsqueeze(-1)
 
     def _trace(
         self, x: Tensor, observed: Tensor, context: WindowContext
@@ -286,7 +337,7 @@ MINUTES = ((30_000, 0.5), (300_000, 1.25), (math.inf, 3.0))
 """Minutes of training, up to so many measured cells."""
 
 MODEL_SIZES = (
-    (1.5, CdsaNetworkConfig(d_model=32, n_layers=4, d_ff=64)),
+    (4.0, CdsaNetworkConfig(d_model=32, n_layers=3, d_ff=64)),
     (30.0, CdsaNetworkConfig(n_layers=4)),
     (math.inf, CdsaNetworkConfig()),
 )
@@ -298,12 +349,12 @@ AUTO_MODEL = CdsaNetworkConfig()
 
 DEFAULT_TRAINING = TrainConfig(
     batch_size=0,
-    lr=2e-3,
+    lr=4e-3,
     beta2=0.98,
     grad_clip=1.0,
     ema_decay=0.99,
     masking="like_data",
-    loss_on="both",
+    loss_on="hidden",
     validate_every=100,
     patience=0,
 )
@@ -396,7 +447,8 @@ class Cdsa(Neural):
             n_cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for limit, m in MINUTES if n_cells <= limit))
         if not train.batch_size:
-            batch_size = math.ceil(CELLS_PER_BATCH / (length * n_series))
+            n_drawn = n_series if self.horizon else math.prod(training_sizes(*cube.shape[1:]))
+            batch_size = math.ceil(CELLS_PER_BATCH / (length * n_drawn))
             train = replace(train, batch_size=min(batch_size, MAX_BATCH_SIZE))
         return replace(
             self,

@@ -1,0 +1,192 @@
+"""Training windows for a network that predicts the residual of a smoother.
+
+Cells are masked before the smoother runs, so it sees exactly what the network may see. A smoother
+is slow and looks beyond a window, so it runs on chunks of several windows at a time; training
+windows are drawn from these until it runs again, elsewhere and with other cells masked.
+
+Letters: b chunk or window, t time, l location, m measurement.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cdsa.training.masking import Masking, drop_stations, make_generator, mask_cells
+from cdsa.training.windows import Window, Windows
+
+Integers = NDArray[np.int64]
+
+Smoother = Callable[[Integers, Tensor, int], Tensor]
+"""Steps (b, t), the cells that it may see (b, t, l, m) and the number of a time fold, outside which
+its parameters were fitted -> scaled means and standard deviations (b, t, l, m, 2)."""
+
+MARGIN = 24
+"""Steps at either end of a chunk that the smoother sees but no training window contains."""
+
+CHUNKS = 16
+"""Chunks that are smoothed at a time."""
+
+WINDOWS_PER_CHUNK = 4
+"""Training windows from a chunk, if they have all of its series."""
+
+WHOLE_STATIONS = 1 / 3
+"""Share of the chunks in which all measurements of a station are masked together."""
+
+DROP_EVERY = 4
+"""Whole stations are dropped from every fourth set of chunks, beginning with the first."""
+
+MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 48
+"""Measurements, stations and series of a training window: of larger cubes it has some of them."""
+
+MANY_WINDOWS = 16
+"""Windows from which on a chunk has the length of two, and not of one."""
+
+SET, ORDER_IN_SET, DRAW = 3, 4, 5  # purpose of a random source, besides those of the loop
+
+
+def training_sizes(n_stations: int, n_measurements: int) -> tuple[int, int]:
+    """Stations and measurements of a training window."""
+    measurements = min(n_measurements, MAX_MEASUREMENTS)
+    return min(n_stations, max(MIN_STATIONS, MAX_SERIES // measurements)), measurements
+
+
+def chunk_length(n_steps: int, window: int) -> int:
+    """Steps of a chunk without its margins."""
+    return min(n_steps, window * (2 if n_steps >= MANY_WINDOWS * window else 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """Windows of which some cells are masked."""
+
+    window: Window
+    masked: Tensor
+    """(b, t, l, m)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Some chunks of the training cube, smoothed without the masked cells."""
+
+    first: Tensor
+    """First step of each, (b,)."""
+
+    margin: Tensor
+    """Steps before the first one of a training window, (b,)."""
+
+    masked: Tensor
+    """(b, t, l, m)."""
+
+    dropped: Tensor
+    """Stations of which only the coordinates are known, (b, l)."""
+
+    smoothed: Tensor
+    """(b, t, l, m, 2)."""
+
+
+@dataclass(eq=False)
+class SmoothedWindows:
+    """Draws masked windows for the steps of a training; what a step gets depends on its number and
+    the seed alone."""
+
+    windows: Windows
+    smooth: Smoother
+    fold: Integers
+    """Number of the time fold of each step, (t,)."""
+
+    batch_size: int
+    masking: Masking
+    max_mask_ratio: float
+    seed: int
+    mask_groups: Tensor | None = None
+    """As of a `Task`."""
+
+    def __post_init__(self) -> None:
+        n_steps, self.window = len(self.fold), self.windows.steps.shape[1]
+        self.length = chunk_length(n_steps, self.window)
+        shape = self.windows.values.shape[1:]
+        groups = self.mask_groups
+        self.groups = torch.arange(shape[1]) if groups is None else groups.cpu()
+        self.sizes = training_sizes(*shape)
+        per_chunk = WINDOWS_PER_CHUNK * math.ceil(shape.numel() / math.prod(self.sizes))
+        self.steps_per_set = max(1, CHUNKS * per_chunk // self.batch_size)
+        self._current: tuple[int, Chunks] | None = None
+
+    @cached_property
+    def starts(self) -> list[Integers]:
+        """Where chunks of each fold start, without their margins."""
+        first = self.windows.steps[:, 0].cpu().numpy()
+        first = np.unique(np.minimum(first, len(self.fold) - self.length))
+        fold, last_fold = self.fold[first], self.fold[first + self.length - 1]
+        starts = [first[(fold == n) & (last_fold == n)] for n in range(self.fold.max() + 1)]
+        return [inside for inside in starts if len(inside)]
+
+    def draw(self, step: int) -> Masked:
+        """The windows of a step of the training."""
+        number, position = divmod(step, self.steps_per_set)
+        if self._current is None or self._current[0] != number:
+            self._current = number, self._smooth_chunks(number)
+        chunks = self._current[1]
+        order = torch.randperm(
+            self.steps_per_set * self.batch_size,
+            generator=make_generator(self.seed, ORDER_IN_SET, number),
+        )
+        chosen = order[position * self.batch_size :][: self.batch_size] % CHUNKS
+        rng = make_generator(self.seed, DRAW, step)
+        offset = torch.randint(self.length - self.window + 1, (len(chosen),), generator=rng)
+        inside = (chunks.margin[chosen] + offset).unsqueeze(1) + torch.arange(self.window)
+        window = self.windows.at(chunks.first[chosen].unsqueeze(1) + inside)
+        cells = chosen.unsqueeze(1), inside
+        assert window.context is not None
+        context = window.context._replace(backbone=chunks.smoothed[cells])
+        window = replace(window, context=context.without_stations(chunks.dropped[chosen]))
+        return self._some_series(Masked(window, chunks.masked[cells]), rng)
+
+    def _smooth_chunks(self, number: int) -> Chunks:
+        """The chunks of a set, from one time fold."""
+        rng = make_generator(self.seed, SET, number)
+        fold = number % len(self.starts)
+        starts, n_steps = self.starts[fold], len(self.fold)
+        length = min(n_steps, self.length + 2 * MARGIN)
+        first = starts[torch.randint(len(starts), (CHUNKS,), generator=rng).numpy()]
+        chunk = np.clip(first - MARGIN, 0, n_steps - length)
+        steps = chunk[:, None] + np.arange(length)
+        others = torch.randint(n_steps - length + 1, (CHUNKS, 1), generator=rng)
+        observed = self.windows.observed[steps]
+        other_observed = self.windows.observed[others + torch.arange(length)]
+        masked = self._mask(observed, other_observed, rng)
+        dropped = drop_stations(observed, rng, float(number % DROP_EVERY == 0))
+        masked = (masked | dropped.unflatten(1, (1, -1, 1))) & observed
+        return Chunks(
+            first=torch.as_tensor(chunk),
+            margin=torch.as_tensor(first - chunk),
+            masked=masked,
+            dropped=dropped,
+            smoothed=self.smooth(steps, observed & ~masked, fold).to(observed.device),
+        )
+
+    def _mask(self, observed: Tensor, other_observed: Tensor, rng: torch.Generator) -> Tensor:
+        by_series, by_station = (
+            mask_cells(observed, self.masking, self.max_mask_ratio, rng, groups, other_observed)
+            for groups in (self.groups, torch.zeros_like(self.groups))
+        )
+        whole = torch.rand((len(observed), 1, 1, 1), generator=rng) < WHOLE_STATIONS
+        return torch.where(whole.to(observed.device), by_station, by_series)
+
+    def _some_series(self, batch: Masked, rng: torch.Generator) -> Masked:
+        """The same for a random part of the stations and measurements, if there are many."""
+        n_stations, n_measurements = batch.masked.shape[2:]
+        stations, measurements = self.sizes
+        if (stations, measurements) == (n_stations, n_measurements):
+            return batch
+        rows = torch.randperm(n_stations, generator=rng)[:stations].sort().values
+        shuffled = torch.randperm(int(self.groups.max()) + 1, generator=rng)
+        columns = torch.isin(self.groups, shuffled[:measurements]).nonzero().squeeze(1)
+        window = batch.window.select_series(rows, columns)
+        return Masked(window, batch.masked[:, :, rows][..., columns])

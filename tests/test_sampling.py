@@ -1,0 +1,131 @@
+"""Training windows whose masked cells were hidden from the smoother too."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from cdsa.core.cube import make_cube
+from cdsa.core.prepare import prepare
+from cdsa.core.scaler import Scaler
+from cdsa.methods.engine.backbone import TrainingBackbone
+from cdsa.methods.engine.context import ContextBuilder
+from cdsa.training.sampling import DROP_EVERY, SmoothedWindows, training_sizes
+from cdsa.training.windows import cut
+from conftest import network
+
+WINDOW = 12
+
+
+def make(cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None) -> SmoothedWindows:
+    components = prepare(cube).components
+    scaler = scaler or Scaler.fit(components)
+    scaled = scaler.normalise(components)
+    builder = ContextBuilder.fit(scaled, WINDOW)
+    n_measurements = components.sizes["measurement"]
+    context = builder.build(scaled, np.arange(n_measurements), training=True)
+    backbone = TrainingBackbone.fit(components, scaler, WINDOW)
+    windows = cut(scaled, WINDOW, 1, context=context)
+    return SmoothedWindows(windows, backbone.smooth, backbone.fold, 4, "mixed", 0.9, seed)
+
+
+def wide(n_stations: int, n_measurements: int) -> xr.DataArray:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(60, n_stations, n_measurements)).cumsum(axis=0)
+    times = np.datetime64("2020-01-01", "ns") + np.arange(60) * np.timedelta64(1, "h")
+    names = [f"S{n:02}" for n in range(n_stations)], [f"m{n}" for n in range(n_measurements)]
+    degrees = np.linspace(0, 1, n_stations)
+    return make_cube(values, times, *names, lat=degrees, lon=degrees)
+
+
+@pytest.fixture(scope="module")
+def cube():
+    return network(steps=300, stations=5)
+
+
+@pytest.fixture(scope="module")
+def draws(cube):
+    return make(cube)
+
+
+def test_no_masked_value_reaches_the_smoother_or_its_parameters(cube, draws):
+    components, scaler = prepare(cube).components, Scaler.fit(prepare(cube).components)
+    for step in (0, draws.steps_per_set, 5 * draws.steps_per_set):
+        before = draws.draw(step)
+        chunks = draws._current[1]
+        masked = np.zeros(components.shape, dtype=bool)
+        first, inside = int(chunks.first[0]), slice(int(chunks.margin[0]), None)
+        hidden = chunks.masked[0].numpy()[inside][: draws.length]
+        start = first + int(chunks.margin[0])
+        masked[start : start + draws.length] = hidden
+        assert hidden.any()
+        changed = cube.where(~masked, cube + 1.0)
+        after = make(changed, scaler=scaler)
+        after.draw(step)
+        same = after._current[1]
+        assert torch.equal(same.masked[0], chunks.masked[0])
+        torch.testing.assert_close(
+            same.smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
+        )
+        assert before.masked.any()
+
+
+def test_the_smoother_does_see_what_is_visible(cube, draws):
+    draws.draw(0)
+    chunks = draws._current[1]
+    visible = ~chunks.masked[0].numpy()
+    steps = int(chunks.first[0]) + np.arange(len(visible))
+    shift = np.zeros(cube.shape)
+    shift[steps] = np.where(visible, 1.0, 0.0)
+    after = make(cube + shift, scaler=Scaler.fit(prepare(cube).components))
+    after.draw(0)
+    difference = after._current[1].smoothed[0] - chunks.smoothed[0]
+    assert difference[..., 0].nan_to_num().abs().max() > 0.01
+
+
+def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(draws):
+    for step in range(0, DROP_EVERY * draws.steps_per_set, 3):
+        batch = draws.draw(step)
+        assert (batch.window.observed | ~batch.masked).all()
+        backbone = batch.window.context.backbone
+        assert backbone.shape == (*batch.masked.shape, 2)
+        lacking = backbone[..., 0].isnan()
+        visible = batch.window.observed & ~batch.masked
+        assert not (lacking & visible).any()
+    first = draws.draw(0).window.context.backbone.isnan().any()
+    assert first and not draws.draw(draws.steps_per_set).window.context.backbone.isnan().any()
+
+
+def test_what_a_step_draws_depends_on_its_number_and_the_seed_alone(cube, draws):
+    late = draws.steps_per_set + 2
+    batch = draws.draw(late)
+    draws.draw(0)
+    again, other = make(cube).draw(late), make(cube, seed=1).draw(late)
+    assert torch.equal(again.masked, batch.masked)
+    assert torch.equal(again.window.values, batch.window.values)
+    assert not torch.equal(other.masked, batch.masked)
+
+
+def test_windows_of_many_series_have_some_of_them():
+    assert training_sizes(36, 1) == (36, 1)
+    assert training_sizes(207, 1) == (48, 1)
+    assert training_sizes(12, 11) == (8, 6)
+    assert training_sizes(3, 40) == (3, 6)
+    draws = make(wide(10, 8))
+    batch = draws.draw(0)
+    assert batch.masked.shape[2:] == batch.window.values.shape[2:] == (8, 6)
+    context = batch.window.context
+    assert context.backbone.shape[2:4] == (8, 6) and len(context.variable_ids) == 6
+    assert context.distance.shape == context.station_similarity.shape[-2:] == (8, 8)
+    assert len({tuple(draws.draw(n).window.context.variable_ids.tolist()) for n in range(9)}) > 1
+
+
+def test_components_of_a_direction_are_drawn_together():
+    draws = make(wide(3, 8))
+    groups = torch.tensor([0, 1, 2, 3, 4, 5, 6, 6])
+    draws = replace(draws, mask_groups=groups)
+    for step in range(8):
+        ids = draws.draw(step).window.context.variable_ids.tolist()
+        assert (6 in ids) == (7 in ids)

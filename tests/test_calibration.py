@@ -4,7 +4,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from cdsa.core.metrics import LEVELS as METRIC_LEVELS
+from cdsa.methods.base import Filler
 from cdsa.methods.calibration import (
     BOUND_QUANTILES,
     LEVELS,
@@ -13,6 +16,7 @@ from cdsa.methods.calibration import (
     Calibration,
     CalibrationSet,
     ConformalFiller,
+    cross_fitted_bounds,
 )
 from cdsa.methods.registry import build_method
 from cdsa.nn.quantile_head import QUANTILES
@@ -136,6 +140,35 @@ def test_any_filler_gets_intervals_from_cells_that_were_hidden_from_it(rng):
     inside = ((cube >= low) & (cube <= high)).to_numpy()[other.to_numpy()]
     assert 0.86 < inside.mean() < 0.94
     assert (low <= filled).all() and (filled <= high).all()
+
+
+def test_the_own_intervals_of_a_filler_are_scaled(rng):
+    """Too narrow by the same factor everywhere, and twice as wide at one station."""
+    cube = network(steps=800, stations=4)
+    hidden = cube.notnull() & (rng.random(cube.shape) < 0.3)
+    visible = cube.where(~hidden)
+    linear = build_method("linear").fit(visible)
+    widths = xr.DataArray([0.02, 0.01, 0.01, 0.01], coords={"location": cube["location"]})
+
+    class Narrow(Filler):
+        gives_intervals = True
+
+        def fill_intervals(self, cube, levels):
+            filled = linear.fill(cube)
+            sides = [(filled - level * widths, filled + level * widths) for level in levels]
+            return filled, [tuple(x.transpose(*filled.dims) for x in pair) for pair in sides]
+
+    filled, bounds = Narrow().fill_intervals(visible, METRIC_LEVELS)
+    own = dict(zip(METRIC_LEVELS, bounds, strict=True))
+    conformal = ConformalFiller.fit(Narrow(), filled, cube, visible, own)
+    _, ((low, high),) = conformal.fill_intervals(visible, [0.9])
+    inside = ((cube >= low) & (cube <= high)).to_numpy()[hidden.to_numpy()]
+    assert 0.88 < inside.mean() < 0.92
+    width = (high - low).where(visible.isnull()).mean(("time", "measurement")).to_numpy()
+    assert width[0] / width[1:].mean() == pytest.approx(2, rel=0.2)
+    scored = cross_fitted_bounds(filled, cube, visible, [0.9], own)[0.9]
+    inside = ((cube >= scored[0]) & (cube <= scored[1])).to_numpy()[hidden.to_numpy()]
+    assert 0.86 < inside.mean() < 0.94
 
 
 def test_out_of_sample_a_window_counts_as_one_observation():

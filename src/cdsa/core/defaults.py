@@ -16,7 +16,7 @@ INTERVAL = 0.9
 MIN_CELLS = 500
 """Observed cells that a network needs to train on; with fewer, 'auto' does not try it."""
 
-BASELINES = ("linear", "climatology", "idw", "knn", "mice")
+BASELINES = ("linear", "climatology", "idw", "knn", "mice", "kalman")
 """Methods that the default network is compared with, if they are installed and fit the table."""
 
 MAX_SERIES = {"mice": 60}

@@ -1,8 +1,8 @@
 """Prediction intervals calibrated on held-out cells (split conformal prediction).
 
 The half-widths of a model's own intervals are scaled until each level covers its share of the
-held-out cells of the same measurement and gap class. `ConformalFiller` gives intervals to a filler
-that has none.
+held-out cells of the same measurement and gap class. `ConformalFiller` does so for a filler, and
+gives intervals to one that has none.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cdsa.core.circular import EAST, angle_difference, to_components, wrap_degrees
 from cdsa.core.cube import is_direction, round_significant, valid_range
 from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
-from cdsa.core.metrics import standard_deviations
+from cdsa.core.metrics import Intervals, standard_deviations
 from cdsa.core.prepare import Cube, prepare
 from cdsa.methods.base import Bounds, Filled, Filler
 from cdsa.methods.wrapper import DIGITS
@@ -156,8 +156,8 @@ class Calibration:
     ) -> Bounds:
         """The bounds of an interval around the filled values.
 
-        `prediction` is the model's point, lower and upper quantile, in components; bounds are NaN
-        where it has none. The interval of a direction runs clockwise from lower to upper.
+        `prediction` is the model's point, in components, and its lower and upper quantile; bounds
+        are NaN where it has none. The interval of a direction runs clockwise from lower to upper.
         """
         bounds, factors = np.full((2, *filled.shape), np.nan), self._factors_at(level)
         minimum, maximum = valid_range(filled)
@@ -209,35 +209,50 @@ def _conformal_quantiles(scores: Floats, *, fallback: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ConformalFiller(Filler):
-    """A filler with intervals of one width for each measurement and gap class, calibrated on cells
-    that were hidden from it."""
+    """A filler with intervals that are calibrated on cells that were hidden from it: its own, or of
+    one width for each measurement and gap class."""
 
     gives_intervals: ClassVar[bool] = True
 
     filler: Filler
     calibration: Calibration
     scale: xr.DataArray
-    """The unit of the widths, by measurement."""
+    """The unit of the widths, by measurement, if the filler gives no intervals."""
 
     @classmethod
     def fit(
-        cls, filler: Filler, filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray
+        cls,
+        filler: Filler,
+        filled: xr.DataArray,
+        truth: xr.DataArray,
+        visible: xr.DataArray,
+        intervals: Intervals | None = None,
     ) -> "ConformalFiller":
-        """Calibrate a filler on how `visible` was filled by it, or by one of the same method."""
-        cells, _ = _hidden_cells(filled, truth, visible)
-        return cls(filler, _calibrate(cells, truth), _scale(visible))
+        """Calibrate a filler on how `visible` was filled by it, or by one of the same method, with
+        the intervals that it gives, if any."""
+        scale = _scale(visible)
+        cells, _ = _hidden_cells(filled, truth, visible, _own_bounds(filled, intervals, scale))
+        return cls(filler, _calibrate(cells, truth), scale)
 
     def fill(self, cube: Cube) -> xr.DataArray:
         return self.filler.fill(cube)
 
     def fill_intervals(self, cube: Cube, levels: Sequence[float]) -> Filled:
         data = prepare(cube)
-        filled, gaps = self.fill(data), _gap_classes(data.cube)
-        return filled, _scaled_bounds(self.calibration, self.scale, filled, gaps, levels)
+        own = sorted({_own_level(level) for level in levels}) if self.filler.gives_intervals else ()
+        filled, bounds = self.filler.fill_intervals(data, own)
+        intervals = dict(zip(own, bounds, strict=True)) if own else None
+        sides = _own_bounds(filled, intervals, self.scale)
+        gaps = _gap_classes(data.cube)
+        return filled, _scaled_bounds(self.calibration, filled, sides, gaps, levels)
 
 
 def cross_fitted_bounds(
-    filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray, levels: Sequence[float]
+    filled: xr.DataArray,
+    truth: xr.DataArray,
+    visible: xr.DataArray,
+    levels: Sequence[float],
+    intervals: Intervals | None = None,
 ) -> dict[float, Bounds]:
     """Bounds such as a `ConformalFiller` gives, by level, for scoring on the calibration cells.
 
@@ -245,14 +260,16 @@ def cross_fitted_bounds(
     """
     n_steps = truth.sizes["time"]
     fold = np.arange(n_steps) * N_BLOCKS // n_steps % N_FOLDS
-    (cells, steps), scale = _hidden_cells(filled, truth, visible), _scale(visible)
+    sides = _own_bounds(filled, intervals, _scale(visible))
+    cells, steps = _hidden_cells(filled, truth, visible, sides)
     gap_classes, bounds = _gap_classes(visible), np.full((len(levels), 2, *truth.shape), np.nan)
     for number in np.unique(fold):
         inside, others = fold == number, fold[steps] != number
         if others.sum() >= MIN_CELLS:
             calibration = _calibrate(cells.select(others), truth)
+            part = {level: (low[inside], high[inside]) for level, (low, high) in sides.items()}
             bounds[:, :, inside] = _scaled_bounds(
-                calibration, scale, filled[inside], gap_classes[inside], levels
+                calibration, filled[inside], part, gap_classes[inside], levels
             )
     return {
         level: (filled.copy(data=lower), filled.copy(data=upper))
@@ -260,18 +277,33 @@ def cross_fitted_bounds(
     }
 
 
+def _own_level(level: float) -> float:
+    """The level of a filler's own interval that is scaled to this one."""
+    return min(level, MAX_MODEL_LEVEL)
+
+
+def _own_bounds(
+    filled: xr.DataArray, intervals: Intervals | None, scale: xr.DataArray
+) -> Intervals:
+    """The bounds to be scaled, by level: the filler's own, or one scale to either side."""
+    if intervals is not None:
+        return intervals
+    width = scale.reindex(measurement=filled["measurement"].to_numpy())
+    lower, upper = filled - width, filled + width
+    return {_own_level(level): (lower, upper) for level in LEVELS}
+
+
 def _hidden_cells(
-    filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray
+    filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray, sides: Intervals
 ) -> tuple[CalibrationSet, NDArray[np.int64]]:
-    """The cells of `truth` that are not visible, with bounds of one scale around them, and their
-    steps in time."""
+    """The cells of `truth` that are not visible, with the bounds to be scaled, and their steps in
+    time."""
     hidden = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
-    point = filled.to_numpy()[hidden].astype(np.float64)
-    side = np.where(np.arange(len(BOUND_QUANTILES)) % 2, 1.0, -1.0)[:, None]
+    bounds = [side.to_numpy()[hidden] for level in LEVELS for side in sides[_own_level(level)]]
     cells = CalibrationSet(
-        point=point,
+        point=filled.to_numpy()[hidden].astype(np.float64),
         truth=truth.to_numpy()[hidden].astype(np.float64),
-        bounds=point + side * standard_deviations(visible)[hidden[2]],
+        bounds=np.array(bounds, dtype=np.float64),
         measurement=hidden[2],
         gap_class=_gap_classes(visible)[hidden],
     )
@@ -294,13 +326,20 @@ def _gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
 
 def _scaled_bounds(
     calibration: Calibration,
-    scale: xr.DataArray,
     filled: xr.DataArray,
+    sides: Intervals,
     gap_classes: NDArray[np.int64],
     levels: Sequence[float],
 ) -> list[Bounds]:
-    """Bounds around the filled values, calibrated from one scale to either side."""
+    """Calibrated bounds around the filled values."""
     point = to_components(filled)
-    width = scale.reindex(measurement=point["measurement"].to_numpy())
-    prediction = point, point - width, point + width
-    return [calibration.bounds(level, filled, prediction, gap_classes) for level in levels]
+    predictions = ((level, (point, *_nearest(sides, _own_level(level)))) for level in levels)
+    return [
+        calibration.bounds(level, filled, prediction, gap_classes)
+        for level, prediction in predictions
+    ]
+
+
+def _nearest(sides: Intervals, level: float) -> Bounds:
+    """The bounds of this level; those of one scale are the same at every level."""
+    return sides[min(sides, key=lambda known: abs(known - level))]

@@ -13,7 +13,14 @@ from cdsa.core import defaults
 from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.masks import GivenMask, HideStrategy, LikeData, natural_gap_mask, parse_hide
-from cdsa.core.metrics import LEVELS, METRICS, Errors, importance_weights, measure
+from cdsa.core.metrics import (
+    LEVELS,
+    METRICS,
+    Errors,
+    Intervals,
+    importance_weights,
+    measure,
+)
 from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value, to_json_value
 from cdsa.core.splits import keep_steps, last_steps
@@ -98,6 +105,9 @@ class Trial:
 
     visible: xr.DataArray
     filled: xr.DataArray
+    intervals: Intervals
+    """By level, if the method gives any."""
+
     weights: NDArray[np.float64] | None
     """Weights (t, l, m) that make hidden cells like the missing ones, if they are to match."""
 
@@ -148,7 +158,7 @@ def try_method(
         units=units_of(data.cube),
         seconds=seconds,
     )
-    return Trial(score, filler, visible.cube, filled, weights)
+    return Trial(score, filler, visible.cube, filled, intervals, weights)
 
 
 def hidden_cells(

@@ -8,7 +8,7 @@ import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
-from cdsa.core.metrics import LEVELS, Errors, measure
+from cdsa.core.metrics import LEVELS, Errors, Intervals, measure
 from cdsa.core.prepare import PreparedCube
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
@@ -191,7 +191,7 @@ def choose(
     built = {name_of(method): build_method(method) for method in methods}
     scores: dict[str, Score] = {}
     networks: dict[str, Filler] = {}
-    filled_by: dict[str, xr.DataArray] = {}
+    filled_by: dict[str, tuple[xr.DataArray, Intervals | None]] = {}
     for name, method in built.items():
         progress(name)
         trial = try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
@@ -199,7 +199,7 @@ def choose(
         if trial.filler.trained:
             networks[name] = trial.filler
         else:  # its filler is not kept
-            filled_by[name] = trial.filled
+            filled_by[name] = trial.filled, trial.intervals or None
     visible, weights = trial.visible, trial.weights  # the same in every trial
     best = best_method(list(scores.values()))
     others = better_for(list(scores.values()), best) if per_variable else {}
@@ -209,13 +209,13 @@ def choose(
             fillers[name] = networks[name]
             continue
         progress(name)
-        fillers[name] = built[name].fit(cube, run)
-        if not fillers[name].gives_intervals:  # they come from the trial, and are scored too
-            filled = filled_by[name]
-            intervals = cross_fitted_bounds(filled, cube.cube, visible, LEVELS)
-            errors = measure(filled, cube.cube, hidden, visible, intervals, weights)
-            scores[name] = replace(scores[name], errors=errors)
-            fillers[name] = ConformalFiller.fit(fillers[name], filled, cube.cube, visible)
+        # its intervals are calibrated on the trial, and are scored too
+        filled, own = filled_by[name]
+        intervals = cross_fitted_bounds(filled, cube.cube, visible, LEVELS, own)
+        errors = measure(filled, cube.cube, hidden, visible, intervals, weights)
+        scores[name] = replace(scores[name], errors=errors)
+        filler = built[name].fit(cube, run)
+        fillers[name] = ConformalFiller.fit(filler, filled, cube.cube, visible, own)
     filler = fillers[best]
     if others:
         by_variable = {variable: fillers[name] for variable, name in others.items()}

@@ -88,7 +88,7 @@ class Kalman(Method):
     cycle, each where it predicts hidden cells of the measurement better. EM starts from the
     covariance of one moment with A = rho I; the noise r is a small share of what the other series
     leave unexplained and is not updated. Above 250 series, stations are modelled in regions.
-    Intervals are not calibrated on hidden cells. Stations that it was not fitted on get means.
+    Stations that it was not fitted on get means.
 
     References
     ----------

@@ -129,3 +129,21 @@ def test_components_of_a_direction_are_drawn_together():
     for step in range(8):
         ids = draws.draw(step).window.context.variable_ids.tolist()
         assert (6 in ids) == (7 in ids)
+
+
+def test_measurements_that_vary_by_factors_are_multiplied(draws):
+    plain = draws.draw(3)
+    origin = torch.tensor([-2.0, torch.nan])
+    batch = replace(draws, origin=origin).draw(3)
+    assert torch.equal(batch.masked, plain.masked)
+    for now, then in (
+        (batch.window.truth, plain.window.truth),
+        (batch.window.context.backbone[..., 0], plain.window.context.backbone[..., 0]),
+        (batch.window.context.climatology, plain.window.context.climatology),
+    ):
+        torch.testing.assert_close(now[..., 1], then[..., 1], equal_nan=True)
+        ratio = ((now + 2) / (then + 2))[..., 0]  # relative to zero, which is -2 when scaled
+        for number in range(len(ratio)):
+            factor = ratio[number][~ratio[number].isnan()]
+            assert factor.min() > 0.49 and factor.max() < 2.02
+            torch.testing.assert_close(factor, factor[:1].expand(len(factor)), rtol=1e-3, atol=0)

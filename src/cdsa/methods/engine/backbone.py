@@ -61,6 +61,15 @@ class TrainingBackbone:
         times = visible["time"].to_numpy()
         return cls(visible.to_numpy(), times, scaler, fold, backbone, out_of_fold)
 
+    @property
+    def origin(self) -> Tensor | None:
+        """The scaled value of zero for measurements with a logarithm, else NaN; (m,)."""
+        if not self.backbone.regions:
+            return None
+        offset = self.backbone.regions[0].scaling.offset
+        zero = -self.scaler.mean.to_numpy() / self.scaler.std.to_numpy()
+        return torch.as_tensor(np.where(np.isnan(offset), np.nan, zero), dtype=torch.float32)
+
     def smooth(self, steps: Integers, seen: Tensor, fold: int) -> Tensor:
         """A `Smoother`."""
         values = np.where(seen.cpu().numpy(), self.values[steps], np.nan)

@@ -111,6 +111,7 @@ def fit_network(
             max_mask_ratio=method.train.max_mask_ratio,
             seed=seed,
             mask_groups=task.mask_groups,
+            origin=passes.origin,
         )
     train_state = train(
         model.to(device),

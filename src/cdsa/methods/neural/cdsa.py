@@ -179,10 +179,10 @@ class CdsaNetwork(Network):
     prediction and its quantiles.
 
     The network predicts residuals from a baseline, a weighted average of simple predictions with
-    weights for each cell: above all the smoothed mean of a linear-Gaussian model of all series. A
-    station that this model does not know gets interpolation, and kriging of the smoothed means of
-    others. Where the model is certain, residuals are small. In series without any observation they
-    are scaled down, as much as is learnt.
+    weights for each cell: above all the smoothed mean of a linear-Gaussian model of all series, and
+    interpolation and kriging for stations that this model does not know. Where the model is
+    certain, residuals are small. In series without any observation they are scaled down, as much as
+    is learnt.
     """
 
     data_parallel = True
@@ -272,15 +272,10 @@ class CdsaNetwork(Network):
         smoothed = smoothed if context.backbone is None else context.backbone
         is_smoothed = ~smoothed[..., 0].isnan()
         mean, std = smoothed.nan_to_num().unbind(-1)
-        kriging, anomalies, is_kriged = mean, mean - climatology, ~is_smoothed
-        if is_kriged.any():
-            lines = torch.where(is_smoothed, mean, line.line)
-            bridge = context.step_variance * line.bridge_variance
-            variance = torch.where(is_smoothed, std.square(), bridge)
-            known = is_smoothed | line.has_observation
-            kriging = self.kriging(lines, known, variance, context)
-            in_both = known & has_climatology
-            anomalies = self.anomaly_kriging(lines - climatology, in_both, variance, context)
+        variance = context.step_variance * line.bridge_variance
+        kriging = self.kriging(line.line, line.has_observation, variance, context)
+        in_both = line.has_observation & has_climatology
+        anomalies = self.anomaly_kriging(line.line - climatology, in_both, variance, context)
         answers = [line.line, kriging, anomalies + climatology, mean]
         features = [values, observed, line.line, line.proximity_before, line.proximity_after]
         features += [climatology, has_climatology, kriging, answers[2]]
@@ -288,7 +283,8 @@ class CdsaNetwork(Network):
         calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
         x = self.embed(torch.cat([stacked, calendar], dim=-1))
-        available = [line.has_observation, is_kriged, has_climatology & is_kriged, is_smoothed]
+        everywhere = torch.ones_like(is_smoothed)
+        available = [line.has_observation, everywhere, has_climatology, is_smoothed]
         return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
             values=torch.stack(answers, dim=-1),
             available=torch.stack(available, dim=-1),
@@ -349,12 +345,12 @@ AUTO_MODEL = CdsaNetworkConfig()
 
 DEFAULT_TRAINING = TrainConfig(
     batch_size=0,
-    lr=4e-3,
+    lr=2e-3,
     beta2=0.98,
     grad_clip=1.0,
     ema_decay=0.99,
     masking="like_data",
-    loss_on="hidden",
+    loss_on="both",
     validate_every=100,
     patience=0,
 )

@@ -147,3 +147,18 @@ def test_measurements_that_vary_by_factors_are_multiplied(draws):
             factor = ratio[number][~ratio[number].isnan()]
             assert factor.min() > 0.49 and factor.max() < 2.02
             torch.testing.assert_close(factor, factor[:1].expand(len(factor)), rtol=1e-3, atol=0)
+
+
+def test_a_fold_without_a_chunk_is_left_out(cube):
+    """The parameters of the other fold are still those that were fitted elsewhere."""
+    block = int(np.flatnonzero(make(cube).fold)[0])
+    draws = make(cube.where((np.arange(300) // block % 2 == 1)[:, None, None]))
+    observed = draws.windows.observed.flatten(1).any(dim=1)
+    complete = observed[draws.windows.steps].all(dim=1)
+    draws = replace(draws, windows=draws.windows.keep(complete))
+    assert list(draws.starts) == [1]
+    asked = []
+    draws.smooth = lambda steps, seen, fold: asked.append(fold) or torch.zeros(*seen.shape, 2)
+    for number in range(3):
+        draws.draw(number * draws.steps_per_set)
+    assert asked == [1, 1, 1]

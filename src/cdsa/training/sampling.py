@@ -141,13 +141,15 @@ class SmoothedWindows:
         self._current: tuple[int, Chunks] | None = None
 
     @cached_property
-    def starts(self) -> list[Integers]:
-        """Where chunks of each fold start, without their margins."""
+    def starts(self) -> dict[int, Integers]:
+        """Where chunks start, without their margins, by the fold that they lie in; of the fold of
+        their first step if none lies in one."""
         first = self.windows.steps[:, 0].cpu().numpy()
         first = np.unique(np.minimum(first, len(self.fold) - self.length))
         fold, last_fold = self.fold[first], self.fold[first + self.length - 1]
-        starts = [first[(fold == n) & (last_fold == n)] for n in range(self.fold.max() + 1)]
-        return [inside for inside in starts if len(inside)]
+        inside = fold == last_fold
+        inside = inside if inside.any() else np.ones_like(inside)
+        return {int(n): first[inside & (fold == n)] for n in np.unique(fold[inside])}
 
     def draw(self, step: int) -> Masked:
         """The windows of a step of the training."""
@@ -175,7 +177,7 @@ class SmoothedWindows:
     def _smooth_chunks(self, number: int) -> Chunks:
         """The chunks of a set, from one time fold."""
         rng = make_generator(self.seed, SET, number)
-        fold = number % len(self.starts)
+        fold = list(self.starts)[number % len(self.starts)]
         starts, n_steps = self.starts[fold], len(self.fold)
         length = min(n_steps, self.length + 2 * MARGIN)
         first = starts[torch.randint(len(starts), (CHUNKS,), generator=rng).numpy()]

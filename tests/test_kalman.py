@@ -3,8 +3,9 @@ import pandas as pd
 import pytest
 
 from cdsa.core import backbone
-from cdsa.core.backbone import Transformation, choose_transformation
+from cdsa.core.backbone import choose_transformations
 from cdsa.core.cube import assign_metadata, make_cube
+from cdsa.core.standardise import Transformation
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.kalman import Kalman
 from cdsa.workflows.api import score
@@ -58,16 +59,17 @@ def test_copies_of_a_series_are_filled_with_each_other():
 
 def test_a_logarithm_is_chosen_for_what_grows_by_factors():
     values = np.exp(2 * persistent(4))
-    chosen = choose_transformation(values, HOURS, positive=True)
+    [chosen] = choose_transformations(cube_of(values))
     assert chosen.logarithmic and not chosen.cyclic
-    assert not choose_transformation(values, HOURS, positive=False).logarithmic
+    [chosen] = choose_transformations(cube_of(values - 1))
+    assert not chosen.logarithmic
 
 
 def test_a_daily_cycle_is_removed_where_there_is_one():
     cycle = 5 * np.sin(2 * np.pi * np.arange(len(HOURS)) / 24)
     with_cycle = persistent(3, rho=0.5) + cycle[:, None]
-    assert choose_transformation(with_cycle, HOURS, positive=True).cyclic
-    assert choose_transformation(persistent(3), HOURS, positive=True) == Transformation()
+    assert choose_transformations(cube_of(with_cycle))[0].cyclic
+    assert choose_transformations(cube_of(persistent(3))) == [Transformation()]
 
 
 def test_values_that_are_never_negative_stay_so():

@@ -12,6 +12,7 @@ from cdsa.core.prepare import prepare
 from cdsa.core.scaler import Scaler
 from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
+from cdsa.nn.context import BACKBONE_FEATURES
 from cdsa.training.sampling import DROP_EVERY, SmoothedWindows, training_sizes
 from cdsa.training.windows import cut
 from conftest import network
@@ -90,7 +91,7 @@ def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(d
         batch = draws.draw(step)
         assert (batch.window.observed | ~batch.masked).all()
         backbone = batch.window.context.backbone
-        assert backbone.shape == (*batch.masked.shape, 2)
+        assert backbone.shape == (*batch.masked.shape, len(BACKBONE_FEATURES))
         lacking = backbone[..., 0].isnan()
         visible = batch.window.observed & ~batch.masked
         assert not (lacking & visible).any()
@@ -131,24 +132,6 @@ def test_components_of_a_direction_are_drawn_together():
         assert (6 in ids) == (7 in ids)
 
 
-def test_measurements_that_vary_by_factors_are_multiplied(draws):
-    plain = draws.draw(3)
-    origin = torch.tensor([-2.0, torch.nan])
-    batch = replace(draws, origin=origin).draw(3)
-    assert torch.equal(batch.masked, plain.masked)
-    for now, then in (
-        (batch.window.truth, plain.window.truth),
-        (batch.window.context.backbone[..., 0], plain.window.context.backbone[..., 0]),
-        (batch.window.context.climatology, plain.window.context.climatology),
-    ):
-        torch.testing.assert_close(now[..., 1], then[..., 1], equal_nan=True)
-        ratio = ((now + 2) / (then + 2))[..., 0]  # relative to zero, which is -2 when scaled
-        for number in range(len(ratio)):
-            factor = ratio[number][~ratio[number].isnan()]
-            assert factor.min() > 0.49 and factor.max() < 2.02
-            torch.testing.assert_close(factor, factor[:1].expand(len(factor)), rtol=1e-3, atol=0)
-
-
 def test_a_fold_without_a_chunk_is_left_out(cube):
     """The parameters of the other fold are still those that were fitted elsewhere."""
     block = int(np.flatnonzero(make(cube).fold)[0])
@@ -158,7 +141,7 @@ def test_a_fold_without_a_chunk_is_left_out(cube):
     draws = replace(draws, windows=draws.windows.keep(complete))
     assert list(draws.starts) == [1]
     asked = []
-    draws.smooth = lambda steps, seen, fold: asked.append(fold) or torch.zeros(*seen.shape, 2)
+    draws.smooth = lambda steps, seen, fold: asked.append(fold) or torch.zeros(*seen.shape, 5)
     for number in range(3):
         draws.draw(number * draws.steps_per_set)
     assert asked == [1, 1, 1]

@@ -3,31 +3,32 @@
 Letters: t time, b chunks of time, l location, m measurement.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.climatology import Climatology, TimeBins, Times
+from cdsa.core.circular import base_names
+from cdsa.core.climatology import TimeBins, Times
 from cdsa.core.cube import DIMS, has_coordinates
 from cdsa.core.masks import Bursts
+from cdsa.core.standardise import Flags, Floats, Standardiser, Transformation, skewed
 from cdsa.core.statespace import StateSpace, chunk_steps
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-TRIAL_STEPS, MIN_TRIAL_CELLS = 1440, 200
-"""Time steps on which transformations are compared, and the cells that must be measured there."""
+TRIAL_STEPS, TRIAL_SERIES, MIN_TRIAL_CELLS = 960, 48, 500
+"""Time steps and series on which transformations are compared, and the cells that must be measured
+there."""
 
-LOG_OFFSET = 0.1
-"""What is added before a logarithm, as a share of the median."""
+CLEARLY_BETTER = 0.97
+"""An alternative must lower the error to this share to be used."""
 
-CLEARLY_BETTER = 0.99
-"""A transformation must lower the error to this share to be used."""
+MORE_NOISE = 0.3
+"""A share of noise that is tried besides the default."""
 
 MATRIX_NUMBERS = 12_000
 """Numbers of the matrices of chunks that are smoothed together; more do not fit into the cache."""
@@ -36,124 +37,15 @@ MAX_SERIES = 250
 """Series of a region; the cost of a step grows with the cube of their number."""
 
 
-@dataclass(frozen=True, eq=False)
-class Standardiser:
-    """Values (t, l, m) as anomalies with variance 1 and back: a logarithm, a daily cycle, and the
-    mean and standard deviation of each series."""
-
-    offset: Floats
-    """Added to values before the logarithm, (m,); NaN for measurements that stay as they are."""
+class Prediction(NamedTuple):
+    """Anomalies of chunks (t, b, l, m); NaN for series without a model."""
 
     mean: Floats
-    """(l, m)."""
+    """Predicted from all values of a chunk but the cell's own."""
 
     std: Floats
-    climatology: Climatology | None
-    """The daily cycle of standardised values."""
-
-    cyclic: Flags
-    """Measurements from which it is removed, (m,)."""
-
-    spread: Floats
-    """Standard deviation of the anomalies, (l, m)."""
-
-    @classmethod
-    def fit(
-        cls, values: Floats, times: Times, transformations: "Sequence[Transformation]"
-    ) -> "Standardiser":
-        """The scales of these values with a transformation of each measurement."""
-        logarithmic = [transformation.logarithmic for transformation in transformations]
-        offset = np.where(logarithmic, _log_offsets(values), np.nan)
-        cyclic = np.array([transformation.cyclic for transformation in transformations])
-        transformed = _to_log(values, offset)
-        mean, std = _mean_and_std(transformed)
-        standardised = (transformed - mean) / std
-        climatology = Climatology.fit(standardised, times) if cyclic.any() else None
-        plain = cls(offset, mean, std, climatology, cyclic, np.ones_like(std))
-        return replace(plain, spread=_mean_and_std(plain.anomalies(values, times))[1])
-
-    def anomalies(self, values: Floats, times: Times) -> Floats:
-        """Anomalies (t, l, m) of values; NaN stays."""
-        standardised = (_to_log(values, self.offset) - self.mean) / self.std
-        return (standardised - self._cycle(times)) / self.spread
-
-    def values(self, anomalies: Floats, times: Times) -> Floats:
-        """Values (t, l, m) of anomalies."""
-        standardised = anomalies * self.spread + self._cycle(times)
-        transformed = standardised * self.std + self.mean
-        with np.errstate(over="ignore"):
-            powers = np.exp(transformed) - self.offset
-        return np.where(np.isnan(self.offset), transformed, np.maximum(powers, 0.0))
-
-    def _cycle(self, times: Times) -> Floats | float:
-        if self.climatology is None:
-            return 0.0
-        return np.where(self.cyclic, np.nan_to_num(self.climatology.at(times)), 0.0)
-
-
-def _log_offsets(values: Floats) -> Floats:
-    """A tenth of the median of the positive values of each measurement (t, l, m)."""
-    above = (values[..., m][values[..., m] > 0] for m in range(values.shape[2]))
-    return np.array([LOG_OFFSET * np.median(x) if len(x) else 1.0 for x in above])
-
-
-def _to_log(values: Floats, offset: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logarithms = np.log(np.maximum(values, 0.0) + offset)
-    return np.where(np.isnan(offset), values, logarithms)
-
-
-def _mean_and_std(values: Floats) -> tuple[Floats, Floats]:
-    """Of each series (l, m); 0 and 1 for one without values, and 1 for a constant one."""
-    observed = np.isfinite(values)
-    count = np.maximum(observed.sum(axis=0), 1)
-    mean = np.where(observed, values, 0.0).sum(axis=0) / count
-    variance = (np.where(observed, values - mean, 0.0) ** 2).sum(axis=0) / count
-    return mean, np.where(variance > 1e-12 * (1e-300 + mean**2), np.sqrt(variance), 1.0)
-
-
-class Transformation(NamedTuple):
-    """How the values of a measurement are made more Gaussian."""
-
-    logarithmic: bool = False
-    """Whether the logarithm is taken, after an offset was added."""
-
-    cyclic: bool = False
-    """Whether a daily cycle is removed."""
-
-
-def choose_transformation(values: Floats, times: Times, *, positive: bool) -> Transformation:
-    """The transformation of a measurement (t, l) with which its own stations and times predict
-    cells best that are hidden in bursts; only a `positive` one may get a logarithm."""
-    options = [Transformation()]
-    if TimeBins.for_times(times).n_bins > 1:
-        options.append(Transformation(cyclic=True))
-    above = values[values > 0]
-    if positive and len(above) and not (values < 0).any():
-        options += [option._replace(logarithmic=True) for option in options]
-    steps = chunk_steps(np.isfinite(values), TRIAL_STEPS)
-    if len(options) == 1 or np.isfinite(values[steps]).sum() < MIN_TRIAL_CELLS:
-        return options[0]
-    tried = xr.DataArray(values[steps.T.ravel()][..., None], dims=DIMS)
-    hidden = np.zeros(values.shape, dtype=bool)
-    hidden[steps.T.ravel()] = Bursts(share=0.1)(tried, np.random.default_rng(0))[..., 0]
-    visible = np.where(hidden, np.nan, values)[..., None]
-    errors = []
-    for option in options:
-        scaling = Standardiser.fit(visible, times, [option])
-        anomalies = scaling.anomalies(visible, times)[..., 0]
-        observed = np.isfinite(anomalies)
-        used = observed.any(axis=0)
-        model = StateSpace.fit(
-            anomalies[:, used], observed[:, used], n_iterations=0, static_steps=TRIAL_STEPS
-        )
-        chunk = steps[..., None], np.flatnonzero(used)
-        prediction = np.zeros_like(anomalies)
-        prediction[chunk] = model.smooth_all(anomalies[chunk], observed[chunk])[0]
-        filled = scaling.values(prediction[..., None], times)[..., 0]
-        errors.append(float(np.abs(filled - values)[hidden].mean()))
-    best = int(np.argmin(errors))
-    return options[best] if errors[best] < CLEARLY_BETTER * errors[0] else options[0]
+    measured: Floats
+    """NaN where nothing was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +68,40 @@ class Region:
         times: Times,
         rows: Integers,
         transformations: Sequence[Transformation],
-        n_iterations: int | None,
+        n_iterations: int | None = None,
     ) -> "Region":
         values = values[:, rows]
         scaling = Standardiser.fit(values, times, transformations)
         anomalies = scaling.anomalies(values, times)
         used: Flags = np.any(np.isfinite(anomalies), axis=0)
         anomalies = anomalies[:, used]
-        model = StateSpace.fit(anomalies, np.isfinite(anomalies), n_iterations=n_iterations)
+        noise_share = np.array([transformation.noise_share for transformation in transformations])
+        model = StateSpace.fit(
+            anomalies,
+            np.isfinite(anomalies),
+            n_iterations=n_iterations,
+            noise_share=np.broadcast_to(noise_share, used.shape)[used],
+        )
         return cls(rows, used, scaling, model)
+
+    def predict(self, values: Floats, times: Times) -> Prediction:
+        """Predict the values (t, b, l, m) of this region in chunks of time (t, b)."""
+        used, shape = self.used, values.shape
+        anomalies = self.scaling.anomalies(values.reshape(-1, *used.shape), times.ravel())
+        anomalies = anomalies[:, used].reshape(*shape[:2], -1)
+        at_once = max(1, MATRIX_NUMBERS // max(1, anomalies.shape[2]) ** 2)
+        batches = np.array_split(anomalies, -(-shape[1] // at_once), axis=1)
+        parts = [self.model.predict(batch, np.isfinite(batch)) for batch in batches]
+        mean, variance = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
+        prediction = Prediction(*np.full((3, *shape), np.nan))
+        for output, series in zip(prediction, (mean, np.sqrt(variance), anomalies), strict=True):
+            output[:, :, used] = series
+        return prediction
+
+    def values(self, anomalies: Floats, times: Times) -> Floats:
+        """Values (t, b, l, m) of anomalies."""
+        flat = anomalies.reshape(-1, *self.used.shape)
+        return self.scaling.values(flat, times.ravel()).reshape(anomalies.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,29 +133,21 @@ class Backbone:
         """The cube with the series of the model, NaN for those it lacks."""
         return components.reindex(location=self.locations, measurement=self.measurements)
 
-    def smooth(self, values: Floats, times: Times, widths: Sequence[float]) -> list[Floats]:
-        """Values so many standard deviations from the smoothed mean, given the values (t, b, l, m)
-        of chunks of time (t, b); NaN for series without a model."""
-        shape = values.shape
-        outputs = [np.full(shape, np.nan) for _ in widths]
+    def predict(self, values: Floats, times: Times) -> Prediction:
+        """Predict the values (t, b, l, m) of chunks of time (t, b), each from all others."""
+        prediction = Prediction(*np.full((3, *values.shape), np.nan))
         for region in self.regions:
-            rows, used, model = region.rows, region.used, region.model
-            part = values[:, :, rows].reshape(-1, *used.shape)
-            anomalies = region.scaling.anomalies(part, times.ravel())[:, used]
-            anomalies = anomalies.reshape(*shape[:2], -1)
-            at_once = max(1, MATRIX_NUMBERS // anomalies.shape[2] ** 2)
-            batches = np.array_split(anomalies, -(-shape[1] // at_once), axis=1)
-            parts = [model.smooth_all(batch, np.isfinite(batch)) for batch in batches]
-            smoothed, variance = (
-                np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)
-            )
-            mean, std = np.full((2, *part.shape), np.nan)
-            mean[:, used] = smoothed.reshape(len(mean), -1)
-            std[:, used] = np.sqrt(variance + model.noise).reshape(len(mean), -1)
-            for output, width in zip(outputs, widths, strict=True):
-                side = region.scaling.values(mean + width * std, times.ravel())
-                output[:, :, rows] = side.reshape(*shape[:2], *used.shape)
-        return outputs
+            parts = region.predict(values[:, :, region.rows], times)
+            for output, part in zip(prediction, parts, strict=True):
+                output[:, :, region.rows] = part
+        return prediction
+
+    def values(self, anomalies: Floats, times: Times) -> Floats:
+        """Values (t, b, l, m) of anomalies; NaN for series without a model."""
+        values = np.full(anomalies.shape, np.nan)
+        for region in self.regions:
+            values[:, :, region.rows] = region.values(anomalies[:, :, region.rows], times)
+        return values
 
     def weights(self, values: Floats, times: Times, cell: tuple[int, int, int]) -> Floats:
         """The absolute weight of each value (t, l, m) in the smoothed mean of a cell, both in
@@ -276,9 +185,48 @@ def _regions(components: xr.DataArray) -> list[NDArray[np.int64]]:
 
 
 def choose_transformations(components: xr.DataArray) -> list[Transformation]:
-    """The transformation of each measurement of a cube in components."""
-    values, times = components.to_numpy(), components["time"].to_numpy()
-    return [
-        choose_transformation(values[:, :, m], times, positive="\0" not in str(name))
-        for m, name in enumerate(components["measurement"].to_numpy())
-    ]
+    """The transformation of each measurement of a cube in components.
+
+    Skewed measurements get a logarithm. Alternatives to this are tried one after the other on cells
+    hidden in bursts, for some stations and all measurements at once: if only one of two related
+    measurements had a logarithm, their relation would not be linear.
+    """
+    n_stations = max(2, TRIAL_SERIES // components.sizes["measurement"])
+    every = -(-components.sizes["location"] // n_stations)
+    values, times = components.to_numpy()[:, ::every], components["time"].to_numpy()
+    steps = chunk_steps(np.isfinite(values).any(axis=2), TRIAL_STEPS)
+    if np.isfinite(values[steps]).sum() < MIN_TRIAL_CELLS:
+        return [Transformation() for _ in range(values.shape[2])]
+    tried = xr.DataArray(values[steps.T.ravel()], dims=DIMS)
+    hidden = np.zeros(values.shape, dtype=bool)
+    hidden[steps.T.ravel()] = Bursts(share=0.1)(tried, np.random.default_rng(0))
+    visible, rows = np.where(hidden, np.nan, values), np.arange(values.shape[1])
+    n_hidden = np.maximum(hidden.sum(axis=(0, 1)), 1)
+    scale = np.maximum(np.nanstd(values, axis=(0, 1)), 1e-300)
+
+    def errors_of(transformations: Sequence[Transformation]) -> Floats:
+        """Of each measurement, in standard deviations."""
+        region = Region.fit(visible, times, rows, transformations, n_iterations=1)
+        prediction = region.predict(visible[steps], times[steps])
+        error = np.abs(region.values(prediction.mean, times[steps]) - values[steps])
+        mean: Floats = np.where(hidden[steps], error, 0.0).sum(axis=(0, 1, 2)) / n_hidden / scale
+        return mean
+
+    names = components["measurement"].to_numpy()
+    logarithmic = skewed(values) & (base_names(names) == names)  # no component of a direction
+    best = [Transformation(logarithmic=bool(flag)) for flag in logarithmic]
+    changes: list[Callable[[Transformation], Transformation]] = []
+    if logarithmic.any():
+        changes.append(lambda old: old._replace(logarithmic=False))
+    if TimeBins.for_times(times).n_bins > 1:
+        changes.append(lambda old: old._replace(cyclic=True))
+    changes.append(lambda old: old._replace(noise_share=MORE_NOISE))
+    errors = errors_of(best)
+    for change in changes:
+        alternative = [change(transformation) for transformation in best]
+        found = errors_of(alternative)
+        better = found < CLEARLY_BETTER * errors
+        pairs = zip(better, alternative, best, strict=True)
+        best = [new if is_better else old for is_better, new, old in pairs]
+        errors = np.where(better, found, errors)
+    return best

@@ -30,7 +30,7 @@ STATIC_ITERATIONS, STATIC_RATE = 12, 0.6
 MAX_EM_STEPS, EM_COST = 6000, 1.2e10
 """Time steps of an iteration of EM, and what they may cost: steps times the cube of the series."""
 
-MAX_ITERATIONS = 6
+MAX_ITERATIONS = 3
 
 MIN_EM_STEPS, MIN_STEPS = 1000, 3
 """EM runs on at least so many steps if there are, and not on fewer than three."""
@@ -59,7 +59,8 @@ STATIC_NOISE = 1e-4
 """Variance of the noise when the covariance of one moment is estimated."""
 
 NOISE_SHARE = 0.05
-"""Variance of the noise, as a share of what the other series leave unexplained of one moment."""
+"""Default variance of the noise, as a share of what the other series leave unexplained of one
+moment."""
 
 
 class Boundary(NamedTuple):
@@ -84,6 +85,15 @@ class Filtered(NamedTuple):
     precision: Floats  # of the prediction errors, zero for what was not measured, (t, b, s, r)
     propagation: Floats  # how an error of the state before the step reaches the next, (t, b, s, r)
     error: Floats  # precision times prediction error, (t, b, s)
+
+
+class Smoothed(NamedTuple):
+    """What the smoother leaves of each step, (t, b, s)."""
+
+    mean: Floats
+    variance: Floats
+    error: Floats  # the inverse covariance of all measured values of a chunk, times these values
+    precision: Floats  # the diagonal of that inverse
 
 
 class Moments(NamedTuple):
@@ -155,34 +165,42 @@ class StateSpace:
 
     def smooth(
         self, filtered: Filtered, after: Adjoint, moments: Moments | None = None
-    ) -> tuple[Floats, Floats, Adjoint]:
-        """Smoothed means and variances of chunks (t, b, s), and what the steps before them need to
-        know. Adds to the sums for EM."""
+    ) -> tuple[Smoothed, Adjoint]:
+        """The smoothed chunks, and what the steps before them need to know. Adds to the sums for
+        EM."""
         r, n = after
-        mean, variance = np.empty((2, *filtered.mean.shape), filtered.mean.dtype)
-        last = len(mean) - 1
-        for t in reversed(range(len(mean))):
+        smoothed = Smoothed(*np.empty((4, *filtered.mean.shape), filtered.mean.dtype))
+        last = len(filtered.mean) - 1
+        for t in reversed(range(last + 1)):
             covariance, propagation = filtered.covariance[t], filtered.propagation[t]
+            precision, error = filtered.precision[t], filtered.error[t]
             if moments and t < last:
                 step = propagation @ covariance
                 moments.cross[:] += (step - filtered.covariance[t + 1] @ (n @ step)).sum(axis=0)
-            n = filtered.precision[t] + propagation.swapaxes(1, 2) @ n @ propagation
-            r = filtered.error[t] + _apply(propagation.swapaxes(1, 2), r)
-            mean[t] = filtered.mean[t] + _apply(covariance, r)
+            if not moments:
+                gain = self.transition - propagation
+                smoothed.error[t] = error - _apply(gain.swapaxes(1, 2), r)
+                smoothed.precision[t] = np.diagonal(precision, axis1=1, axis2=2)
+                smoothed.precision[t] += (n @ gain * gain).sum(axis=1)
+            n = precision + propagation.swapaxes(1, 2) @ n @ propagation
+            r = error + _apply(propagation.swapaxes(1, 2), r)
+            smoothed.mean[t] = filtered.mean[t] + _apply(covariance, r)
             explained = covariance @ n
-            variance[t] = np.diagonal(covariance, axis1=1, axis2=2)
-            variance[t] -= (explained * covariance).sum(axis=-1)
+            smoothed.variance[t] = np.diagonal(covariance, axis1=1, axis2=2)
+            smoothed.variance[t] -= (explained * covariance).sum(axis=-1)
             if moments:
+                mean = smoothed.mean
                 second = (covariance - explained @ covariance).sum(axis=0) + mean[t].T @ mean[t]
                 if t < last:
                     moments.cross[:] += mean[t + 1].T @ mean[t]
                     moments.earlier[:] += second
                 if t:
                     moments.later[:] += second
-        return mean, variance, Adjoint(r, n)
+        return smoothed, Adjoint(r, n)
 
-    def smooth_all(self, values: Floats, observed: Flags) -> tuple[Floats, Floats]:
-        """Smoothed means and variances of chunks (t, b, s) of which nothing else is known.
+    def predict(self, values: Floats, observed: Flags) -> tuple[Floats, Floats]:
+        """Mean and variance of each value of chunks (t, b, s), given all values of its chunk but
+        itself.
 
         Where the covariances of all steps are too many to keep, the filter runs twice: once for the
         state at some steps, and once more from each of them before it is smoothed.
@@ -201,10 +219,16 @@ class StateSpace:
         after = None
         for start, state in zip(reversed(starts), reversed(states), strict=True):
             steps = slice(start, start + at_once)
-            filtered = self.filter(values[steps], observed[steps], state)
-            after = after or nothing_after(filtered)
-            mean[steps], variance[steps], after = self.smooth(filtered, after)
-        return mean, np.maximum(variance, 0.0)
+            seen = observed[steps]
+            filtered = self.filter(values[steps], seen, state)
+            smoothed, after = self.smooth(filtered, after or nothing_after(filtered))
+            # what a value adds to the smoothed mean is known (de Jong, 1988)
+            others = 1 / np.where(seen, smoothed.precision, 1.0)
+            without = values[steps] - others * smoothed.error
+            mean[steps] = np.where(seen, without, smoothed.mean)
+            unseen = np.maximum(smoothed.variance, 0.0) + self.noise
+            variance[steps] = np.where(seen, others, unseen)
+        return mean, variance
 
     def weights(self, observed: Flags, step: int, series: int) -> Floats:
         """The weight of each observed value (t, s) in the smoothed mean of one cell.
@@ -242,14 +266,16 @@ class StateSpace:
         *,
         n_iterations: int | None = None,
         static_steps: int = MAX_STATIC_STEPS,
+        noise_share: Floats | float = NOISE_SHARE,
     ) -> "StateSpace":
         """Fit a table of standardised series (t, s): the covariance of one moment first, then the
-        dynamics by so many iterations of EM, or as many as are quick."""
+        dynamics by so many iterations of EM, or as many as are quick. The first of them takes
+        every step for itself and needs no smoother."""
         n_steps, n_series = values.shape
         values = np.where(observed, values, 0.0)
         covariance = static_covariance(values, observed, static_steps)
         conditional = 1 / np.diagonal(np.linalg.inv(covariance))
-        r = np.maximum(NOISE_SHARE * conditional, MIN_NOISE)
+        r = np.maximum(noise_share * conditional, MIN_NOISE)
         covariance = _at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)
         both = observed[1:] & observed[:-1]
         products, squares = values[1:] * values[:-1], (values[1:] ** 2 + values[:-1] ** 2) / 2
@@ -263,6 +289,10 @@ class StateSpace:
         if n_iterations is None:
             affordable = int(EM_COST / 2 / (steps.size * n_series**3))
             n_iterations = min(MAX_ITERATIONS, 1 + affordable)
+        if n_iterations:
+            moments = static_moments(values, observed, steps, covariance, r, rho)
+            model = model.maximise(moments, (len(steps) - 1) * steps.shape[1], rho)
+            n_iterations -= 1
         for _ in range(n_iterations):
             moments = model.expect(values, observed, steps)
             model = model.maximise(moments, (len(steps) - 1) * steps.shape[1], rho)
@@ -341,6 +371,33 @@ def static_covariance(values: Floats, observed: Flags, max_steps: int = MAX_STAT
         expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
         covariance = _at_least(covariance + STATIC_RATE * (expected - covariance), 1e-6)
     return covariance
+
+
+def static_moments(
+    values: Floats,
+    observed: Flags,
+    steps: Integers,
+    covariance: Floats,
+    noise: Floats,
+    rho: float,
+) -> Moments:
+    """The sums over chunks (t, b) of the steps of a table as if each step were predicted from its
+    own values alone, with errors that are correlated by rho from step to step."""
+    moments = Moments(*np.zeros((3, *covariance.shape)))
+    static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
+    for chunk in steps.T:
+        precision = static.precision(static.start(len(chunk)).covariance, observed[chunk])
+        mean = _apply(precision, values[chunk]) @ covariance
+        total, last, first = precision.sum(axis=0), precision[-1], precision[0]
+        n = len(chunk) - 1
+        for target, sum_of in ((moments.later, total - first), (moments.earlier, total - last)):
+            target += n * covariance - covariance @ sum_of @ covariance
+        moments.later[:] += mean[1:].T @ mean[1:]
+        moments.earlier[:] += mean[:-1].T @ mean[:-1]
+        between = total - (first + last) / 2
+        moments.cross[:] += rho * (n * covariance - covariance @ between @ covariance)
+        moments.cross[:] += mean[1:].T @ mean[:-1]
+    return moments
 
 
 def _apply(matrix: Floats, vector: Floats) -> Floats:

@@ -11,6 +11,12 @@ from torch import Tensor, einsum
 
 from cdsa.nn.interpolation import shrunken_mean, subtract_sums
 
+BACKBONE_FEATURES = ("mean", "std", "residual", "anomaly", "log_spread")
+"""What a linear-Gaussian model says of each cell, from all cells that the network sees but itself:
+mean and standard deviation of the scaled value; how far the measured value is from that mean, in
+standard deviations (zero where nothing was measured); and the mean and the logarithm of the
+standard deviation of its anomaly, in which a logarithm and a daily cycle may be removed."""
+
 
 class WindowContext(NamedTuple):
     """The context of a batch of windows. Nothing here depends on held-out cells."""
@@ -40,8 +46,8 @@ class WindowContext(NamedTuple):
     """Bandwidth of the kernel that makes a graph of distances, from training."""
 
     backbone: Tensor | None = None
-    """Scaled mean and standard deviation of each cell by a linear-Gaussian model that sees what the
-    network sees, NaN if unknown; (b, t, l, m, 2)."""
+    """`BACKBONE_FEATURES` of each cell, NaN for series that the model does not know;
+    (b, t, l, m, 5)."""
 
     smoothed_from: Tensor | None = None
     """To explain one cell: the weights of its window in its smoothed mean, (t, l, m)."""
@@ -112,7 +118,7 @@ class CubeContext:
 
     bandwidth: float | None = None
     backbone: Tensor | None = None
-    """(t + 1, l, m, 2)."""
+    """(t + 1, l, m, 5)."""
 
     def window_context(self, steps: Tensor, values: Tensor, observed: Tensor) -> WindowContext:
         """The context of windows at these steps (b, t), given all values observed in them."""

@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 
 Smoother = Callable[[Integers, Tensor, int], Tensor]
 """Steps (b, t), the cells that it may see (b, t, l, m) and the number of a time fold, outside which
-its parameters were fitted -> scaled means and standard deviations (b, t, l, m, 2)."""
+its parameters were fitted -> `BACKBONE_FEATURES` (b, t, l, m, 5)."""
 
 MARGIN = 24
 """Steps at either end of a chunk that the smoother sees but no training window contains."""
@@ -32,7 +32,7 @@ MARGIN = 24
 CHUNKS = 16
 """Chunks that are smoothed at a time."""
 
-WINDOWS_PER_CHUNK = 4
+WINDOWS_PER_CHUNK = 8
 """Training windows from a chunk, if they have all of its series."""
 
 WHOLE_STATIONS = 1 / 3
@@ -43,9 +43,6 @@ DROP_EVERY = 4
 
 MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 48
 """Measurements, stations and series of a training window: of larger cubes it has some of them."""
-
-MAX_LOG_FACTOR = 0.7
-"""Largest logarithm of a factor by which the values of a window are multiplied."""
 
 MANY_WINDOWS = 16
 """Windows from which on a chunk has the length of two, and not of one."""
@@ -62,21 +59,6 @@ def training_sizes(n_stations: int, n_measurements: int) -> tuple[int, int]:
 def chunk_length(n_steps: int, window: int) -> int:
     """Steps of a chunk without its margins."""
     return min(n_steps, window * (2 if n_steps >= MANY_WINDOWS * window else 1))
-
-
-def _rescale(window: Window, origin: Tensor, rng: torch.Generator) -> Window:
-    """The same with one factor for all values of a measurement in a window."""
-    shape = (len(window.values), 1, 1, len(origin))
-    factor = (MAX_LOG_FACTOR * (2 * torch.rand(shape, generator=rng) - 1)).exp()
-    factor = torch.where(origin.isnan(), 1.0, factor).to(window.values.device)
-    shift = (1 - factor) * origin.nan_to_num().to(factor.device)
-    values, truth = (factor * x + shift for x in (window.values, window.truth))
-    context = window.context
-    assert context is not None and context.backbone is not None
-    mean, std = context.backbone.unbind(-1)
-    backbone = torch.stack([factor * mean + shift, factor * std], dim=-1)
-    context = context._replace(climatology=factor * context.climatology + shift, backbone=backbone)
-    return replace(window, values=values, truth=truth, context=context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +87,7 @@ class Chunks:
     """Stations of which only the coordinates are known, (b, l)."""
 
     smoothed: Tensor
-    """(b, t, l, m, 2)."""
+    """(b, t, l, m, 5)."""
 
 
 @dataclass(eq=False)
@@ -124,10 +106,6 @@ class SmoothedWindows:
     seed: int
     mask_groups: Tensor | None = None
     """As of a `Task`."""
-
-    origin: Tensor | None = None
-    """The scaled value of zero, (m,), for measurements that vary by factors, else NaN. Those are
-    multiplied by a factor in each window."""
 
     def __post_init__(self) -> None:
         n_steps, self.window = len(self.fold), self.windows.steps.shape[1]
@@ -170,8 +148,6 @@ class SmoothedWindows:
         assert window.context is not None
         context = window.context._replace(backbone=chunks.smoothed[cells])
         window = replace(window, context=context.without_stations(chunks.dropped[chosen]))
-        if self.origin is not None:
-            window = _rescale(window, self.origin, rng)
         return self._some_series(Masked(window, chunks.masked[cells]), rng)
 
     def _smooth_chunks(self, number: int) -> Chunks:

@@ -40,9 +40,12 @@ class KalmanFiller(Finaliser, Filler):
         quantiles = [0.0, *(sign * width for width in widths for sign in (-1, 1))]
         aligned = self.backbone.align(data.components)
         values, times = aligned.to_numpy()[:, None], aligned["time"].to_numpy()[:, None]
+        mean, std, _ = self.backbone.predict(values, times)
         point, *sides = (
-            aligned.copy(data=side[:, 0]).reindex_like(data.components).transpose(*DIMS)
-            for side in self.backbone.smooth(values, times, quantiles)
+            aligned.copy(data=self.backbone.values(mean + quantile * std, times)[:, 0])
+            .reindex_like(data.components)
+            .transpose(*DIMS)
+            for quantile in quantiles
         )
         bounds = [
             self._bounds(data, point, lower, upper)
@@ -84,11 +87,12 @@ class Kalman(Method):
 
     Notes
     -----
-    Values are transformed first: a logarithm of measurements that are never negative and a daily
-    cycle, each where it predicts hidden cells of the measurement better. EM starts from the
-    covariance of one moment with A = rho I; the noise r is a small share of what the other series
-    leave unexplained and is not updated. Above 250 series, stations are modelled in regions.
-    Stations that it was not fitted on get means.
+    Values are transformed first: a logarithm of measurements that are never negative and skewed,
+    and a daily cycle, each unless hidden cells are predicted better without it. EM starts from the
+    covariance of one moment with A = rho I, and its first iteration takes every step for itself.
+    The noise r is a small share of what the other series leave unexplained and is not updated.
+    Above 250 series, stations are modelled in regions. Stations that it was not fitted on get
+    means.
 
     References
     ----------

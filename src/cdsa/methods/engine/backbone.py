@@ -1,5 +1,5 @@
-"""The linear-Gaussian model under a network: fitted out of fold for training, and its smoothed
-means and standard deviations as inputs.
+"""The linear-Gaussian model under a network: fitted out of fold for training, its predictions as
+inputs.
 
 Letters: b chunk, t time, l location, m measurement.
 """
@@ -12,18 +12,25 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdsa.core.backbone import Backbone, Floats, choose_transformations
+from cdsa.core.backbone import Backbone, choose_transformations
 from cdsa.core.climatology import Times
 from cdsa.core.scaler import Scaler
-from cdsa.core.splits import time_mask
+from cdsa.core.splits import segments, time_mask
+from cdsa.nn.context import BACKBONE_FEATURES
 from cdsa.training.sampling import chunk_length
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 CHUNKS_PER_BLOCK, MIN_BLOCKS = 2, 4
 """Chunks of a block of time, and the blocks from which on there are two folds."""
 
-MOMENTS = ("mean", "std")
+MAX_RESIDUAL = 8.0
+"""Standard deviations beyond which a residual is as good as an outlier."""
+
+MIN_SPREAD = 0.02
+"""Added to the standard deviation of an anomaly before its logarithm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,36 +68,42 @@ class TrainingBackbone:
         times = visible["time"].to_numpy()
         return cls(visible.to_numpy(), times, scaler, fold, backbone, out_of_fold)
 
-    @property
-    def origin(self) -> Tensor | None:
-        """The scaled value of zero for measurements with a logarithm, else NaN; (m,)."""
-        if not self.backbone.regions:
-            return None
-        offset = self.backbone.regions[0].scaling.offset
-        zero = -self.scaler.mean.to_numpy() / self.scaler.std.to_numpy()
-        return torch.as_tensor(np.where(np.isnan(offset), np.nan, zero), dtype=torch.float32)
-
     def smooth(self, steps: Integers, seen: Tensor, fold: int) -> Tensor:
         """A `Smoother`."""
         values = np.where(seen.cpu().numpy(), self.values[steps], np.nan)
         chunks = values.swapaxes(0, 1), self.times[steps].T
-        moments = _moments(self.out_of_fold[fold], *chunks, self.scaler)
-        return torch.as_tensor(moments.swapaxes(0, 1), dtype=torch.float32)
+        features = _features(self.out_of_fold[fold], *chunks, self.scaler)
+        return torch.as_tensor(features.swapaxes(0, 1), dtype=torch.float32)
 
 
 def smooth_cube(backbone: Backbone, components: xr.DataArray, scaler: Scaler) -> xr.DataArray:
-    """Scaled means and standard deviations of the cells of a cube, along a last axis `moment`; NaN
-    for series without a model."""
+    """`BACKBONE_FEATURES` of the cells of a cube, along a last axis `feature`; NaN for series
+    without a model."""
     aligned = backbone.align(components)
     values, times = aligned.to_numpy()[:, None], aligned["time"].to_numpy()[:, None]
-    moments = _moments(backbone, values, times, scaler.select(aligned))[:, 0]
+    features = _features(backbone, values, times, scaler.select(aligned))[:, 0]
     smoothed = xr.DataArray(
-        moments.astype(np.float32),
-        dims=(*aligned.dims, "moment"),
-        coords=dict(aligned.coords) | {"moment": list(MOMENTS)},
+        features.astype(np.float32),
+        dims=(*aligned.dims, "feature"),
+        coords=dict(aligned.coords) | {"feature": list(BACKBONE_FEATURES)},
     )
     axes = {name: components[name].to_numpy() for name in ("location", "measurement")}
     return smoothed.reindex(axes)
+
+
+def smooth_segments(
+    backbone: Backbone, components: xr.DataArray, scaler: Scaler, steps: Flags, margin: int
+) -> xr.DataArray:
+    """The same of some steps (t,) and so many around them, each range of time by itself."""
+    number = np.flatnonzero(steps)
+    near = np.zeros(len(steps) + 2 * margin + 1, dtype=np.int64)
+    np.add.at(near, number, 1)
+    np.add.at(near, number + 2 * margin + 1, -1)
+    ranges = segments(near.cumsum()[margin : margin + len(steps)] > 0)
+    parts = [smooth_cube(backbone, components.isel(time=part), scaler) for part in ranges]
+    if not parts:
+        return smooth_cube(backbone, components, scaler)
+    return xr.concat(parts, "time").reindex(time=components["time"].to_numpy())
 
 
 def to_tensor(smoothed: xr.DataArray) -> Tensor:
@@ -99,9 +112,18 @@ def to_tensor(smoothed: xr.DataArray) -> Tensor:
     return torch.as_tensor(np.concatenate([array, np.full_like(array[:1], np.nan)]))
 
 
-def _moments(backbone: Backbone, values: Floats, times: Times, scaler: Scaler) -> Floats:
-    """(t, b, l, m, 2). The standard deviation is half the distance between the values one below and
-    one above the mean, which a logarithm need not keep in the middle."""
-    centre, lower, upper = backbone.smooth(values, times, (0.0, -1.0, 1.0))
+def _features(backbone: Backbone, values: Floats, times: Times, scaler: Scaler) -> Floats:
+    """`BACKBONE_FEATURES`, (t, b, l, m, 5). The standard deviation is half the distance between the
+    values one below and one above the mean, which a logarithm need not keep in the middle."""
+    anomaly, spread, measured = backbone.predict(values, times)
+    centre, lower, upper = (backbone.values(anomaly + w * spread, times) for w in (0.0, -1.0, 1.0))
     mean, std = scaler.mean.to_numpy(), scaler.std.to_numpy()
-    return np.stack([(centre - mean) / std, (upper - lower) / (2 * std)], axis=-1)
+    residual = np.clip((measured - anomaly) / spread, -MAX_RESIDUAL, MAX_RESIDUAL)
+    features = {
+        "mean": (centre - mean) / std,
+        "std": (upper - lower) / (2 * std),
+        "residual": np.nan_to_num(residual),
+        "anomaly": anomaly,
+        "log_spread": np.log(spread + MIN_SPREAD),
+    }
+    return np.stack([features[name] for name in BACKBONE_FEATURES], axis=-1)

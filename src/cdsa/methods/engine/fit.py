@@ -18,7 +18,7 @@ from cdsa.core.prepare import PreparedCube
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.engine.backbone import TrainingBackbone, smooth_cube, to_tensor
+from cdsa.methods.engine.backbone import TrainingBackbone, smooth_segments, to_tensor
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.methods.engine.predictor import Predictor, pick_device, warn_isolated_stations
 from cdsa.methods.engine.validation import (
@@ -70,11 +70,11 @@ def fit_network(
         if horizon:
             validation_context = builder.build(scaled_visible, variable_ids)
     # fit the model whose residual the network predicts
-    started, passes = time.perf_counter(), None
+    started, passes, smoothed = time.perf_counter(), None, None
     if validation_context is not None and method.model.uses_backbone and not horizon:
         passes = TrainingBackbone.fit(visible, scaler, window)
-        smoothed = to_tensor(smooth_cube(passes.backbone, visible, scaler))
-        validation_context = replace(validation_context, backbone=smoothed)
+        smoothed = smooth_segments(passes.backbone, visible, scaler, holdout_steps, window)
+        validation_context = replace(validation_context, backbone=to_tensor(smoothed))
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
@@ -111,7 +111,6 @@ def fit_network(
             max_mask_ratio=method.train.max_mask_ratio,
             seed=seed,
             mask_groups=task.mask_groups,
-            origin=passes.origin,
         )
     train_state = train(
         model.to(device),
@@ -142,7 +141,8 @@ def fit_network(
         known_covariates=method.known_covariates if horizon else (),
         backbone=passes.backbone if passes else None,
     )
-    errors, calibration = Validator(predictor, data, hidden, holdout_steps).validate(seed)
+    validator = Validator(predictor, data, hidden, holdout_steps, smoothed)
+    errors, calibration = validator.validate(seed)
     if builder is not None:  # from now on the held-out cells are known too
         builder = ContextBuilder.fit(scaled, window, builder.edges)
     return replace(predictor, context_builder=builder, errors=errors, calibration=calibration)

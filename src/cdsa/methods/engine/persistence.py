@@ -12,12 +12,13 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from cdsa.core.atomic import make_directory
-from cdsa.core.backbone import Backbone, Region, Standardiser
+from cdsa.core.backbone import Backbone, Region
 from cdsa.core.climatology import Climatology, TimeBins
 from cdsa.core.config import from_dict, to_dict
 from cdsa.core.geo import Edge
 from cdsa.core.records import provenance
 from cdsa.core.scaler import Scaler
+from cdsa.core.standardise import Standardiser
 from cdsa.core.statespace import StateSpace
 from cdsa.errors import CdsaError, ConfigError, OutputError
 from cdsa.methods.calibration import Calibration

@@ -140,6 +140,9 @@ class Validator:
     holdout_steps: NDArray[np.bool_]
     """Steps of the validation windows."""
 
+    smoothed: xr.DataArray | None = None
+    """What the backbone makes of the validation windows."""
+
     def validate(self, seed: int) -> tuple[tuple[dict[str, Value], ...], Calibration | None]:
         """Validation errors by measurement, and the calibration of prediction intervals."""
         cube, horizon = self.data.cube, self.predictor.horizon
@@ -231,7 +234,10 @@ class Validator:
                 visible = visible.hide(more_hidden | xr.DataArray(dropped, dims="location"))
             gaps = gap_classes(visible.cube, 0, dropped & predictor.inductive)
             without_dropped = predictor.without_stations(truth["location"].to_numpy()[dropped])
-            prediction = without_dropped.predict(visible.components, BOUND_QUANTILES)
+            smoothed = None
+            if rng is None and self.smoothed is not None:
+                smoothed = self.smoothed.isel(time=steps)
+            prediction = without_dropped.predict(visible.components, BOUND_QUANTILES, smoothed)
             predictions.append(HoldoutPredictions(prediction, truth, target, visible.cube, gaps))
         return predictions
 

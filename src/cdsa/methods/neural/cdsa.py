@@ -21,7 +21,7 @@ from cdsa.methods.engine.predictor import refuse_too_many_stations
 from cdsa.nn.attention import AttentionScope, Shared, apply_weighted
 from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
-from cdsa.nn.context import WindowContext
+from cdsa.nn.context import BACKBONE_FEATURES, WindowContext
 from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import INITIAL_STEP, MEDIAN, QUANTILES, monotone_quantiles
@@ -93,6 +93,7 @@ FEATURES = (
     "value", "observed", "interpolation", "proximity_before", "proximity_after",
     "climatology", "has_climatology", "kriging", "anomaly_kriging",
     "smoothed_mean", "has_smoothed_mean", "smoothed_std", "smoothed_log_std",
+    "residual", "anomaly", "log_spread", "measured_anomaly",
 )  # fmt: skip
 """Inputs of the network for each cell, in this order."""
 
@@ -268,10 +269,12 @@ class CdsaNetwork(Network):
         line = interpolate(values, observed)
         has_climatology = ~context.climatology.isnan()
         climatology = torch.where(has_climatology, context.climatology, 0.0)
-        smoothed = values.new_full((1, 2), torch.nan).expand(*values.shape, 2)
-        smoothed = smoothed if context.backbone is None else context.backbone
+        smoothed = context.backbone
+        if smoothed is None:
+            n_features = len(BACKBONE_FEATURES)
+            smoothed = values.new_full((n_features,), torch.nan).expand(*values.shape, n_features)
         is_smoothed = ~smoothed[..., 0].isnan()
-        mean, std = smoothed.nan_to_num().unbind(-1)
+        mean, std, residual, anomaly, log_spread = smoothed.nan_to_num().unbind(-1)
         variance = context.step_variance * line.bridge_variance
         kriging = self.kriging(line.line, line.has_observation, variance, context)
         in_both = line.has_observation & has_climatology
@@ -280,6 +283,7 @@ class CdsaNetwork(Network):
         features = [values, observed, line.line, line.proximity_before, line.proximity_after]
         features += [climatology, has_climatology, kriging, answers[2]]
         features += [mean, is_smoothed, std, (std + LOG_OFFSET).log()]
+        features += [residual, anomaly, log_spread, anomaly + residual * log_spread.exp()]
         calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
         x = self.embed(torch.cat([stacked, calendar], dim=-1))

@@ -1,0 +1,129 @@
+"""Values of a cube as anomalies that are closer to Gaussian, and back.
+
+Letters: t time, l location, m measurement.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdsa.core.climatology import Climatology, Times
+from cdsa.core.statespace import NOISE_SHARE
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+LOG_OFFSET = 0.1
+"""What is added before a logarithm, as a share of the median."""
+
+
+class Transformation(NamedTuple):
+    """How the values of a measurement are made more Gaussian, and how noisy they are then."""
+
+    logarithmic: bool = False
+    """Whether the logarithm is taken, after an offset was added."""
+
+    cyclic: bool = False
+    """Whether a daily cycle is removed."""
+
+    noise_share: float = NOISE_SHARE
+    """Variance of the noise, as of a `StateSpace`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Standardiser:
+    """Values (t, l, m) as anomalies with variance 1 and back: a logarithm, a daily cycle, and the
+    mean and standard deviation of each series."""
+
+    offset: Floats
+    """Added to values before the logarithm, (m,); NaN for measurements that stay as they are."""
+
+    mean: Floats
+    """(l, m)."""
+
+    std: Floats
+    climatology: Climatology | None
+    """The daily cycle of standardised values."""
+
+    cyclic: Flags
+    """Measurements from which it is removed, (m,)."""
+
+    spread: Floats
+    """Standard deviation of the anomalies, (l, m)."""
+
+    @classmethod
+    def fit(
+        cls, values: Floats, times: Times, transformations: Sequence[Transformation]
+    ) -> "Standardiser":
+        """The scales of these values with a transformation of each measurement."""
+        logarithmic = [transformation.logarithmic for transformation in transformations]
+        offset = np.where(logarithmic, _log_offsets(values), np.nan)
+        cyclic = np.array([transformation.cyclic for transformation in transformations])
+        transformed = _to_log(values, offset)
+        mean, std = _mean_and_std(transformed)
+        standardised = (transformed - mean) / std
+        climatology = Climatology.fit(standardised, times) if cyclic.any() else None
+        plain = cls(offset, mean, std, climatology, cyclic, np.ones_like(std))
+        return replace(plain, spread=_mean_and_std(plain.anomalies(values, times))[1])
+
+    def anomalies(self, values: Floats, times: Times) -> Floats:
+        """Anomalies (t, l, m) of values; NaN stays."""
+        standardised = (_to_log(values, self.offset) - self.mean) / self.std
+        return (standardised - self._cycle(times)) / self.spread
+
+    def values(self, anomalies: Floats, times: Times) -> Floats:
+        """Values (t, l, m) of anomalies."""
+        standardised = anomalies * self.spread + self._cycle(times)
+        transformed = standardised * self.std + self.mean
+        with np.errstate(over="ignore"):
+            powers = np.exp(transformed) - self.offset
+        return np.where(np.isnan(self.offset), transformed, np.maximum(powers, 0.0))
+
+    def _cycle(self, times: Times) -> Floats | float:
+        if self.climatology is None:
+            return 0.0
+        return np.where(self.cyclic, np.nan_to_num(self.climatology.at(times)), 0.0)
+
+
+def _log_offsets(values: Floats) -> Floats:
+    """A tenth of the median of the positive values of each measurement (t, l, m)."""
+    above = (values[..., m][values[..., m] > 0] for m in range(values.shape[2]))
+    return np.array([LOG_OFFSET * np.median(x) if len(x) else 1.0 for x in above])
+
+
+def _to_log(values: Floats, offset: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logarithms = np.log(np.maximum(values, 0.0) + offset)
+    return np.where(np.isnan(offset), values, logarithms)
+
+
+def _mean_and_std(values: Floats) -> tuple[Floats, Floats]:
+    """Of each series (l, m); 0 and 1 for one without values, and 1 for a constant one."""
+    observed = np.isfinite(values)
+    count = np.maximum(observed.sum(axis=0), 1)
+    mean = np.where(observed, values, 0.0).sum(axis=0) / count
+    variance = (np.where(observed, values - mean, 0.0) ** 2).sum(axis=0) / count
+    return mean, np.where(variance > 1e-12 * (1e-300 + mean**2), np.sqrt(variance), 1.0)
+
+
+def skewed(values: Floats) -> Flags:
+    """The measurements of a cube (t, l, m) that a logarithm makes less skewed, (m,); none with
+    negative values."""
+    raw, logarithms = (
+        np.abs(_skewness(x)) for x in (values, _to_log(values, _log_offsets(values)))
+    )
+    never_negative = ~(values < 0).any(axis=(0, 1)) & (values > 0).any(axis=(0, 1))
+    flags: Flags = never_negative & (logarithms < raw)
+    return flags
+
+
+def _skewness(values: Floats) -> Floats:
+    """Of each measurement, the mean over its stations; (m,)."""
+    mean, std = _mean_and_std(values)
+    observed = np.isfinite(values)
+    cubes = (np.where(observed, (values - mean) / std, 0.0) ** 3).sum(axis=0)
+    skewness: Floats = (cubes / np.maximum(observed.sum(axis=0), 1)).mean(axis=0)
+    return skewness

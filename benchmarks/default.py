@@ -19,7 +19,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import xarray as xr
+from pypots_networks import Settings, fill_series
 from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa import open_dataset
@@ -282,35 +282,22 @@ def race(options: argparse.Namespace) -> Records:
             break
     if options.python is None:
         return records
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "windows.npz"
-        np.savez(path, **windows_for_pypots(trial, eval_mask))
-        script = Path(__file__).with_name("race_pypots.py")
-        for name in ("SAITS", "BRITS"):
-            command = [str(options.python), str(script), str(path), name, str(options.minutes)]
-            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            lines = process.stdout.splitlines()
-            records += [json.loads(line) for line in lines if line[:1] == "{"]
-            print(f"{name}: {records[-1]}", flush=True)
+    train, test = trial.train.to_numpy()[..., 0], trial.test.to_numpy()[..., 0]
+    mean, std = np.nanmean(train), np.nanstd(train)
+    for name in ("SAITS", "BRITS"):
+        settings = Settings(
+            name=name, window=36, stride=9, batch_size=16, minutes=options.minutes, every_epoch=True
+        )
+        scaled = (train - mean) / std, (test - mean) / std
+        for series, figures in fill_series(options.python, settings, *scaled):
+            filled = trial.test.copy(data=(series * std + mean)[..., None])
+            errors = measure(filled, trial.truth, eval_mask, trial.test).overall()
+            cpu, mae = figures["train_cpu_seconds"], float(errors["mae"])
+            records.append({"method": name, "cpu_seconds": cpu, "mae": mae})
+            if mae < 12:
+                break
+        print(f"{name}: {records[-1]}", flush=True)
     return records
-
-
-def windows_for_pypots(trial, eval_mask: xr.DataArray) -> dict[str, np.ndarray]:
-    """Scaled windows of 36 steps x 36 stations: overlapping for training, adjacent for testing."""
-    train, test = trial.train.to_numpy()[:, :, 0], trial.test.to_numpy()[:, :, 0]
-    mean, spread = np.nanmean(train), np.nanstd(train)
-    starts = np.arange(0, len(train) - 36, 9)
-    windows = np.stack([train[s : s + 36] for s in starts])
-    windows = windows[np.isfinite(windows).any((1, 2))]
-    steps = np.arange(len(test) // 36 * 36).reshape(-1, 36)
-    return {
-        "train": (windows - mean) / spread,
-        "test": (test[steps] - mean) / spread,
-        "truth": trial.truth.to_numpy()[:, :, 0][steps],
-        "eval_mask": eval_mask.to_numpy()[:, :, 0][steps],
-        "mean": mean,
-        "spread": spread,
-    }
 
 
 WHAT = {
@@ -330,7 +317,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=list(WHAT))
-    parser.add_argument("--minutes", type=float, default=5.0, help="of each of pypots' networks")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="CPU time of each of pypots' networks"
+    )
     parser.add_argument("--python", type=Path, help="of an environment with pypots")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)

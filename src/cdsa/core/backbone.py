@@ -16,13 +16,16 @@ from cdsa.core.climatology import TimeBins, Times
 from cdsa.core.cube import DIMS, has_coordinates
 from cdsa.core.masks import Bursts
 from cdsa.core.standardise import Flags, Floats, Standardiser, Transformation, skewed
-from cdsa.core.statespace import StateSpace, chunk_steps
+from cdsa.core.statespace import STATIC_ITERATIONS, StateSpace, chunk_steps
 
 Integers = NDArray[np.int64]
 
 TRIAL_STEPS, TRIAL_SERIES, MIN_TRIAL_CELLS = 960, 48, 500
 """Time steps and series on which transformations are compared, and the cells that must be measured
 there."""
+
+TRIAL_ITERATIONS = 4
+"""Iterations that estimate the covariance of one moment for such a trial."""
 
 CLEARLY_BETTER = 0.97
 """An alternative must lower the error to this share to be used."""
@@ -69,6 +72,7 @@ class Region:
         rows: Integers,
         transformations: Sequence[Transformation],
         n_iterations: int | None = None,
+        static_iterations: int = STATIC_ITERATIONS,
     ) -> "Region":
         values = values[:, rows]
         scaling = Standardiser.fit(values, times, transformations)
@@ -80,6 +84,7 @@ class Region:
             anomalies,
             np.isfinite(anomalies),
             n_iterations=n_iterations,
+            static_iterations=static_iterations,
             noise_share=np.broadcast_to(noise_share, used.shape)[used],
         )
         return cls(rows, used, scaling, model)
@@ -206,7 +211,7 @@ def choose_transformations(components: xr.DataArray) -> list[Transformation]:
 
     def errors_of(transformations: Sequence[Transformation]) -> Floats:
         """Of each measurement, in standard deviations."""
-        region = Region.fit(visible, times, rows, transformations, n_iterations=1)
+        region = Region.fit(visible, times, rows, transformations, 1, TRIAL_ITERATIONS)
         prediction = region.predict(visible[steps], times[steps])
         error = np.abs(region.values(prediction.mean, times[steps]) - values[steps])
         mean: Floats = np.where(hidden[steps], error, 0.0).sum(axis=(0, 1, 2)) / n_hidden / scale

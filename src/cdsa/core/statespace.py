@@ -265,7 +265,7 @@ class StateSpace:
         observed: Flags,
         *,
         n_iterations: int | None = None,
-        static_steps: int = MAX_STATIC_STEPS,
+        static_iterations: int = STATIC_ITERATIONS,
         noise_share: Floats | float = NOISE_SHARE,
     ) -> "StateSpace":
         """Fit a table of standardised series (t, s): the covariance of one moment first, then the
@@ -273,7 +273,7 @@ class StateSpace:
         every step for itself and needs no smoother."""
         n_steps, n_series = values.shape
         values = np.where(observed, values, 0.0)
-        covariance = static_covariance(values, observed, static_steps)
+        covariance = static_covariance(values, observed, static_iterations)
         conditional = 1 / np.diagonal(np.linalg.inv(covariance))
         r = np.maximum(noise_share * conditional, MIN_NOISE)
         covariance = _at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)
@@ -347,8 +347,10 @@ def inverse_factor(matrix: Floats) -> Floats:
     return factor
 
 
-def static_covariance(values: Floats, observed: Flags, max_steps: int = MAX_STATIC_STEPS) -> Floats:
-    """Covariance (s, r) of the series at one moment, by some iterations of EM from the pairwise
+def static_covariance(
+    values: Floats, observed: Flags, n_iterations: int = STATIC_ITERATIONS
+) -> Floats:
+    """Covariance (s, r) of the series at one moment, by so many iterations of EM from the pairwise
     covariances; values are zero where not observed."""
     weight = observed.astype(np.float64)
     n_common = weight.T @ weight
@@ -357,9 +359,9 @@ def static_covariance(values: Floats, observed: Flags, max_steps: int = MAX_STAT
     np.fill_diagonal(shrunken, np.maximum(np.diagonal(covariance), EIGENVALUE_FLOOR))
     covariance = _at_least(shrunken, EIGENVALUE_FLOOR)
     rows = np.flatnonzero(observed.any(axis=1))
-    n_parts = max(1, round(len(rows) / max_steps))
+    n_parts = max(1, round(len(rows) / MAX_STATIC_STEPS))
     noise = np.full(len(covariance), STATIC_NOISE)
-    for number in range(STATIC_ITERATIONS):
+    for number in range(n_iterations):
         part = rows[number % n_parts :: n_parts]
         static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
         precision, weighted = np.zeros_like(covariance), []

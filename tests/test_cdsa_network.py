@@ -67,6 +67,17 @@ def test_some_of_the_measurements_are_found_by_their_number(model):
     assert not torch.allclose(first, other)
 
 
+def test_a_new_station_has_no_vector_of_its_own(model):
+    (values, observed), context = make_window(), make_context()
+    known = context._replace(station_ids=torch.arange(SIZES.locations))
+    new = context._replace(station_ids=torch.full((SIZES.locations,), -1))
+    without = model(values, observed, context)
+    torch.testing.assert_close(model(values, observed, new), without)
+    assert not torch.allclose(model(values, observed, known), without)
+    everyone = torch.ones(2, SIZES.locations, dtype=torch.bool)
+    torch.testing.assert_close(model(values, observed, known.forget_stations(everyone)), without)
+
+
 @pytest.mark.parametrize("distance", [11.0, 600.0])
 def test_an_unmonitored_site_may_be_far_away(model, distance):
     values, observed = make_window()

@@ -99,6 +99,14 @@ def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(d
     assert first and not draws.draw(draws.steps_per_set).window.context.backbone.isnan().any()
 
 
+def test_some_stations_are_drawn_as_if_they_were_new(draws):
+    ids = torch.cat([draws.draw(step).window.context.station_ids for step in range(8)])
+    assert 0.1 < (ids < 0).float().mean() < 0.7 and ids.max() == ids.shape[1] - 1
+    window = draws.draw(0).window
+    dropped = window.context.backbone[..., 0].isnan().flatten(3).all(dim=3).all(dim=1)
+    assert dropped.any() and (window.context.station_ids[dropped] == -1).all()
+
+
 def test_what_a_step_draws_depends_on_its_number_and_the_seed_alone(cube, draws):
     late = draws.steps_per_set + 2
     batch = draws.draw(late)

@@ -49,12 +49,17 @@ class WindowContext(NamedTuple):
     """`BACKBONE_FEATURES` of each cell, NaN for series that the model does not know;
     (b, t, l, m, 5)."""
 
+    station_ids: Tensor | None = None
+    """The number of each location among those that the weights know, -1 for others; (l,) or
+    (b, l)."""
+
     smoothed_from: Tensor | None = None
     """To explain one cell: the weights of its window in its smoothed mean, (t, l, m)."""
 
     def select(self, at: slice) -> "WindowContext":
-        similarity = self.station_similarity
+        similarity, ids = self.station_similarity, self.station_ids
         return self._replace(
+            station_ids=ids[at] if ids is not None and ids.ndim == 2 else ids,
             calendar=self.calendar[at],
             climatology=self.climatology[at],
             station_similarity=similarity[at] if similarity.ndim == 3 else similarity,
@@ -71,6 +76,7 @@ class WindowContext(NamedTuple):
             step_variance=self.step_variance[columns],
             variable_ids=self.variable_ids[columns],
             adjacency=None if adjacency is None else adjacency[rows][:, rows],
+            station_ids=None if self.station_ids is None else self.station_ids[..., rows],
             backbone=None if backbone is None else backbone[:, :, rows][:, :, :, columns],
         )
 
@@ -81,11 +87,17 @@ class WindowContext(NamedTuple):
         backbone = self.backbone
         if backbone is not None:
             backbone = backbone.masked_fill(dropped.unflatten(1, (1, -1, 1, 1)), torch.nan)
-        return self._replace(
+        return self.forget_stations(dropped)._replace(
             climatology=self.climatology.masked_fill(dropped.unflatten(1, (1, -1, 1)), torch.nan),
             backbone=backbone,
             station_similarity=torch.where(either, 0.0, self.station_similarity),
         )
+
+    def forget_stations(self, forgotten: Tensor) -> "WindowContext":
+        """The context in which these locations (b, l) are none of those that the weights know."""
+        if self.station_ids is None:
+            return self
+        return self._replace(station_ids=torch.where(forgotten, -1, self.station_ids))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +132,9 @@ class CubeContext:
     backbone: Tensor | None = None
     """(t + 1, l, m, 5)."""
 
+    station_ids: Tensor | None = None
+    """(l,)."""
+
     def window_context(self, steps: Tensor, values: Tensor, observed: Tensor) -> WindowContext:
         """The context of windows at these steps (b, t), given all values observed in them."""
         bins = self.time_bin[steps]  # (b, t)
@@ -147,6 +162,7 @@ class CubeContext:
             self.adjacency,
             self.bandwidth,
             None if self.backbone is None else self.backbone[steps],
+            self.station_ids,
         )
 
     def to(self, device: torch.device) -> "CubeContext":

@@ -19,7 +19,14 @@ from cdsa.errors import ConfigError, unknown
 from cdsa.nn.types import Network, refuse_out_of_range
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
-from cdsa.training.masking import Masking, Task, drop_stations, make_generator, mask_cells
+from cdsa.training.masking import (
+    Masking,
+    Task,
+    drop_stations,
+    forget_stations,
+    make_generator,
+    mask_cells,
+)
 from cdsa.training.parallel import data_parallel
 from cdsa.training.sampling import SmoothedWindows
 from cdsa.training.state import TrainingStore, TrainState, Weights
@@ -337,6 +344,9 @@ def training_loss(
             visible = visible & ~(masked & with_gaps.to(masked.device))
         else:
             visible, target = window.observed & ~masked, masked
+    if window.context is not None:
+        context = forget_stations(window.context, len(window.values), rng)
+        window = replace(window, context=context)
     return _window_loss(model, window, visible, target, config)
 
 

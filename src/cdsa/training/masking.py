@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cdsa.nn.context import WindowContext
+
 Masking = Literal["random", "bursts", "mixed", "like_data"]
 
 MEAN_GAP = 8.0
@@ -20,6 +22,9 @@ MIN_MISSING = 0.02
 
 DROP_STATIONS = 0.25
 """Share of the windows in which whole stations are dropped."""
+
+FORGET_STATIONS = 0.3
+"""Share of the stations of a window that are treated as if the network did not know them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +124,11 @@ def drop_stations(observed: Tensor, rng: torch.Generator, share: float = DROP_ST
     rate = torch.rand((len(observed), 1), generator=rng) / 2
     uniform = torch.rand((len(observed), observed.shape[2]), generator=rng)
     return (chosen & (uniform < rate)).to(observed.device)
+
+
+def forget_stations(context: WindowContext, n_windows: int, rng: torch.Generator) -> WindowContext:
+    """The context of windows in which some stations are none of those that the weights know."""
+    if context.station_ids is None:
+        return context
+    uniform = torch.rand((n_windows, context.station_ids.shape[-1]), generator=rng)
+    return context.forget_stations((uniform < FORGET_STATIONS).to(context.station_ids.device))

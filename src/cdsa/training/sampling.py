@@ -17,7 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdsa.training.masking import Masking, drop_stations, make_generator, mask_cells
+from cdsa.training.masking import (
+    Masking,
+    drop_stations,
+    forget_stations,
+    make_generator,
+    mask_cells,
+)
 from cdsa.training.windows import Window, Windows
 
 Integers = NDArray[np.int64]
@@ -147,7 +153,8 @@ class SmoothedWindows:
         cells = chosen.unsqueeze(1), inside
         assert window.context is not None
         context = window.context._replace(backbone=chunks.smoothed[cells])
-        window = replace(window, context=context.without_stations(chunks.dropped[chosen]))
+        context = context.without_stations(chunks.dropped[chosen])
+        window = replace(window, context=forget_stations(context, len(chosen), rng))
         return self._some_series(Masked(window, chunks.masked[cells]), rng)
 
     def _smooth_chunks(self, number: int) -> Chunks:

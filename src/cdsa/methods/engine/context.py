@@ -157,6 +157,9 @@ class ContextBuilder:
     """Stations with any observation, (l,)."""
 
     locations: NDArray[np.str_]
+    station_ids: Integers
+    """The number of each location among those of the training data, or -1; (l,)."""
+
     coordinates: Floats
     """Latitude and longitude of each location, or NaN; (l, 2)."""
 
@@ -199,6 +202,7 @@ class ContextBuilder:
             min_steps=min_steps,
             measured=np.isfinite(values).any(axis=(0, 2)),
             locations=scaled["location"].to_numpy(),
+            station_ids=np.arange(scaled.sizes["location"]),
             coordinates=coordinates,
             edges=edges,
             bandwidth=bandwidth,
@@ -239,6 +243,8 @@ class ContextBuilder:
         known = rows >= 0
         rows = rows[known]
         shape = (time_bins.n_bins, len(names), self.climatology.total.shape[2])
+        station_ids = np.full(len(names), -1)
+        station_ids[known] = self.station_ids[rows]
         total, count = np.zeros(shape), np.zeros(shape)
         total[:, known] = self.climatology.total[:, rows]
         count[:, known] = self.climatology.count[:, rows]
@@ -266,6 +272,7 @@ class ContextBuilder:
             station_similarity=similarity,
             measured=known | untrained.any(axis=1),
             locations=names,
+            station_ids=station_ids,
             coordinates=coordinates,
         )
 
@@ -283,7 +290,13 @@ class ContextBuilder:
         total, count = (np.where(dropped[None, :, None], 0.0, array) for array in sums)
         climatology = replace(self.climatology, total=total, count=count)
         similarity = np.where(dropped[:, None] | dropped, 0.0, self.station_similarity)
-        return replace(self, climatology=climatology, station_similarity=similarity)
+        station_ids = np.where(dropped, -1, self.station_ids)
+        return replace(
+            self,
+            climatology=climatology,
+            station_similarity=similarity,
+            station_ids=station_ids,
+        )
 
     def build(
         self, scaled: xr.DataArray, variable_ids: Integers, *, training: bool = False
@@ -320,6 +333,7 @@ class ContextBuilder:
             adjacency=adjacency,
             in_climatology=torch.as_tensor(np.append(~self.out_of_sample(times), False)),
             bandwidth=self.bandwidth,
+            station_ids=torch.as_tensor(self.station_ids),
         )
 
     def _calendar_features(self, times: Times) -> Floats:

@@ -48,7 +48,9 @@ UNUSABLE = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError, A
 WEIGHT = "network."
 """Prefix of the network's parameters; other tensors are arrays of the data."""
 
-CONTEXT_ARRAYS = ("station_similarity", "step_variance", "measured", "coordinates")
+CONTEXT_ARRAYS = (
+    "station_similarity", "step_variance", "measured", "coordinates", "station_ids",
+)  # fmt: skip
 CONTEXT_NUMBERS = ("distance_scale", "min_steps", "bandwidth")
 """Fields of a `ContextBuilder` that are saved as they are."""
 

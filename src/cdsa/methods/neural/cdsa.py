@@ -198,6 +198,8 @@ class CdsaNetwork(Network):
         self.residual_scale = nn.Parameter(torch.full((n_variables,), RESIDUAL_INIT))
         self.embed = nn.Linear(len(FEATURES) + n_calendar_features, config.d_model)
         self.variable_embedding = nn.Parameter(torch.randn(n_variables, config.d_model) * 0.3)
+        shape = (sizes.locations, n_variables, config.d_model)
+        self.series_embedding = nn.Parameter(torch.zeros(shape))
         self.blocks = nn.ModuleList(Block(config, sizes) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d_model)
         self.baseline_gate = nn.Linear(config.d_model, len(BASELINE_INIT))
@@ -289,12 +291,24 @@ class CdsaNetwork(Network):
         x = self.embed(torch.cat([stacked, calendar], dim=-1))
         everywhere = torch.ones_like(is_smoothed)
         available = [line.has_observation, everywhere, has_climatology, is_smoothed]
-        return x + self.variable_embedding[context.variable_ids], BaselineAnswers(
+        return x + self._identity(context), BaselineAnswers(
             values=torch.stack(answers, dim=-1),
             available=torch.stack(available, dim=-1),
             scale=torch.where(is_smoothed, std + MIN_SCALE, 1.0),
             unobserved=~(line.has_observation | has_climatology | is_smoothed),
         )
+
+    def _identity(self, context: WindowContext) -> Tensor:
+        """What is learnt of each measurement and, at stations that were trained on, of each series;
+        (b or 1, 1, l, m, c)."""
+        of_variable, ids = self.variable_embedding[context.variable_ids], context.station_ids
+        if ids is None:
+            return of_variable
+        ids = ids if ids.ndim == 2 else ids.unsqueeze(0)
+        of_series = self.series_embedding[ids.clamp(min=0)][:, :, context.variable_ids]
+        known = (ids >= 0).unflatten(1, (-1, 1, 1))
+        identity: Tensor = (of_variable + of_series * known).unsqueeze(1)
+        return identity
 
     def _decode(
         self, x: Tensor, answers: BaselineAnswers, context: WindowContext

@@ -141,7 +141,7 @@ def test_the_weights_are_reported():
         )
     first, *weights = selection.reasons
     assert first.startswith("combined ") and "linear" in first and "idw" in first
-    assert "temp: idw" in weights
+    assert "weights for temp: idw" in weights
     result = FillResult(dataset=fill_with(selection.filler, cube), source=None, selection=selection)
     assert [record["weights"] for record in result.records][1] == "idw"
 

@@ -16,13 +16,7 @@ from cdsa.core.circular import wrap_degrees
 from cdsa.core.cube import is_direction
 from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.metrics import Intervals
-from cdsa.methods.calibration import (
-    MIN_CELLS,
-    N_FOLDS,
-    gap_classes,
-    pooled_classes,
-    time_folds,
-)
+from cdsa.methods.calibration import MIN_CELLS, N_FOLDS, gap_classes, pooled_classes, time_folds
 from cdsa.methods.wrapper import fill_gaps
 
 Floats = NDArray[np.float64]
@@ -139,6 +133,8 @@ def fit_blend(
     `cell_weights` (t, l, m) say how much a hidden cell counts.
     """
     hidden = (truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy()
+    for filled in fills.values():  # cells that a candidate left open say nothing
+        hidden &= filled.notnull().to_numpy()
     gaps, fold = gap_classes(visible), time_folds(truth.sizes["time"])
     n_measurements, n_classes = truth.sizes["measurement"], len(GAP_CLASSES)
     n_cells = np.zeros((n_measurements, n_classes), dtype=np.int64)

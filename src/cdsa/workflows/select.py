@@ -308,7 +308,8 @@ def _reasons(selection: Selection, *, at_sites: bool) -> Iterator[str]:
         measurements: dict[str, list[str]] = {}
         for name in blend.measurements:
             measurements.setdefault(blend.describe(name), []).append(name)
-        yield from (f"{', '.join(same)}: {text}" for text, same in measurements.items())
+        for text, group in measurements.items():
+            yield f"weights for {', '.join(group)}: {text}"
     if selection.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 

@@ -27,7 +27,9 @@ METHODS = [
     {"base"},
     {"registry"},
     {"wrapper"},
-    {"calibration", "compose"},
+    {"calibration"},
+    {"blend"},
+    {"compose"},
     {"baselines", "engine"},
     {"neural"},
 ]

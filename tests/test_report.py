@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 
 from cdsa import fill, score
 from cdsa.io.source import open_source
+from cdsa.methods.blend import Blend
 from cdsa.methods.registry import build_method
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.page import render
@@ -58,6 +59,15 @@ def test_it_has_every_section_and_loads_nothing(content):
     assert "default-src 'none'" in page
     outside = re.findall(r"""(?:src|href)=["']?(?!data:)[^"'\s>]+|https?://\S+|@import\S*""", page)
     assert outside == []
+
+
+def test_the_weights_of_combined_methods_are_listed_by_gap_length(content):
+    weights = np.array([[[0.65, 0.35]] * 3 + [[0.1, 0.9]] * 2] * 2)
+    blend = Blend(("linear", "mean"), ("pm25", "temp"), weights, np.array([[90, 9, 0, 9, 0]] * 2))
+    selection = replace(content.selection, blend=blend)
+    page = render(replace(content, selection=selection))
+    assert "<b>linear + mean</b>" in page and page.count("<td class=n>0.65</td>") == 4
+    assert "<tr><td>pm25</td><td>24-71</td><td class=n>0.1</td><td class=n>0.9</td></tr>" in page
 
 
 def test_packed_series_match_the_result(content):

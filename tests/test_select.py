@@ -1,71 +1,149 @@
-"""The method of a fill is chosen by trial, per measurement where that pays."""
+"""Methods are chosen by trial, and combined where that pays."""
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
-import xarray as xr
 
 import cdsa
 from cdsa.core import defaults
-from cdsa.core.cube import append_locations, units_of
+from cdsa.core.cube import append_locations
 from cdsa.core.masks import Bursts
-from cdsa.core.metrics import Errors, measure
+from cdsa.core.metrics import measure
 from cdsa.core.prepare import prepare
-from cdsa.errors import CdsaError
-from cdsa.methods.base import Filler
+from cdsa.errors import CdsaError, ConfigError
+from cdsa.methods.base import Filler, Method
+from cdsa.methods.baselines.simple import Mean
+from cdsa.methods.blend import Blend, blend_fills
 from cdsa.methods.registry import build_method
-from cdsa.workflows.score import Score, hidden_cells, try_method
-from cdsa.workflows.select import Selection, better_for, choose, select_method
+from cdsa.workflows.fill import fill_with
+from cdsa.workflows.pipeline import FillResult
+from cdsa.workflows.score import hidden_cells, try_method
+from cdsa.workflows.select import Selection, choose, select_method
 from conftest import network
 
-BLANK = Score("x", "given", 0, Errors(pd.DataFrame()), 300, 0, 3, {}, 0.1)
+SELECT = "cdsa.workflows.select"
 
 
-def scores_with(errors, n_cells=300):
-    """Scores of methods with these errors, one per measurement."""
-    scores = []
-    for method, biases in errors.items():
-        cube = network(steps=n_cells, stations=1, measurements=len(biases), missing=0.0)
-        hidden = xr.ones_like(cube, dtype=bool)
-        errors = measure(cube + np.array(biases), cube, hidden, cube.where(~hidden))
-        scores.append(replace(BLANK, method=method, errors=errors, units=units_of(cube)))
-    return scores
+def mixed(steps=500):
+    """A cube of two measurements: `linear` is best for the first, `idw` for the second."""
+    cube = network(steps=steps, stations=4, measurements=2, missing=0.1)
+    jumps = (np.arange(steps) // 5 % 2)[:, None] * 9.0
+    values = cube.to_numpy().copy()
+    values[:, :, 1] = np.where(np.isnan(values[:, :, 1]), np.nan, jumps)
+    return cube.copy(data=values)
 
 
-def test_a_measurement_gets_another_method_only_if_that_is_clearly_better():
-    errors = {"one": (1.0, 1.0, 1.0), "two": (0.95, 2.0, 0.5), "three": (9.0, 9.0, 0.6)}
-    scores = scores_with(errors)
-    names = [str(name) for name in scores[0].table("measurement").index]
-    assert better_for(scores, "one") == {names[2]: "two"}
-    assert better_for(scores_with({"one": (1.0,), "two": (0.1,)}, n_cells=100), "one") == {}
+@dataclass(frozen=True, kw_only=True)
+class Fails(Method):
+    name: ClassVar[str] = "fails"
+
+    def fit(self, cube, run=None):
+        raise ConfigError("it needs the moon")
 
 
-def test_a_selection_names_the_methods_of_single_measurements():
-    selection = Selection(Filler(), "a", per_variable={"x": "b", "y": "c", "z": "b"})
-    assert selection.label == "a; b for x, z; c for y"
+def test_a_selection_names_its_methods():
+    weights = np.full((1, 5, 4), 0.25)
+    blend = Blend(tuple("abcd"), ("x",), weights, np.ones((1, 5), dtype=np.int64))
+    assert Selection(Filler(), "a").label == "a"
+    weights = weights[..., :2] * 2
+    two = Blend(("a", "b"), ("x",), weights, blend.n_cells)
+    assert Selection(Filler(), "a", blend=two).label == "a + b"
+    assert Selection(Filler(), "a", blend=blend).label == "a + b + 2 others"
 
 
-def test_each_measurement_is_filled_and_scored_by_the_method_chosen_for_it():
-    cube = network(steps=400, stations=4, measurements=2, missing=0.1)
-    steps = np.arange(400)
-    cube[:, :, 1] = np.where(cube[:, :, 1].isnull(), np.nan, (steps // 5 % 2)[:, None] * 9.0)
-    cube = cube.copy(data=cube.to_numpy())
-    selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", per_variable=True)
-    single = choose([selection.best], prepare(cube), "bursts:+0.2")
-    assert selection.per_variable
-    for variable in (str(name) for name in cube["measurement"].to_numpy()):
-        name = selection.per_variable.get(variable, selection.best)
-        filled = build_method(name).fit(cube).fill(cube).sel(measurement=variable)
-        np.testing.assert_array_equal(selection.filler.fill(cube).sel(measurement=variable), filled)
-        score = next(score for score in selection.scores if score.method == name)
-        expected = selection.expected.table("measurement").loc[variable]
-        assert expected["mae"] == score.table("measurement").loc[variable, "mae"]
+def test_a_measurement_is_filled_by_the_method_that_is_best_for_it():
+    cube = mixed()
+    selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", combine=True)
+    assert selection.blend.largest("temp") == selection.method_of("temp") == "idw"
     filled, bounds = selection.filler.fill_intervals(cube, [0.9])
+    alone = build_method("idw").fit(cube).fill(cube).sel(measurement="temp")
+    np.testing.assert_array_equal(filled.sel(measurement="temp"), alone)
     gap = cube.isnull().to_numpy()
     assert (bounds[0][0].to_numpy()[gap] <= filled.to_numpy()[gap]).all()
+    single = choose([selection.best], prepare(cube), "bursts:+0.2")
     assert selection.expected.errors.overall()["mae"] < single.expected.errors.overall()["mae"]
+
+
+def test_the_expected_error_of_a_combination_is_cross_fitted(monkeypatch):
+    cube, seen = mixed(), []
+
+    def spy(cube, fills, weights):
+        seen.append(weights)
+        return blend_fills(cube, fills, weights)
+
+    monkeypatch.setattr(f"{SELECT}.blend_fills", spy)
+    selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", combine=True)
+    hidden = hidden_cells(cube, "bursts:+0.2", seed=0)
+    visible = cube.where(~hidden)
+    fills = [(build_method(name).fit(visible).fill(visible), {}) for name in ("linear", "idw")]
+    crossed, _ = blend_fills(visible, fills, seen[0])
+    error = measure(crossed, cube, hidden, visible).overall()["mae"]
+    assert selection.expected.errors.overall()["mae"] == pytest.approx(error)
+    blend = selection.blend.select(("linear", "idw"))
+    assert (seen[0] != blend.cell_weights(visible)).any()
+
+
+def test_combined_intervals_hold_their_level(rng):
+    truth = network(steps=2000, stations=4, measurements=1, missing=0.0)
+    shocks, weights = rng.normal(size=(2000, 5)), 0.8 ** np.arange(30)
+    waves = np.stack([np.convolve(column, weights)[:2000] for column in shocks.T], axis=1)
+    truth = truth.copy(data=(waves[:, :4] + waves[:, 4:])[..., None])
+    cube = truth.where(~Bursts(rate=0.2)(truth, np.random.default_rng(1)))
+    selection = choose(["linear", "idw"], prepare(cube), combine=True)
+    assert selection.blend is not None
+    _, ((lower, upper),) = selection.filler.fill_intervals(cube, [0.9])
+    coverage = ((truth >= lower) & (truth <= upper)).where(cube.isnull()).mean()
+    assert 0.86 < float(coverage) < 0.94
+    assert 0.86 < selection.expected.errors.overall()["coverage"] < 0.94
+
+
+def test_a_combination_keeps_measured_values():
+    cube = mixed()
+    filled = choose(["linear", "idw"], prepare(cube), combine=True).filler.fill(cube)
+    observed = cube.notnull().to_numpy()
+    np.testing.assert_array_equal(filled.to_numpy()[observed], cube.to_numpy()[observed])
+    assert filled.notnull().all()
+
+
+def test_a_method_that_fails_is_left_out_with_a_message():
+    messages, cube = [], prepare(mixed(300))
+    methods = [Fails(), "linear", "idw"]
+    selection = choose(methods, cube, combine=True, message=messages.append)
+    assert [score.method for score in selection.scores] == ["linear", "idw"]
+    assert messages == ["fails is left out: it needs the moon"]
+    for options in ({"methods": methods}, {"methods": [Fails()], "combine": True}):
+        with pytest.raises(ConfigError, match="the moon"):
+            choose(cube=cube, **options)
+
+
+def test_a_method_without_weight_is_not_fitted_again(monkeypatch):
+    fitted, fit = [], Mean.fit
+
+    def spy(self, cube, run=None):
+        fitted.append(self.label)
+        return fit(self, cube, run)
+
+    monkeypatch.setattr(Mean, "fit", spy)
+    selection = choose(["linear", "idw", "mean"], prepare(mixed()), combine=True)
+    assert "mean" not in selection.blend.candidates and fitted == ["mean"]
+
+
+def test_the_weights_are_reported():
+    cube = mixed()
+    events = {"run": None, "message": lambda text: None, "progress": lambda status: None}
+    methods = {"linear": build_method("linear")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(defaults, "BASELINES", ("idw",))
+        selection = select_method(
+            "auto", lambda: methods["linear"], prepare(cube), cube, check=True, **events
+        )
+    first, *weights = selection.reasons
+    assert first.startswith("combined ") and "linear" in first and "idw" in first
+    assert "weights for temp: idw" in weights
+    result = FillResult(dataset=fill_with(selection.filler, cube), source=None, selection=selection)
+    assert [record["weights"] for record in result.records][1] == "idw"
 
 
 def test_each_method_is_tried_once(monkeypatch):
@@ -75,11 +153,9 @@ def test_each_method_is_tried_once(monkeypatch):
         tried.append(method.label)
         return try_method(method, *arguments, **options)
 
-    monkeypatch.setattr("cdsa.workflows.select.try_method", spy)
-    cube = network(steps=400, stations=4, measurements=2, missing=0.1)
-    cube[:, :, 1] = cube[:, :, 1] * 0 + (np.arange(400) // 5 % 2)[:, None] * 9.0
-    selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", per_variable=True)
-    assert selection.per_variable and tried == ["linear", "idw"]
+    monkeypatch.setattr(f"{SELECT}.try_method", spy)
+    selection = choose(["linear", "idw"], prepare(mixed(400)), "bursts:+0.2", combine=True)
+    assert selection.blend is not None and tried == ["linear", "idw"]
 
 
 def test_intervals_of_baselines_hold_where_whole_stations_drop_out():
@@ -133,7 +209,7 @@ def test_a_fill_tries_the_network_first(monkeypatch):
         tried.append(method)
         raise CdsaError("enough")
 
-    monkeypatch.setattr("cdsa.workflows.select.try_method", spy)
+    monkeypatch.setattr(f"{SELECT}.try_method", spy)
     with pytest.raises(CdsaError, match="enough"):
         cdsa.fill(network(steps=200))
     assert type(tried[0]).__name__ == "Cdsa"

@@ -244,4 +244,4 @@ def print_methods(infos: Sequence[MethodInfo]) -> None:
         about.append(f"\n{info.paper}" if info.paper else "", "dim")
         rows.append([Text(info.name, "bold"), about])
     print_table(["name", "about"], [], rows, header=False)
-    out.print("auto, the default of cdsa fill: cdsa, or a simpler method where that is better")
+    out.print("auto, the default of cdsa fill: cdsa and simpler methods, combined")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cdsa.methods.base import Filler
 
 METHOD_HELP = (
-    "See 'cdsa methods'. By default auto: cdsa, or a simpler method where that is better on hidden "
-    "cells."
+    "See 'cdsa methods'. By default auto: cdsa and simpler methods, combined by their errors on "
+    "hidden cells."
 )
 AT_HELP = "A table of sites without a sensor (name, lat, lon), to fill as well."
 REPORT_HELP = "Also write a report, a page to open offline."

@@ -1,7 +1,7 @@
 """Defaults; light enough for the command line to show."""
 
 METHOD = AUTO = "auto"
-"""The default network or a baseline, whichever has the smaller error on hidden cells."""
+"""The default network and baselines, combined with weights from their errors on hidden cells."""
 
 FORECAST = NETWORK = "cdsa"
 
@@ -17,10 +17,7 @@ MIN_CELLS = 500
 """Observed cells that a network needs to train on; with fewer, 'auto' does not try it."""
 
 BASELINES = ("linear", "climatology", "idw", "knn", "mice", "kalman")
-"""Methods that the default network is compared with, if they are installed and fit the table."""
-
-MAX_SERIES = {"mice": 60}
-"""Series above which a baseline takes too long to be tried by default."""
+"""Methods that the default network is combined with, if they are installed and fit the table."""
 
 SITE_BASELINE = "idw"
 """Method that the default network is compared with at unmonitored sites."""

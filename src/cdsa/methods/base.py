@@ -45,9 +45,6 @@ class Filler:
     (True, 0)
     """
 
-    gives_intervals: ClassVar[bool] = False
-    """Whether `fill_intervals` returns bounds."""
-
     def fill(self, cube: Cube) -> xr.DataArray:
         """The cube with every fillable gap filled and every measured value as it was."""
         raise NotImplementedError
@@ -57,6 +54,11 @@ class Filler:
         probability; NaN where unknown. Without intervals, all bounds are NaN."""
         unknown = xr.full_like(prepare(cube).cube, np.nan)
         return self.fill(cube), [(unknown, unknown)] * len(levels)
+
+    @property
+    def gives_intervals(self) -> bool:
+        """Whether `fill_intervals` returns bounds."""
+        return False
 
     @property
     def trained(self) -> bool:

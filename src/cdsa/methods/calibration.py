@@ -141,7 +141,7 @@ class Calibration:
             fallback = _conformal_quantiles(scores[:, in_measurement], fallback=fallback)
             n_cells = np.bincount(cells.gap_class[in_measurement], minlength=UNOBSERVED + 1)
             for gap in range(UNOBSERVED + 1):
-                first, last = _pooled_classes(n_cells, gap)
+                first, last = pooled_classes(n_cells, gap)
                 pooled = (cells.gap_class >= first) & (cells.gap_class <= last)
                 group = in_measurement & pooled
                 factors[:, m, gap] = _conformal_quantiles(scores[:, group], fallback=fallback)
@@ -188,7 +188,7 @@ class Calibration:
         return factors
 
 
-def _pooled_classes(n_cells: NDArray[np.int64], gap: int) -> tuple[int, int]:
+def pooled_classes(n_cells: NDArray[np.int64], gap: int) -> tuple[int, int]:
     """The first and last gap class to pool with this one, until they have enough cells."""
     first = last = gap
     while gap != UNOBSERVED and last - first < UNOBSERVED - 1:
@@ -243,8 +243,18 @@ class ConformalFiller(Filler):
         filled, bounds = self.filler.fill_intervals(data, own)
         intervals = dict(zip(own, bounds, strict=True)) if own else None
         sides = _own_bounds(filled, intervals, self.scale)
-        gaps = _gap_classes(data.cube)
+        gaps = gap_classes(data.cube)
         return filled, _scaled_bounds(self.calibration, filled, sides, gaps, levels)
+
+    @property
+    def primary(self) -> Filler:
+        return self.filler.primary
+
+    def filler_of(self, location: str, measurement: str) -> Filler:
+        return self.filler.filler_of(location, measurement)
+
+    def only_explainable(self) -> Filler | None:
+        return self.filler.only_explainable()
 
 
 def cross_fitted_bounds(
@@ -258,23 +268,27 @@ def cross_fitted_bounds(
 
     Each fold of time is calibrated on the others; NaN where those have too few cells.
     """
-    n_steps = truth.sizes["time"]
-    fold = np.arange(n_steps) * N_BLOCKS // n_steps % N_FOLDS
+    fold = time_folds(truth.sizes["time"])
     sides = _own_bounds(filled, intervals, _scale(visible))
     cells, steps = _hidden_cells(filled, truth, visible, sides)
-    gap_classes, bounds = _gap_classes(visible), np.full((len(levels), 2, *truth.shape), np.nan)
+    gaps, bounds = gap_classes(visible), np.full((len(levels), 2, *truth.shape), np.nan)
     for number in np.unique(fold):
         inside, others = fold == number, fold[steps] != number
         if others.sum() >= MIN_CELLS:
             calibration = _calibrate(cells.select(others), truth)
             part = {level: (low[inside], high[inside]) for level, (low, high) in sides.items()}
             bounds[:, :, inside] = _scaled_bounds(
-                calibration, filled[inside], part, gap_classes[inside], levels
+                calibration, filled[inside], part, gaps[inside], levels
             )
     return {
         level: (filled.copy(data=lower), filled.copy(data=upper))
         for level, (lower, upper) in zip(levels, bounds, strict=True)
     }
+
+
+def time_folds(n_steps: int) -> NDArray[np.int64]:
+    """The fold of cross-fitting that each step belongs to."""
+    return np.arange(n_steps) * N_BLOCKS // n_steps % N_FOLDS
 
 
 def _own_level(level: float) -> float:
@@ -305,7 +319,7 @@ def _hidden_cells(
         truth=truth.to_numpy()[hidden].astype(np.float64),
         bounds=np.array(bounds, dtype=np.float64),
         measurement=hidden[2],
-        gap_class=_gap_classes(visible)[hidden],
+        gap_class=gap_classes(visible)[hidden],
     )
     return cells, hidden[0]
 
@@ -320,7 +334,8 @@ def _scale(cube: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(standard_deviations(cube), coords=[("measurement", names)])
 
 
-def _gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
+def gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
+    """The gap class of every cell, (t, l, m)."""
     return gap_class(effective_gap_lengths(cube.isnull().to_numpy()))
 
 

@@ -17,6 +17,7 @@ from types import ModuleType
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components, wrap_degrees
 from cdsa.core.cube import has_coordinates, is_direction, round_significant, valid_range
@@ -47,10 +48,7 @@ class Finaliser:
         prediction = prediction.transpose(*components.dims).astype(np.float64)
         complete = self._complete(components, components.where(components.notnull(), prediction))
         filled = clip_to_bounds(from_components(complete, cube)).transpose(*cube.dims)
-        values = round_significant(filled.to_numpy(), DIGITS)
-        # rounding may have made 360 of 359.99999999999
-        values = np.where(is_direction(cube), wrap_degrees(values), values)
-        return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
+        return fill_gaps(cube, filled.to_numpy())
 
     def _complete(self, components: xr.DataArray, filled: xr.DataArray) -> xr.DataArray:
         """Fill what the method left open, from the nearest mean."""
@@ -68,6 +66,14 @@ class Finaliser:
                 break
             filled = filled.where(filled.notnull(), fallback())
         return filled.transpose(*components.dims)
+
+
+def fill_gaps(cube: xr.DataArray, values: NDArray[np.float64]) -> xr.DataArray:
+    """The cube with values, rounded, in its gaps; measured values are untouched."""
+    values = round_significant(values, DIGITS)
+    # rounding may have made 360 of 359.99999999999
+    values = np.where(is_direction(cube), wrap_degrees(values), values)
+    return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
 
 
 def means_of(data: PreparedCube) -> tuple[xr.DataArray, xr.DataArray]:

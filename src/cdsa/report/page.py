@@ -103,7 +103,7 @@ def _header(content: ReportContent, summary: CubeSummary) -> str:
         (f"{len(summary.locations):,}", "stations"),
         (f"{len(summary.measurements):,}", "measurements"),
         (f"{n_filled:,}", f"cells filled, {n_filled / content.cube.size:.1%} of all"),
-        (content.selection.best, "(method)"),
+        (content.selection.label, "(method)"),
     ]
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
     times = content.cube["time"].to_numpy()
@@ -144,12 +144,20 @@ def _filled(content: ReportContent) -> str:
     selection, source = content.selection, content.result["source"]
     counts = [(source == label).sum(("time", "location")).to_numpy() for label in FILL_SOURCES]
     rows = [
-        [name, *numbers, selection.per_variable.get(name, selection.best)]
+        [name, *numbers, selection.method_of(str(name))]
         for name, *numbers in zip(source["measurement"].to_numpy(), *counts, strict=True)
     ]
     head = ["measurement", "measured", "filled", "unfillable", "method"]
     messages = [f"<p>{html.escape(message)}</p>" for message in selection.reasons]
-    return section("Filled values", *messages, table(head, rows, numeric=(1, 2, 3)))
+    blocks = [*messages, table(head, rows, numeric=(1, 2, 3))]
+    if selection.blend:
+        names = selection.blend.candidates
+        frame = selection.blend.to_frame()
+        weights = [[*row, *(f"{w:g}" for w in values)] for row, *values in frame.itertuples()]
+        note = "<p class=soft>A filled value is the weighted mean of several methods.</p>"
+        head = ["measurement", "gap length (steps)", *names]
+        blocks += [note, table(head, weights, numeric=range(2, 2 + len(names)))]
+    return section("Filled values", *blocks)
 
 
 def _expected_error(content: ReportContent) -> str:
@@ -175,7 +183,8 @@ def _expected_error(content: ReportContent) -> str:
             f"the {content.interval}.</p>"
         )
     figure = new_figure(6.5, 3.6)
-    plot_errors(selection.scores or [score], figure.axes[0])
+    combined = [score] if selection.blend or not selection.scores else []
+    plot_errors([*selection.scores, *combined], figure.axes[0])
     return section(
         title,
         note,

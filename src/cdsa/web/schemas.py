@@ -182,7 +182,7 @@ class FillRequest(JobRequest):
     kind = "fill"
     workflow = pipeline.FillRequest
     method: Text = defaults.METHOD
-    """A method of `GET /api/methods` that fills; auto takes the best one."""
+    """A method of `GET /api/methods` that fills; auto combines several."""
 
     interval: float = Field(defaults.INTERVAL, gt=0, lt=1)
     """Nominal coverage of the prediction intervals."""

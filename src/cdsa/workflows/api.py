@@ -42,8 +42,8 @@ def fill(
         A path, a pandas, polars or pyarrow table, or an xarray object.
     method
         A name from `cdsa.list_methods()`, a `Method`, or a model from `cdsa.load_model`. The
-        default, 'auto', trains the network `cdsa` and uses a simpler method where that is better on
-        measured cells that were hidden from both; without `check` it is `cdsa` alone.
+        default, 'auto', trains the network `cdsa` and combines it with simpler methods, weighted by
+        how they predict measured cells that were hidden; without `check` it is `cdsa` alone.
     at
         Sites without a sensor, to fill as well: a path or a table with name, lat and lon.
     interval

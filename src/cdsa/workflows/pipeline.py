@@ -306,7 +306,9 @@ class FillResult(WorkflowResult):
         records = self._records(FILL_SOURCES, errors, method=selection.best)
         for record in records:
             name = str(record["measurement"])
-            record["method"] = selection.per_variable.get(name, selection.best)
+            record["method"] = selection.method_of(name)
+            if selection.blend:
+                record["weights"] = selection.blend.describe(name)
             if at_sites:
                 record["expected_mae_at_sites"] = to_json_value(site_errors.get(name, np.nan))
         return records

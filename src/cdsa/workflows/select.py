@@ -1,21 +1,24 @@
-"""Which method fills a cube: candidates are tried on the same hidden cells, the best is kept."""
+"""Which methods fill a cube: candidates are tried on the same hidden cells, and the best is kept or
+several are combined."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pandas as pd
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
-from cdsa.core.metrics import LEVELS, Errors, Intervals, measure
+from cdsa.core.metrics import LEVELS, measure
 from cdsa.core.prepare import PreparedCube
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
-from cdsa.errors import ConfigError
+from cdsa.errors import CdsaError, ConfigError
 from cdsa.methods.base import COORDINATES, Filler, Method
+from cdsa.methods.blend import Blend, Fill, blend_fills, fit_blend
 from cdsa.methods.calibration import ConformalFiller, cross_fitted_bounds
-from cdsa.methods.compose import CombinedFiller
+from cdsa.methods.compose import BlendedFiller, CombinedFiller
 from cdsa.methods.registry import build_method, info_of, name_of
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.advice import Message
@@ -29,9 +32,11 @@ from cdsa.workflows.score import (
     try_method,
 )
 
-CLEARLY_BETTER, MIN_HIDDEN = 0.9, 200
-"""Another method is chosen for a measurement if its error there is below this share of the error
-of the best method over all, on at least so many hidden cells."""
+COMBINED = "combined"
+"""The name of several methods in tables and plots of scores."""
+
+MAX_NAMES = 3
+"""Methods that a label names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,7 @@ class Selection:
 
     filler: Filler
     best: str
-    """The method of most measurements."""
+    """The method or, of several that are combined, that with the largest weight."""
 
     expected: Score | None = None
     """Its score on cells hidden at stations."""
@@ -52,20 +57,23 @@ class Selection:
     scores: tuple[Score, ...] = ()
     """Of all methods that were tried on cells hidden at stations."""
 
-    per_variable: Mapping[str, str] = field(default_factory=dict)
-    """Measurements that another method fills, and its name."""
+    blend: Blend | None = None
+    """The weights of the methods, if several are combined."""
 
     networks: Mapping[str, Filler] = field(default_factory=dict)
     """The networks that were trained for the choice, by name."""
 
     @property
     def label(self) -> str:
-        """The method, and those of some measurements: 'cdsa; mice for temp, dewp'."""
-        groups: dict[str, list[str]] = {}
-        for variable, method in self.per_variable.items():
-            groups.setdefault(method, []).append(variable)
-        others = (f"{method} for {', '.join(names)}" for method, names in groups.items())
-        return "; ".join([self.best, *others])
+        """The method, or those that are combined: 'cdsa + kalman', 'cdsa + kalman + 2 others'."""
+        names = self.blend.used if self.blend else (self.best,)
+        if len(names) > MAX_NAMES:
+            names = *names[: MAX_NAMES - 1], f"{len(names) - MAX_NAMES + 1} others"
+        return " + ".join(names)
+
+    def method_of(self, measurement: str) -> str:
+        """The method of a measurement, or that with the largest weight."""
+        return self.blend.largest(measurement) if self.blend else self.best
 
     @property
     def validation_errors(self) -> tuple[dict[str, Value], ...]:
@@ -86,8 +94,8 @@ def select_method(
     """Fit a method on `train`, to fill `cube`, which may have more locations; with `check`, also
     measure its error. `build` returns the method or, for 'auto', the default network.
 
-    'auto' is the network or a simpler method, whichever is better; with nothing to fill, or too
-    little data to try methods on, it is the simplest one.
+    'auto' combines the network and simpler methods; with nothing to fill, or too little data to try
+    methods on, it is the simplest one.
     """
     stations, auto = train.cube, method == defaults.AUTO
     sites = cube.sizes["location"] > stations.sizes["location"]
@@ -124,10 +132,11 @@ def select_method(
         candidates,
         train,
         hidden,
-        per_variable=auto and not sites,
+        combine=auto and not sites,
         match_missingness=not sites,  # to the cube's own gaps; new sites have none
         run=run,
         progress=lambda name: progress(f"trying {name}"),
+        message=message,
     )
     selection = replace(selection, reasons=tuple(_reasons(selection, at_sites=sites)))
     return _split_sites(selection, built, train, message) if sites else selection
@@ -138,7 +147,7 @@ def _split_sites(
 ) -> Selection:
     """The selection made at hidden stations, with another filler for the stations themselves if
     that at sites does not suit short gaps or has no intervals for them."""
-    names = [str(name) for name in train.cube["location"].to_numpy()]
+    names = frozenset(str(name) for name in train.cube["location"].to_numpy())
     filler, best = selection.filler, selection.best
     at_sites = next(score for score in selection.scores if score.method == best)
     at_stations = Selection(filler, best)
@@ -151,21 +160,18 @@ def _split_sites(
         if gaps is not None:
             at_stations = choose([method], train, gaps, match_missingness=True)
     if at_stations.filler is not filler:
-        filler = CombinedFiller("location", dict.fromkeys(names, at_stations.filler), filler)
+        filler = CombinedFiller(names, at_stations.filler, filler)
     return replace(
         at_stations, filler=filler, reasons=selection.reasons, expected_at_sites=at_sites
     )
 
 
 def _usable_baselines(cube: xr.DataArray) -> list[str]:
-    """The simpler methods that the network has to beat on this cube."""
-    n_series = cube.sizes["location"] * cube.sizes["measurement"]
+    """The simpler methods that are tried beside the network on this cube."""
     return [
         name
         for name in defaults.BASELINES
-        if info_of(name).installed
-        and (has_coordinates(cube) or info_of(name).needs != COORDINATES)
-        and n_series <= defaults.MAX_SERIES.get(name, n_series)
+        if info_of(name).installed and (has_coordinates(cube) or info_of(name).needs != COORDINATES)
     ]
 
 
@@ -174,13 +180,15 @@ def choose(
     cube: PreparedCube,
     hide: Hide = defaults.HIDE,
     *,
-    per_variable: bool = False,
+    combine: bool = False,
     match_missingness: bool = False,
     run: RunContext | None = None,
     progress: Message = lambda name: None,
+    message: Message = lambda text: None,
 ) -> Selection:
-    """Try methods on the same hidden cells and keep the best; with `per_variable`, another one for
-    measurements at which that is clearly better. For `match_missingness` see `try_method`.
+    """Try methods on the same hidden cells and keep the best; with `combine`, the weighted mean of
+    several where that is better, without methods that fail. For `match_missingness` see
+    `try_method`.
 
     A network that was trained for the trial also fills: it never saw the hidden cells, and
     training it again would take minutes. A simpler method is fitted again on all cells and gets
@@ -191,88 +199,117 @@ def choose(
     built = {name_of(method): build_method(method) for method in methods}
     scores: dict[str, Score] = {}
     networks: dict[str, Filler] = {}
-    filled_by: dict[str, tuple[xr.DataArray, Intervals | None]] = {}
+    fills: dict[str, Fill] = {}
     for name, method in built.items():
         progress(name)
-        trial = try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
+        try:
+            trial = try_method(method, cube, hidden, match_missingness=match_missingness, run=run)
+        except CdsaError as reason:
+            if not combine or (not scores and name == list(built)[-1]):
+                raise
+            message(f"{name} is left out: {reason}")
+            continue
         scores[name] = replace(trial.score, method=name, hide=describe_hide(hide))
         if trial.filler.trained:
             networks[name] = trial.filler
-        else:  # its filler is not kept
-            filled_by[name] = trial.filled, trial.intervals or None
-    visible, weights = trial.visible, trial.weights  # the same in every trial
-    best = best_method(list(scores.values()))
-    others = better_for(list(scores.values()), best) if per_variable else {}
-    fillers: dict[str, Filler] = {}
-    for name in dict.fromkeys([best, *others.values()]):
+        if combine or not trial.filler.trained:
+            fills[name] = trial.filled, trial.intervals
+    trials = _Trials(cube.cube, hidden, trial.visible, trial.weights, scores, networks, fills)
+
+    def fit(name: str) -> Filler:
         if name in networks:
-            fillers[name] = networks[name]
-            continue
+            return networks[name]
         progress(name)
-        # its intervals are calibrated on the trial, and are scored too
-        filled, own = filled_by[name]
-        intervals = cross_fitted_bounds(filled, cube.cube, visible, LEVELS, own)
-        errors = measure(filled, cube.cube, hidden, visible, intervals, weights)
-        scores[name] = replace(scores[name], errors=errors)
-        filler = built[name].fit(cube, run)
-        fillers[name] = ConformalFiller.fit(filler, filled, cube.cube, visible, own)
-    filler = fillers[best]
-    if others:
-        by_variable = {variable: fillers[name] for variable, name in others.items()}
-        filler = CombinedFiller("measurement", by_variable, filler)
+        return built[name].fit(cube, run)
+
+    best = best_method(list(scores.values()))
+    return _combine(trials, best, fit) if combine else _keep(trials, best, fit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Methods that were tried on the same hidden cells."""
+
+    truth: xr.DataArray
+    hidden: xr.DataArray
+    visible: xr.DataArray
+    weights: NDArray[np.float64] | None
+    """Of hidden cells, as in `Trial`."""
+
+    scores: Mapping[str, Score]
+    networks: Mapping[str, Filler]
+    fills: Mapping[str, Fill]
+    """How each method filled; of networks only if methods are combined."""
+
+    def calibrate(self, filler: Filler, fill: Fill, score: Score) -> tuple[Filler, Score]:
+        """A filler with intervals from the trial, and its score with intervals that are calibrated
+        on other folds of time than they are scored on."""
+        filled, own = fill[0], fill[1] or None
+        intervals = cross_fitted_bounds(filled, self.truth, self.visible, LEVELS, own)
+        errors = measure(filled, self.truth, self.hidden, self.visible, intervals, self.weights)
+        calibrated = ConformalFiller.fit(filler, filled, self.truth, self.visible, own)
+        return calibrated, replace(score, errors=errors)
+
+
+def _keep(trials: _Trials, best: str, fit: Callable[[str], Filler]) -> Selection:
+    """One method for all cells."""
+    filler, scores = fit(best), dict(trials.scores)
+    if best not in trials.networks:
+        filler, scores[best] = trials.calibrate(filler, trials.fills[best], scores[best])
+    all_scores = tuple(scores.values())
+    return Selection(filler, best, scores[best], scores=all_scores, networks=trials.networks)
+
+
+def _combine(trials: _Trials, best: str, fit: Callable[[str], Filler]) -> Selection:
+    """The weighted mean of methods, or one of them if no other gets any weight."""
+    fills, scores = trials.fills, trials.scores
+    filled = {name: fill[0] for name, fill in fills.items()}
+    blend, cell_weights = fit_blend(filled, trials.truth, trials.visible, trials.weights, best)
+    names = blend.used
+    if len(names) == 1:
+        return _keep(trials, names[0], fit)
+    blend = blend.select(names)
+    # bounds are those of the methods that fill
+    tried = [(fill[0], fill[1] if name in names else {}) for name, fill in fills.items()]
+    crossed = blend_fills(trials.visible, tried, cell_weights)
+    seconds = sum(scores[name].seconds for name in names)
+    filler, expected = trials.calibrate(
+        BlendedFiller({name: fit(name) for name in names}, blend),
+        crossed,
+        replace(scores[names[0]], method=COMBINED, seconds=seconds),
+    )
     return Selection(
         filler,
-        best,
-        _combine(scores, best, others),
+        names[0],
+        expected,
         scores=tuple(scores.values()),
-        per_variable=others,
-        networks=networks,
+        blend=blend,
+        networks=trials.networks,
     )
-
-
-def better_for(scores: Sequence[Score], best: str) -> dict[str, str]:
-    """Measurements with enough hidden cells for which another method than the best one over all
-    is clearly better, and its name."""
-    tables = {score.method: score.table("measurement") for score in scores}
-    of_best = tables[best]
-    mae = pd.DataFrame({name: table["mae"] for name, table in tables.items()})
-    mae = mae.reindex(of_best.index)
-    better = mae.min(axis=1) < CLEARLY_BETTER * of_best["mae"]
-    better &= of_best["cells"] >= MIN_HIDDEN
-    return {str(variable): str(name) for variable, name in mae[better].idxmin(axis=1).items()}
-
-
-def _combine(scores: Mapping[str, Score], best: str, others: Mapping[str, str]) -> Score:
-    """The score of the best method, with the errors of others for their measurements."""
-    rows = []
-    for name in dict.fromkeys([best, *others.values()]):
-        sums = scores[name].errors.sums
-        variables = sums.index.get_level_values("measurement")
-        rows.append(sums[variables.map(lambda variable: others.get(variable, best)) == name])
-    return replace(scores[best], errors=Errors(pd.concat(rows)))
 
 
 def _reasons(selection: Selection, *, at_sites: bool) -> Iterator[str]:
-    scores = {score.method: score for score in selection.scores}
-    if len(scores) < 2:
+    expected, blend = selection.expected, selection.blend
+    if expected is None or len(selection.scores) < 2:
         return
-    best = scores[selection.best]
-    errors = {name: format_number(score.errors.overall()["mae"]) for name, score in scores.items()}
-    error = errors.pop(selection.best)
-    others = ", ".join(f"{name} {error}" for name, error in errors.items())
+    errors = {score.method: score.errors.overall()["mae"] for score in selection.scores}
+    if blend is None:
+        del errors[selection.best]
+    others = ", ".join(f"{name} {format_number(error)}" for name, error in errors.items())
+    names = selection.best if blend is None else ", ".join(blend.used)
     where = " for sites without a sensor" if at_sites else ""
-    unit = best.unit and f" {best.unit}"
+    error = format_number(expected.errors.overall()["mae"])
+    unit = expected.unit and f" {expected.unit}"
     yield (
-        f"chose {selection.best}{where}: error {error}{unit} on "
-        f"{format_count(best.hidden, 'cell')} hidden for the choice ({others})"
+        f"{'chose' if blend is None else 'combined'} {names}{where}: error {error}{unit} on "
+        f"{format_count(expected.hidden, 'cell')} hidden for the choice ({others})"
     )
-    for variable, name in selection.per_variable.items():
-        error, error_of_best = (
-            format_number(scores[n].table("measurement").loc[variable, "mae"])
-            for n in (name, selection.best)
-        )
-        unit = best.units[variable] and f" {best.units[variable]}"
-        yield f"{name} for {variable}: error {error}{unit}, {selection.best} {error_of_best}"
+    if blend is not None:
+        measurements: dict[str, list[str]] = {}
+        for name in blend.measurements:
+            measurements.setdefault(blend.describe(name), []).append(name)
+        for text, group in measurements.items():
+            yield f"weights for {', '.join(group)}: {text}"
     if selection.best != defaults.NETWORK:
         yield f"{defaults.NETWORK} may do better with more time: --minutes N"
 

@@ -285,7 +285,7 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", red
 const offerMethods = (methods) => {
   const installed = methods.filter((method) => method.installed);
   const option = (method) => new Option(`${method.name}${method.trains ? " (network)" : ""}`, method.name);
-  $("method").replaceChildren(new Option("auto: the best on this table", "auto"),
+  $("method").replaceChildren(new Option("auto: several, combined", "auto"),
     ...installed.filter((method) => method.task.includes("fill")).map(option));
   const forecasters = installed.filter((method) => method.task.includes("forecast"));
   $("forecaster").replaceChildren(...forecasters.map(option));

@@ -54,7 +54,7 @@ const showRecords = (column) => {
   fillTable($("records"),
     [["measurement"], ["method"], [column, "n"], ["expected error (MAE)", "n"], ["units"]],
     job.records.map((record) => tableRow([
-      [record.measurement], [record.method], [Number(record[column]).toLocaleString("en"), "n"],
+      [record.measurement], [record.weights || record.method], [Number(record[column]).toLocaleString("en"), "n"],
       [formatNumber(record.expected_mae, 3), "n"], [units[record.measurement] || ""]])));
 };
 
@@ -200,8 +200,10 @@ const explain = async (step) => {
 const showExplanation = () => {
   const { measurement, location, time, value, cells, groups } = explanation;
   const shares = Object.entries(groups).map(([name, share]) => `${name} ${percent(share)}`);
+  const { method, weights } = job.records.find((record) => record.measurement === measurement);
   $("explanation-text").textContent =
-    `${measurement} at ${location}, ${formatTime(time)}: ${`${formatNumber(value)} ${series.units}`.trim()}. ` +
+    `${measurement} at ${location}, ${formatTime(time)}: ${`${formatNumber(value)} ${series.units}`.trim()}` +
+    `${weights && weights !== method ? ` by ${method}, which has the largest weight` : ""}. ` +
     (cells.length ? `Comes from: ${shares.join("; ")}.` : "Nothing was measured nearby; this is the climatology.");
   const maxShare = Math.max(...cells.map((cell) => cell.share), 1e-9);
   fillTable($("contributions"),

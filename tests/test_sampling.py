@@ -10,6 +10,7 @@ import xarray as xr
 from cdsa.core.cube import make_cube
 from cdsa.core.prepare import prepare
 from cdsa.core.scaler import Scaler
+from cdsa.core.standardise import Transformation
 from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.context import BACKBONE_FEATURES
@@ -27,7 +28,10 @@ def make(cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None) -> Smo
     builder = ContextBuilder.fit(scaled, WINDOW)
     n_measurements = components.sizes["measurement"]
     context = builder.build(scaled, np.arange(n_measurements), training=True)
-    backbone = TrainingBackbone.fit(components, scaler, WINDOW)
+    transformations = [
+        Transformation(cyclic=True, logarithmic=n == 0) for n in range(n_measurements)
+    ]
+    backbone = TrainingBackbone.fit(components, scaler, WINDOW, transformations)
     windows = cut(scaled, WINDOW, 1, context=context)
     return SmoothedWindows(windows, backbone.smooth, backbone.fold, 4, "mixed", 0.9, seed)
 

@@ -4,6 +4,7 @@ inputs.
 Letters: b chunk, t time, l location, m measurement.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,11 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdsa.core.backbone import Backbone, choose_transformations
+from cdsa.core.backbone import Backbone
 from cdsa.core.climatology import Times
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import segments, time_mask
+from cdsa.core.standardise import Transformation
 from cdsa.nn.context import BACKBONE_FEATURES
 from cdsa.training.sampling import chunk_length
 
@@ -51,11 +53,16 @@ class TrainingBackbone:
     out_of_fold: tuple[Backbone, ...]
 
     @classmethod
-    def fit(cls, visible: xr.DataArray, scaler: Scaler, window: int) -> "TrainingBackbone":
+    def fit(
+        cls,
+        visible: xr.DataArray,
+        scaler: Scaler,
+        window: int,
+        transformations: Sequence[Transformation],
+    ) -> "TrainingBackbone":
         n_steps = visible.sizes["time"]
         block = CHUNKS_PER_BLOCK * chunk_length(n_steps, window)
         fold = np.arange(n_steps) // block % 2
-        transformations = choose_transformations(visible)
         backbone = Backbone.fit(visible, transformations)
         out_of_fold: tuple[Backbone, ...] = (backbone,)
         if n_steps < MIN_BLOCKS * block:

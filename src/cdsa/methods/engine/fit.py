@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
+from cdsa.core.backbone import choose_transformations
 from cdsa.core.circular import base_names
 from cdsa.core.config import to_dict
 from cdsa.core.cube import fillable
@@ -72,7 +73,8 @@ def fit_network(
     # fit the model whose residual the network predicts
     started, passes, smoothed = time.perf_counter(), None, None
     if validation_context is not None and method.model.uses_backbone and not horizon:
-        passes = TrainingBackbone.fit(visible, scaler, window)
+        transformations = choose_transformations(visible)
+        passes = TrainingBackbone.fit(visible, scaler, window, transformations)
         smoothed = smooth_segments(passes.backbone, visible, scaler, holdout_steps, window)
         validation_context = replace(validation_context, backbone=to_tensor(smoothed))
 

@@ -31,6 +31,26 @@ def our_pm25() -> str:
     return to_markdown(rows, records, "cdsa paper run kdd2015 --methods cdsa")
 
 
+def our_peers() -> str:
+    """All methods on the open networks: error on bursts and on silent stations, and CPU time."""
+    records = load("peers")
+    records = records[records["mae"].notna()]
+    records = records.drop_duplicates(["network", "method", "seed", "hidden"], keep="last")
+    networks = list(dict.fromkeys(records["network"]))
+    rows = [["method", *(f"{name}, {unit}" for name in networks for unit in ("MAE", "CPU s"))]]
+    for method, group in records.groupby("method", sort=False):
+        row = [str(method)]
+        for name in networks:
+            at = group[group["network"] == name].groupby("hidden").mean(numeric_only=True)
+            if len(at):
+                errors = (f"{at.loc[hidden, 'mae']:.3f}" for hidden in ("bursts", "blocks"))
+                row += [" / ".join(errors), f"{at['cpu_seconds'].iloc[0]:.0f}"]
+            else:
+                row += ["-", "-"]
+        rows.append(row)
+    return to_markdown(rows, records, "python benchmarks/peers.py --minutes 3 --seed 0")
+
+
 def our_rates(data: str, metric: str, baselines: list[str], table: str) -> str:
     """The default network and baselines at several missing rates, on the same hidden cells; of
     several budgets the last."""
@@ -169,6 +189,7 @@ TABLES = {
     table.__name__: table
     for table in (
         our_pm25,
+        our_peers,
         our_kdd2018,
         our_nyc,
         our_intervals,

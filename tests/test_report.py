@@ -68,6 +68,9 @@ def test_the_weights_of_combined_methods_are_listed_by_gap_length(content):
     page = render(replace(content, selection=selection))
     assert "<b>linear + mean</b>" in page and page.count("<td class=n>0.65</td>") == 4
     assert "<tr><td>pm25</td><td>24-71</td><td class=n>0.1</td><td class=n>0.9</td></tr>" in page
+    weights[0] = [1.0, 0.0]  # one method alone needs no row
+    page = render(replace(content, selection=selection))
+    assert "<tr><td>pm25</td><td>24-71" not in page and "<tr><td>temp</td><td>24-71" in page
 
 
 def test_packed_series_match_the_result(content):

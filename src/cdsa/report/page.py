@@ -153,8 +153,10 @@ def _filled(content: ReportContent) -> str:
     if selection.blend:
         names = selection.blend.candidates
         frame = selection.blend.to_frame()
+        alone = (frame.groupby(level="measurement").transform("min") == 1).any(axis=1)
+        frame = frame[~alone]
         weights = [[*row, *(f"{w:g}" for w in values)] for row, *values in frame.itertuples()]
-        note = "<p class=soft>A filled value is the weighted mean of several methods.</p>"
+        note = "<p class=soft>Where methods are combined, a value is their weighted mean.</p>"
         head = ["measurement", "gap length (steps)", *names]
         blocks += [note, table(head, weights, numeric=range(2, 2 + len(names)))]
     return section("Filled values", *blocks)

@@ -5,7 +5,6 @@ import pytest
 from cdsa.core import backbone
 from cdsa.core.backbone import choose_transformations
 from cdsa.core.cube import assign_metadata, make_cube
-from cdsa.core.standardise import Transformation
 from cdsa.errors import ConfigError
 from cdsa.methods.baselines.kalman import Kalman
 from cdsa.workflows.api import score
@@ -60,7 +59,7 @@ def test_copies_of_a_series_are_filled_with_each_other():
 def test_a_logarithm_is_chosen_for_what_grows_by_factors():
     values = np.exp(2 * persistent(4))
     [chosen] = choose_transformations(cube_of(values))
-    assert chosen.logarithmic and not chosen.cyclic
+    assert chosen.logarithmic
     [chosen] = choose_transformations(cube_of(values - 1))
     assert not chosen.logarithmic
 
@@ -69,7 +68,15 @@ def test_a_daily_cycle_is_removed_where_there_is_one():
     cycle = 5 * np.sin(2 * np.pi * np.arange(len(HOURS)) / 24)
     with_cycle = persistent(3, rho=0.5) + cycle[:, None]
     assert choose_transformations(cube_of(with_cycle))[0].cyclic
-    assert choose_transformations(cube_of(persistent(3))) == [Transformation()]
+
+
+def test_a_forecast_follows_the_daily_cycle():
+    cycle = 5 * np.sin(2 * np.pi * np.arange(len(HOURS)) / 24)
+    cube = cube_of(0.3 * persistent(3) + cycle[:, None])
+    visible = cube.copy()
+    visible[-24:] = np.nan
+    filled = Kalman().fit(visible[:-24]).fill(visible)
+    assert float(np.abs(filled - cube)[-24:].mean()) < 0.6
 
 
 def test_values_that_are_never_negative_stay_so():
@@ -112,3 +119,34 @@ def test_many_stations_are_modelled_in_regions(monkeypatch):
 def test_iterations_are_not_negative():
     with pytest.raises(ConfigError, match="n_iterations must not be negative, but found -1"):
         Kalman(n_iterations=-1)
+
+
+def test_a_station_without_a_model_is_kriged_from_its_neighbours():
+    """As a field that varies smoothly along a line of stations; better than their mean."""
+    rng = np.random.default_rng(0)
+    position = np.linspace(0, 1, 9)
+    amplitude = persistent(2, seed=1)
+    values = np.exp(amplitude[:, :1] * position + amplitude[:, 1:] * (1 - position))
+    values *= np.exp(0.02 * rng.normal(size=values.shape))
+    cube, new = cube_of(values), 4
+    visible = cube.copy()
+    visible[:, new] = np.nan
+    filler = Kalman().fit(cube.drop_sel(location="S4"))
+    filled, [(lower, upper)] = filler.fill_intervals(visible, [0.9])
+    truth, mean = cube[:, new], visible.mean("location")
+    error = float(np.abs(filled[:, new] - truth).mean())
+    assert error < 0.3 * float(np.abs(mean - truth).mean())
+    inside = (lower[:, new] <= truth) & (truth <= upper[:, new])
+    assert inside.mean() > 0.7
+    # its own values count where it has some
+    visible[::2, new] = 2 * cube[::2, new]
+    filled = filler.fill(visible)
+    assert abs(float((filled[1::2, new] / truth[1::2]).median()) - 2) < 0.1
+
+
+def test_a_station_without_a_model_or_coordinates_gets_a_mean():
+    cube = cube_of(persistent(4)).drop_vars(["lat", "lon"])
+    filler = Kalman().fit(cube.isel(location=slice(0, 3)))
+    visible = cube.copy()
+    visible[:, 3] = np.nan
+    np.testing.assert_allclose(filler.fill(visible)[:, 3], cube[:, :3].mean("location"))

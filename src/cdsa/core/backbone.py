@@ -16,7 +16,7 @@ from cdsa.core.climatology import TimeBins, Times
 from cdsa.core.cube import DIMS, has_coordinates
 from cdsa.core.masks import Bursts
 from cdsa.core.standardise import Flags, Floats, Standardiser, Transformation, skewed
-from cdsa.core.statespace import STATIC_ITERATIONS, StateSpace, chunk_steps
+from cdsa.core.statespace import StateSpace, chunk_steps
 
 Integers = NDArray[np.int64]
 
@@ -72,7 +72,7 @@ class Region:
         rows: Integers,
         transformations: Sequence[Transformation],
         n_iterations: int | None = None,
-        static_iterations: int = STATIC_ITERATIONS,
+        static_iterations: int | None = None,
     ) -> "Region":
         values = values[:, rows]
         scaling = Standardiser.fit(values, times, transformations)
@@ -154,6 +154,11 @@ class Backbone:
             values[:, :, region.rows] = region.values(anomalies[:, :, region.rows], times)
         return values
 
+    def log_offsets(self, measurements: NDArray[np.str_]) -> Floats:
+        """What is added to each measurement before its logarithm, NaN where none is taken."""
+        offsets = dict(zip(self.measurements, self.regions[0].scaling.offset, strict=True))
+        return np.array([offsets.get(name, np.nan) for name in measurements])
+
     def weights(self, values: Floats, times: Times, cell: tuple[int, int, int]) -> Floats:
         """The absolute weight of each value (t, l, m) in the smoothed mean of a cell, both in
         standard deviations; zero for a cell without a model."""
@@ -192,9 +197,9 @@ def _regions(components: xr.DataArray) -> list[NDArray[np.int64]]:
 def choose_transformations(components: xr.DataArray) -> list[Transformation]:
     """The transformation of each measurement of a cube in components.
 
-    Skewed measurements get a logarithm. Alternatives to this are tried one after the other on cells
-    hidden in bursts, for some stations and all measurements at once: if only one of two related
-    measurements had a logarithm, their relation would not be linear.
+    Skewed measurements get a logarithm, and all lose a daily cycle. Alternatives to this are tried
+    one after the other on cells hidden in bursts, for some stations and all measurements at once:
+    if only one of two related measurements had a logarithm, their relation would not be linear.
     """
     n_stations = max(2, TRIAL_SERIES // components.sizes["measurement"])
     every = -(-components.sizes["location"] // n_stations)
@@ -219,12 +224,13 @@ def choose_transformations(components: xr.DataArray) -> list[Transformation]:
 
     names = components["measurement"].to_numpy()
     logarithmic = skewed(values) & (base_names(names) == names)  # no component of a direction
-    best = [Transformation(logarithmic=bool(flag)) for flag in logarithmic]
+    cyclic = TimeBins.for_times(times).n_bins > 1
+    best = [Transformation(bool(flag), cyclic) for flag in logarithmic]
     changes: list[Callable[[Transformation], Transformation]] = []
     if logarithmic.any():
         changes.append(lambda old: old._replace(logarithmic=False))
-    if TimeBins.for_times(times).n_bins > 1:
-        changes.append(lambda old: old._replace(cyclic=True))
+    if cyclic:
+        changes.append(lambda old: old._replace(cyclic=False))
     changes.append(lambda old: old._replace(noise_share=MORE_NOISE))
     errors = errors_of(best)
     for change in changes:

@@ -18,6 +18,12 @@ MIN_BIN_MINUTES = 15
 
 MIN_WEEKS_FOR_WEEKENDS = 4
 
+MIN_SHARE = 0.4
+"""Share of the steps of a day, or a week, that must be measured for a mean to be subtracted."""
+
+N_ROUNDS = 2
+"""Further estimates of a cycle."""
+
 PRIOR_COUNT = 1.0
 """Prior weight of the mean of the series, in days."""
 
@@ -83,3 +89,82 @@ class Climatology:
         means = (self.total + PRIOR_COUNT * series_mean) / (self.count + PRIOR_COUNT)
         by_step: Floats = np.where(n_values > 0, means, np.nan)[self.time_bins.index_of(times)]
         return by_step
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle:
+    """The daily cycle of each series around its level of the day or, where weekends have their own,
+    of the week."""
+
+    time_bins: TimeBins
+    means: Floats
+    """(bins, l, m)."""
+
+    @classmethod
+    def fit(cls, values: Floats, times: Times) -> "Cycle":
+        """The cycle of values (t, l, m).
+
+        A moving mean is subtracted first: bins that were measured on different days would otherwise
+        differ by the levels of these days. What remains is a mean over stations and what a station
+        adds to it, each on all days and on weekends; each of the four is shrunk, to nothing if it
+        is no larger than the noise of its means. The moving mean of incomplete days depends on the
+        cycle, so it is computed again without it.
+        """
+        cycle = cls._around(values, times, values)
+        for _ in range(N_ROUNDS):
+            cycle = cls._around(values, times, values - cycle.at(times))
+        return cycle
+
+    @classmethod
+    def _around(cls, values: Floats, times: Times, acyclic: Floats) -> "Cycle":
+        """The cycle of values around the moving mean of others."""
+        time_bins = TimeBins.for_times(times)
+        index, n_days = time_bins.index_of(times), 7 if time_bins.weekends else 1
+        deviations = values - _moving_mean(acyclic, n_days * (DAY // time_bins.minutes))
+        observed = np.isfinite(deviations)
+        total, count, squares = (np.zeros((time_bins.n_bins, *values.shape[1:])) for _ in range(3))
+        np.add.at(total, index, np.where(observed, deviations, 0.0))
+        np.add.at(count, index, observed)
+        np.add.at(squares, index, np.where(observed, deviations, 0.0) ** 2)
+        means = total / np.maximum(count, 1)
+        n_values = np.maximum(count.sum(axis=0), 1)
+        variance = np.maximum(squares.sum(axis=0) - (count * means**2).sum(axis=0), 0.0) / n_values
+        noise = variance * time_bins.n_bins / n_values  # (l, m)
+        means = means.reshape(2 if time_bins.weekends else 1, -1, *values.shape[1:])
+        weights = np.array([5 / 7, 2 / 7] if time_bins.weekends else [1.0])
+        all_days = np.einsum("d, dblm -> blm", weights, means)[None]
+        parts = [all_days, means - all_days] if time_bins.weekends else [all_days]
+        shrunken = sum(_shrink_cycle(part, noise) for part in parts)
+        assert not isinstance(shrunken, int)
+        return cls(time_bins, np.broadcast_to(shrunken, means.shape).reshape(total.shape).copy())
+
+    def at(self, times: Times) -> Floats:
+        """The cycle at these times, (t, l, m)."""
+        by_step: Floats = self.means[self.time_bins.index_of(times)]
+        return by_step
+
+
+def _shrink_cycle(means: Floats, noise: Floats) -> Floats:
+    """Means (d, b, l, m) as far as they are more than noise (l, m)."""
+    shared = means.mean(axis=2, keepdims=True)
+    return _shrink(shared, noise.mean(axis=0)) + _shrink(means - shared, noise)
+
+
+def _shrink(part: Floats, noise: Floats) -> Floats:
+    size = np.maximum((part**2).mean(axis=(0, 1)), 1e-300)
+    shrunken: Floats = part * np.maximum(1 - noise / size, 0.0)
+    return shrunken
+
+
+def _moving_mean(values: Floats, length: int) -> Floats:
+    """The mean of so many steps around each; NaN where few of them were measured."""
+    observed, n_steps = np.isfinite(values), len(values)
+    start = np.zeros((1, *values.shape[1:]))
+    total = np.concatenate([start, np.where(observed, values, 0.0).cumsum(axis=0)])
+    count = np.concatenate([start, observed.cumsum(axis=0)])
+    step = np.arange(n_steps)
+    low, high = np.maximum(step - length // 2, 0), np.minimum(step + (length + 1) // 2, n_steps)
+    n_measured = count[high] - count[low]
+    enough = n_measured >= MIN_SHARE * length
+    mean: Floats = np.where(enough, (total[high] - total[low]) / np.maximum(n_measured, 1), np.nan)
+    return mean

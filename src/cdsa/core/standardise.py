@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdsa.core.climatology import Climatology, Times
+from cdsa.core.climatology import Cycle, Times
 from cdsa.core.statespace import NOISE_SHARE
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Standardiser:
     """(l, m)."""
 
     std: Floats
-    climatology: Climatology | None
+    cycle: Cycle | None
     """The daily cycle of standardised values."""
 
     cyclic: Flags
@@ -62,30 +62,28 @@ class Standardiser:
         logarithmic = [transformation.logarithmic for transformation in transformations]
         offset = np.where(logarithmic, _log_offsets(values), np.nan)
         cyclic = np.array([transformation.cyclic for transformation in transformations])
-        transformed = _to_log(values, offset)
+        transformed = to_log(values, offset)
         mean, std = _mean_and_std(transformed)
         standardised = (transformed - mean) / std
-        climatology = Climatology.fit(standardised, times) if cyclic.any() else None
-        plain = cls(offset, mean, std, climatology, cyclic, np.ones_like(std))
+        cycle = Cycle.fit(standardised, times) if cyclic.any() else None
+        plain = cls(offset, mean, std, cycle, cyclic, np.ones_like(std))
         return replace(plain, spread=_mean_and_std(plain.anomalies(values, times))[1])
 
     def anomalies(self, values: Floats, times: Times) -> Floats:
         """Anomalies (t, l, m) of values; NaN stays."""
-        standardised = (_to_log(values, self.offset) - self.mean) / self.std
-        return (standardised - self._cycle(times)) / self.spread
+        standardised = (to_log(values, self.offset) - self.mean) / self.std
+        return (standardised - self._cycle_at(times)) / self.spread
 
     def values(self, anomalies: Floats, times: Times) -> Floats:
         """Values (t, l, m) of anomalies."""
-        standardised = anomalies * self.spread + self._cycle(times)
+        standardised = anomalies * self.spread + self._cycle_at(times)
         transformed = standardised * self.std + self.mean
-        with np.errstate(over="ignore"):
-            powers = np.exp(transformed) - self.offset
-        return np.where(np.isnan(self.offset), transformed, np.maximum(powers, 0.0))
+        return from_log(transformed, self.offset)
 
-    def _cycle(self, times: Times) -> Floats | float:
-        if self.climatology is None:
+    def _cycle_at(self, times: Times) -> Floats | float:
+        if self.cycle is None:
             return 0.0
-        return np.where(self.cyclic, np.nan_to_num(self.climatology.at(times)), 0.0)
+        return np.where(self.cyclic, self.cycle.at(times), 0.0)
 
 
 def _log_offsets(values: Floats) -> Floats:
@@ -94,10 +92,19 @@ def _log_offsets(values: Floats) -> Floats:
     return np.array([LOG_OFFSET * np.median(x) if len(x) else 1.0 for x in above])
 
 
-def _to_log(values: Floats, offset: Floats) -> Floats:
+def to_log(values: Floats, offset: Floats) -> Floats:
+    """Logarithms of values (t, l, m) plus the offset of a measurement (m,), or the values where it
+    is NaN."""
     with np.errstate(invalid="ignore", divide="ignore"):
         logarithms = np.log(np.maximum(values, 0.0) + offset)
     return np.where(np.isnan(offset), values, logarithms)
+
+
+def from_log(transformed: Floats, offset: Floats) -> Floats:
+    """Values (t, l, m) of logarithms; not negative."""
+    with np.errstate(over="ignore"):
+        powers = np.exp(transformed) - offset
+    return np.where(np.isnan(offset), transformed, np.maximum(powers, 0.0))
 
 
 def _mean_and_std(values: Floats) -> tuple[Floats, Floats]:
@@ -112,9 +119,7 @@ def _mean_and_std(values: Floats) -> tuple[Floats, Floats]:
 def skewed(values: Floats) -> Flags:
     """The measurements of a cube (t, l, m) that a logarithm makes less skewed, (m,); none with
     negative values."""
-    raw, logarithms = (
-        np.abs(_skewness(x)) for x in (values, _to_log(values, _log_offsets(values)))
-    )
+    raw, logarithms = (np.abs(_skewness(x)) for x in (values, to_log(values, _log_offsets(values))))
     never_negative = ~(values < 0).any(axis=(0, 1)) & (values > 0).any(axis=(0, 1))
     flags: Flags = never_negative & (logarithms < raw)
     return flags

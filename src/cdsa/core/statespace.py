@@ -24,8 +24,17 @@ MAX_STATIC_STEPS = 1500
 """Time steps, spread over the table, of an iteration that estimates the covariance of one moment;
 every iteration takes others."""
 
-STATIC_ITERATIONS, STATIC_RATE = 12, 0.6
-"""Iterations of this EM, and how far each moves: what the steps of one suggest is noisy."""
+MIN_STATIC_ITERATIONS, MAX_STATIC_ITERATIONS, STATIC_EFFORT, STATIC_COST = 12, 80, 40.0, 4e9
+"""Iterations of this EM: what an iteration leaves of an error is about the share of the cells that
+are missing, so there are more of them where more is missing, unless they would cost more than this:
+steps times the cube of the series."""
+
+STATIC_RATE, LAST_STATIC_RATE = 0.6, 0.3
+"""How far an iteration moves if it sees a part of the steps, and how far the last third of them:
+what the steps of one suggest is noisy."""
+
+STATIC_NUMBERS = 300_000
+"""Numbers of the matrices of steps that are inverted together."""
 
 MAX_EM_STEPS, EM_COST = 6000, 1.2e10
 """Time steps of an iteration of EM, and what they may cost: steps times the cube of the series."""
@@ -144,6 +153,8 @@ class StateSpace:
 
     def precision(self, covariance: Floats, observed: Flags) -> Floats:
         """The inverse covariance of the observed values, (b, s, r), zero for the others."""
+        if not observed.any():
+            return np.zeros_like(covariance)
         both = observed[:, :, None] & observed[:, None, :]
         variance = np.where(both, covariance, 0.0)
         diagonal = np.arange(observed.shape[1])
@@ -265,7 +276,7 @@ class StateSpace:
         observed: Flags,
         *,
         n_iterations: int | None = None,
-        static_iterations: int = STATIC_ITERATIONS,
+        static_iterations: int | None = None,
         noise_share: Floats | float = NOISE_SHARE,
     ) -> "StateSpace":
         """Fit a table of standardised series (t, s): the covariance of one moment first, then the
@@ -347,11 +358,9 @@ def inverse_factor(matrix: Floats) -> Floats:
     return factor
 
 
-def static_covariance(
-    values: Floats, observed: Flags, n_iterations: int = STATIC_ITERATIONS
-) -> Floats:
+def static_covariance(values: Floats, observed: Flags, n_iterations: int | None = None) -> Floats:
     """Covariance (s, r) of the series at one moment, by so many iterations of EM from the pairwise
-    covariances; values are zero where not observed."""
+    covariances, or as many as it takes; values are zero where not observed."""
     weight = observed.astype(np.float64)
     n_common = weight.T @ weight
     covariance: Floats = values.T @ values / np.maximum(n_common, 1)
@@ -361,17 +370,26 @@ def static_covariance(
     rows = np.flatnonzero(observed.any(axis=1))
     n_parts = max(1, round(len(rows) / MAX_STATIC_STEPS))
     noise = np.full(len(covariance), STATIC_NOISE)
+    if n_iterations is None:
+        missing = min(max(1 - float(observed[rows].mean()), 1e-9), 0.9) if len(rows) else 0.5
+        n_steps = min(len(rows), MAX_STATIC_STEPS)
+        affordable = int(STATIC_COST / max(1, n_steps * len(covariance) ** 3))
+        wanted = min(round(STATIC_EFFORT / -math.log(missing)), MAX_STATIC_ITERATIONS, affordable)
+        n_iterations = max(wanted, MIN_STATIC_ITERATIONS)
+    at_once = max(64, STATIC_NUMBERS // len(covariance) ** 2)
     for number in range(n_iterations):
         part = rows[number % n_parts :: n_parts]
         static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
         precision, weighted = np.zeros_like(covariance), []
-        for batch in np.array_split(part, max(1, len(part) // 64)):
+        for batch in np.array_split(part, max(1, len(part) // at_once)):
             of_batch = static.precision(static.start(len(batch)).covariance, observed[batch])
             precision += of_batch.sum(axis=0)
             weighted.append(_apply(of_batch, values[batch]))
         mean = np.concatenate(weighted) @ covariance
         expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
-        covariance = _at_least(covariance + STATIC_RATE * (expected - covariance), 1e-6)
+        rate = STATIC_RATE if number < 2 * n_iterations / 3 else LAST_STATIC_RATE
+        rate = rate if n_parts > 1 else 1.0
+        covariance = _at_least(covariance + rate * (expected - covariance), 1e-6)
     return covariance
 
 

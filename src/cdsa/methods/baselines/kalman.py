@@ -9,12 +9,16 @@ from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from cdsa.core.backbone import Backbone, choose_transformations
 from cdsa.core.circular import EAST, NORTH, from_components, wrap_degrees
-from cdsa.core.cube import DIMS, is_direction
+from cdsa.core.cube import DIMS, has_coordinates, is_direction
+from cdsa.core.geo import great_circle
 from cdsa.core.prepare import Cube, PreparedCube, prepare
+from cdsa.core.sites import SiteKriging
+from cdsa.core.standardise import from_log, to_log
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Bounds, Filler, Method
 from cdsa.methods.wrapper import Finaliser, clip_to_bounds, means_of
@@ -41,17 +45,46 @@ class KalmanFiller(Finaliser, Filler):
         aligned = self.backbone.align(data.components)
         values, times = aligned.to_numpy()[:, None], aligned["time"].to_numpy()[:, None]
         mean, std, _ = self.backbone.predict(values, times)
-        point, *sides = (
+        predictions = [
             aligned.copy(data=self.backbone.values(mean + quantile * std, times)[:, 0])
             .reindex_like(data.components)
             .transpose(*DIMS)
             for quantile in quantiles
-        )
+        ]
+        point, *sides = self._with_sites(data.components, predictions, quantiles)
         bounds = [
             self._bounds(data, point, lower, upper)
             for lower, upper in zip(sides[::2], sides[1::2], strict=True)
         ]
         return self.finalise(data, point), bounds
+
+    def _with_sites(
+        self, components: xr.DataArray, predictions: list[xr.DataArray], quantiles: Sequence[float]
+    ) -> list[xr.DataArray]:
+        """The predictions, with those of stations without a model kriged from the others, after a
+        logarithm where there is one. The difference to their own values is interpolated."""
+        without = ~components["location"].isin(self.backbone.locations).to_numpy()
+        if not without.any() or without.all() or not has_coordinates(components):
+            return predictions
+        offset = self.backbone.log_offsets(components["measurement"].to_numpy())
+        kilometres = great_circle(*(components[name].to_numpy() for name in ("lat", "lon")))
+        apart, to_sites = kilometres[np.ix_(~without, ~without)], kilometres[without][:, ~without]
+        measured = to_log(components.to_numpy(), offset)
+        fields = [to_log(prediction.to_numpy(), offset) for prediction in predictions]
+        complete = np.where(np.isfinite(measured), measured, fields[0])
+        for m in range(components.sizes["measurement"]):
+            field = complete[:, ~without, m]
+            has_model = np.isfinite(field).all(axis=0)
+            if has_model.sum() < 2:
+                continue
+            between = apart[np.ix_(has_model, has_model)]
+            kriging = SiteKriging.fit(field[:, has_model], between)
+            sites = field[:, has_model] @ kriging.weights(between, to_sites[:, has_model]).T
+            difference = pd.DataFrame(measured[:, without, m] - sites)
+            sites += difference.interpolate(limit_direction="both").fillna(0.0).to_numpy()
+            for quantile, values in zip(quantiles, fields, strict=True):
+                values[:, without, m] = sites + quantile * kriging.error
+        return [components.copy(data=from_log(values, offset)) for values in fields]
 
     @staticmethod
     def _bounds(
@@ -91,8 +124,8 @@ class Kalman(Method):
     and a daily cycle, each unless hidden cells are predicted better without it. EM starts from the
     covariance of one moment with A = rho I, and its first iteration takes every step for itself.
     The noise r is a small share of what the other series leave unexplained and is not updated.
-    Above 250 series, stations are modelled in regions. Stations that it was not fitted on get
-    means.
+    Above 250 series, stations are modelled in regions. Stations that it was not fitted on are
+    kriged, step by step, from the filled series of the others; without coordinates they get means.
 
     References
     ----------

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cdsa.core.atomic import make_directory
 from cdsa.core.backbone import Backbone, Region
-from cdsa.core.climatology import Climatology, TimeBins
+from cdsa.core.climatology import Climatology, Cycle, TimeBins
 from cdsa.core.config import from_dict, to_dict
 from cdsa.core.geo import Edge
 from cdsa.core.records import provenance
@@ -110,8 +110,8 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             "locations": _texts(backbone.locations),
             "measurements": _texts(backbone.measurements),
             "time_bins": [
-                None if climatology is None else asdict(climatology.time_bins)
-                for climatology in (region.scaling.climatology for region in backbone.regions)
+                None if cycle is None else asdict(cycle.time_bins)
+                for cycle in (region.scaling.cycle for region in backbone.regions)
             ],
         }
         for number, region in enumerate(backbone.regions):
@@ -226,8 +226,8 @@ def _region_arrays(region: Region) -> dict[str, NDArray[Any]]:
     scaling, model = region.scaling, region.model
     arrays: dict[str, NDArray[Any]] = {"rows": region.rows, "used": region.used}
     arrays |= {name: getattr(scaling, name) for name in SCALING_ARRAYS} | vars(model)
-    if scaling.climatology is not None:
-        arrays |= {"total": scaling.climatology.total, "count": scaling.climatology.count}
+    if scaling.cycle is not None:
+        arrays["cycle"] = scaling.cycle.means
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
@@ -243,11 +243,11 @@ def _backbone(tensors: Tensors, fields: Document | None) -> Backbone | None:
             if name.startswith(prefix)
         }
         rows, used = arrays.pop("rows"), arrays.pop("used")
-        climatology = None
+        cycle = None
         if bins is not None:
-            climatology = Climatology(TimeBins(**bins), arrays.pop("total"), arrays.pop("count"))
+            cycle = Cycle(TimeBins(**bins), arrays.pop("cycle"))
         scaling = {name: arrays.pop(name) for name in SCALING_ARRAYS}
-        standardiser = Standardiser(climatology=climatology, **scaling)
+        standardiser = Standardiser(cycle=cycle, **scaling)
         regions.append(Region(rows, used, standardiser, StateSpace(**arrays)))
     locations, measurements = (np.array(fields[name]) for name in ("locations", "measurements"))
     return Backbone(locations, measurements, tuple(regions))

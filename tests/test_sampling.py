@@ -14,6 +14,7 @@ from cdsa.core.standardise import Transformation
 from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.context import BACKBONE_FEATURES
+from cdsa.training.masking import IMPUTATION, Task
 from cdsa.training.sampling import DROP_EVERY, SmoothedWindows, training_sizes
 from cdsa.training.windows import cut
 from conftest import network
@@ -21,7 +22,9 @@ from conftest import network
 WINDOW = 12
 
 
-def make(cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None) -> SmoothedWindows:
+def make(
+    cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None, task: Task = IMPUTATION
+) -> SmoothedWindows:
     components = prepare(cube).components
     scaler = scaler or Scaler.fit(components)
     scaled = scaler.normalise(components)
@@ -33,7 +36,7 @@ def make(cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None) -> Smo
     ]
     backbone = TrainingBackbone.fit(components, scaler, WINDOW, transformations)
     windows = cut(scaled, WINDOW, 1, context=context)
-    return SmoothedWindows(windows, backbone.smooth, backbone.fold, 4, "mixed", 0.9, seed)
+    return SmoothedWindows(windows, backbone.smooth, backbone.fold, 4, "mixed", 0.9, seed, task)
 
 
 def wide(n_stations: int, n_measurements: int) -> xr.DataArray:
@@ -74,7 +77,33 @@ def test_no_masked_value_reaches_the_smoother_or_its_parameters(cube, draws):
         torch.testing.assert_close(
             same.smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
         )
-        assert before.masked.any()
+        assert before.target.any()
+
+
+def test_no_value_of_a_horizon_reaches_the_smoother_or_its_parameters(cube):
+    components, task = prepare(cube).components, Task(horizon=4)
+    scaler = Scaler.fit(components)
+    draws = make(cube, task=task)
+    for step in (0, draws.steps_per_set):
+        batch = draws.draw(step)
+        assert batch.target[:, -4:].any() and not batch.target[:, :-4].any()
+        assert not batch.visible[:, -4:].any()
+        chunks = draws._current[1]
+        changed = components.to_numpy().copy()
+        first = int(chunks.first[0]) + WINDOW - 4
+        changed[first : first + 4] += 1.0
+        after = make(cube.copy(data=changed), scaler=scaler, task=task)
+        after.draw(step)
+        torch.testing.assert_close(
+            after._current[1].smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
+        )
+
+
+def test_a_known_covariate_is_visible_in_the_horizon(cube):
+    draws = make(cube, task=Task(horizon=4, known=torch.tensor([True, False])))
+    batch = draws.draw(0)
+    assert batch.visible[:, -4:, :, 0].any() and not batch.visible[:, -4:, :, 1].any()
+    assert batch.target[..., 1].any() and not batch.target[..., 0].any()
 
 
 def test_the_smoother_does_see_what_is_visible(cube, draws):
@@ -93,11 +122,11 @@ def test_the_smoother_does_see_what_is_visible(cube, draws):
 def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(draws):
     for step in range(0, DROP_EVERY * draws.steps_per_set, 3):
         batch = draws.draw(step)
-        assert (batch.window.observed | ~batch.masked).all()
+        assert (batch.window.observed | ~batch.target).all()
         backbone = batch.window.context.backbone
-        assert backbone.shape == (*batch.masked.shape, len(BACKBONE_FEATURES))
+        assert backbone.shape == (*batch.target.shape, len(BACKBONE_FEATURES))
         lacking = backbone[..., 0].isnan()
-        visible = batch.window.observed & ~batch.masked
+        visible = batch.visible
         assert not (lacking & visible).any()
     first = draws.draw(0).window.context.backbone.isnan().any()
     assert first and not draws.draw(draws.steps_per_set).window.context.backbone.isnan().any()
@@ -116,9 +145,9 @@ def test_what_a_step_draws_depends_on_its_number_and_the_seed_alone(cube, draws)
     batch = draws.draw(late)
     draws.draw(0)
     again, other = make(cube).draw(late), make(cube, seed=1).draw(late)
-    assert torch.equal(again.masked, batch.masked)
+    assert torch.equal(again.target, batch.target)
     assert torch.equal(again.window.values, batch.window.values)
-    assert not torch.equal(other.masked, batch.masked)
+    assert not torch.equal(other.target, batch.target)
 
 
 def test_windows_of_many_series_have_some_of_them():
@@ -128,7 +157,7 @@ def test_windows_of_many_series_have_some_of_them():
     assert training_sizes(3, 40) == (3, 6)
     draws = make(wide(10, 8))
     batch = draws.draw(0)
-    assert batch.masked.shape[2:] == batch.window.values.shape[2:] == (8, 6)
+    assert batch.target.shape[2:] == batch.window.values.shape[2:] == (8, 6)
     context = batch.window.context
     assert context.backbone.shape[2:4] == (8, 6) and len(context.variable_ids) == 6
     assert context.distance.shape == context.station_similarity.shape[-2:] == (8, 8)
@@ -138,7 +167,7 @@ def test_windows_of_many_series_have_some_of_them():
 def test_components_of_a_direction_are_drawn_together():
     draws = make(wide(3, 8))
     groups = torch.tensor([0, 1, 2, 3, 4, 5, 6, 6])
-    draws = replace(draws, mask_groups=groups)
+    draws = replace(draws, task=Task(mask_groups=groups))
     for step in range(8):
         ids = draws.draw(step).window.context.variable_ids.tolist()
         assert (6 in ids) == (7 in ids)

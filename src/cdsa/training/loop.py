@@ -20,6 +20,8 @@ from cdsa.nn.types import Network, refuse_out_of_range
 from cdsa.training.callbacks import OnProgress, Progress, ignore, never
 from cdsa.training.loss import Loss, Schedule, learning_rate, masked_loss
 from cdsa.training.masking import (
+    CONTEXT_GAPS,
+    IMPUTATION,
     Masking,
     Task,
     drop_stations,
@@ -37,14 +39,10 @@ LossOn = Literal["visible", "hidden", "both"]
 VISIBLE_WEIGHT = 1 / 3
 """Weight of the loss on visible cells, relative to that on masked ones."""
 
-CONTEXT_GAPS = 0.3
-"""Share of the windows of a forecaster in which cells before the horizon are masked too."""
-
 LAST_TOLERANCE = 1.02
 """A run that never stops early keeps its last weights unless others were better by more than this:
 the small steps at its end improve more on unseen cells than a few validation cells can show."""
 
-IMPUTATION = Task()
 ORDER, MASK = 1, 2  # purpose of a random source, besides the seed and the number of the step
 
 
@@ -182,8 +180,7 @@ def train(
         model.train()
         if smoothed is not None:
             drawn = smoothed.draw(state.step)
-            visible = drawn.window.observed & ~drawn.masked
-            loss = _window_loss(model, drawn.window, visible, drawn.masked, config)
+            loss = _window_loss(model, drawn.window, drawn.visible, drawn.target, config)
         else:
             other_observed = None
             if config.masking == "like_data":

@@ -23,6 +23,9 @@ MIN_MISSING = 0.02
 DROP_STATIONS = 0.25
 """Share of the windows in which whole stations are dropped."""
 
+CONTEXT_GAPS = 0.3
+"""Share of the windows of a forecaster in which cells before the horizon are masked too."""
+
 FORGET_STATIONS = 0.3
 """Share of the stations of a window that are treated as if the network did not know them."""
 
@@ -49,6 +52,9 @@ class Task:
         if self.known is not None:
             future &= ~self.known.to(like.device)
         return future
+
+
+IMPUTATION = Task()
 
 
 def make_generator(*numbers: int) -> torch.Generator:

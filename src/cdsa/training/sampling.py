@@ -2,7 +2,8 @@
 
 Cells are masked before the smoother runs, so it sees exactly what the network may see. A smoother
 is slow and looks beyond a window, so it runs on chunks of several windows at a time; training
-windows are drawn from these until it runs again, elsewhere and with other cells masked.
+windows are drawn from these until it runs again, elsewhere and with other cells masked. For a
+forecast a chunk is a window: its horizon is masked, and the smoother sees what comes before it.
 
 Letters: b chunk or window, t time, l location, m measurement.
 """
@@ -18,7 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdsa.training.masking import (
+    CONTEXT_GAPS,
+    IMPUTATION,
     Masking,
+    Task,
     drop_stations,
     forget_stations,
     make_generator,
@@ -72,8 +76,11 @@ class Masked:
     """Windows of which some cells are masked."""
 
     window: Window
-    masked: Tensor
-    """(b, t, l, m)."""
+    visible: Tensor
+    """Cells that the network gets, (b, t, l, m)."""
+
+    target: Tensor
+    """Masked cells that it has to predict."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +117,19 @@ class SmoothedWindows:
     masking: Masking
     max_mask_ratio: float
     seed: int
-    mask_groups: Tensor | None = None
-    """As of a `Task`."""
+    task: Task = IMPUTATION
 
     def __post_init__(self) -> None:
         n_steps, self.window = len(self.fold), self.windows.steps.shape[1]
-        self.length = chunk_length(n_steps, self.window)
+        forecasts = self.task.horizon > 0
+        self.length = self.window if forecasts else chunk_length(n_steps, self.window)
+        self.margin = 0 if forecasts else MARGIN
         shape = self.windows.values.shape[1:]
-        groups = self.mask_groups
+        groups = self.task.mask_groups
         self.groups = torch.arange(shape[1]) if groups is None else groups.cpu()
         self.sizes = training_sizes(*shape)
-        per_chunk = WINDOWS_PER_CHUNK * math.ceil(shape.numel() / math.prod(self.sizes))
+        per_chunk = math.ceil(shape.numel() / math.prod(self.sizes))
+        per_chunk *= 1 if forecasts else WINDOWS_PER_CHUNK
         self.steps_per_set = max(1, CHUNKS * per_chunk // self.batch_size)
         self._current: tuple[int, Chunks] | None = None
 
@@ -155,23 +164,31 @@ class SmoothedWindows:
         context = window.context._replace(backbone=chunks.smoothed[cells])
         context = context.without_stations(chunks.dropped[chosen])
         window = replace(window, context=forget_stations(context, len(chosen), rng))
-        return self._some_series(Masked(window, chunks.masked[cells]), rng)
+        masked = chunks.masked[cells]
+        target = masked & self.task.future(masked) if self.task.horizon else masked
+        return self._some_series(Masked(window, window.observed & ~masked, target), rng)
 
     def _smooth_chunks(self, number: int) -> Chunks:
         """The chunks of a set, from one time fold."""
         rng = make_generator(self.seed, SET, number)
         fold = list(self.starts)[number % len(self.starts)]
         starts, n_steps = self.starts[fold], len(self.fold)
-        length = min(n_steps, self.length + 2 * MARGIN)
+        length = min(n_steps, self.length + 2 * self.margin)
         first = starts[torch.randint(len(starts), (CHUNKS,), generator=rng).numpy()]
-        chunk = np.clip(first - MARGIN, 0, n_steps - length)
+        chunk = np.clip(first - self.margin, 0, n_steps - length)
         steps = chunk[:, None] + np.arange(length)
         others = torch.randint(n_steps - length + 1, (CHUNKS, 1), generator=rng)
         observed = self.windows.observed[steps]
         other_observed = self.windows.observed[others + torch.arange(length)]
         masked = self._mask(observed, other_observed, rng)
-        dropped = drop_stations(observed, rng, float(number % DROP_EVERY == 0))
-        masked = (masked | dropped.unflatten(1, (1, -1, 1))) & observed
+        dropped = torch.zeros_like(observed[:, 0, :, 0])
+        if self.task.horizon:
+            with_gaps = torch.rand((CHUNKS, 1, 1, 1), generator=rng) < CONTEXT_GAPS
+            masked = (masked & with_gaps.to(masked.device)) | self.task.future(observed)
+        else:
+            dropped = drop_stations(observed, rng, float(number % DROP_EVERY == 0))
+            masked = masked | dropped.unflatten(1, (1, -1, 1))
+        masked = masked & observed
         return Chunks(
             first=torch.as_tensor(chunk),
             margin=torch.as_tensor(first - chunk),
@@ -190,12 +207,12 @@ class SmoothedWindows:
 
     def _some_series(self, batch: Masked, rng: torch.Generator) -> Masked:
         """The same for a random part of the stations and measurements, if there are many."""
-        n_stations, n_measurements = batch.masked.shape[2:]
+        n_stations, n_measurements = batch.target.shape[2:]
         stations, measurements = self.sizes
         if (stations, measurements) == (n_stations, n_measurements):
             return batch
         rows = torch.randperm(n_stations, generator=rng)[:stations].sort().values
         shuffled = torch.randperm(int(self.groups.max()) + 1, generator=rng)
         columns = torch.isin(self.groups, shuffled[:measurements]).nonzero().squeeze(1)
-        window = batch.window.select_series(rows, columns)
-        return Masked(window, batch.masked[:, :, rows][..., columns])
+        visible, target = (x[:, :, rows][..., columns] for x in (batch.visible, batch.target))
+        return Masked(batch.window.select_series(rows, columns), visible, target)

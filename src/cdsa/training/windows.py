@@ -61,12 +61,19 @@ class Windows:
     """Time steps of each window; -1 is the empty one; (b, t)."""
 
     context: CubeContext | None = None
+    smoothed: Tensor | None = None
+    """`BACKBONE_FEATURES` of each window, (b, t, l, m, 5), if they depend on the window: those of a
+    forecast come from the steps before its horizon."""
 
     def __len__(self) -> int:
         return len(self.steps)
 
     def take(self, numbers: Tensor) -> Window:
-        return self.at(self.steps[numbers])
+        window = self.at(self.steps[numbers])
+        if self.smoothed is None or window.context is None:
+            return window
+        context = window.context._replace(backbone=self.smoothed[numbers])
+        return replace(window, context=context)
 
     def at(self, steps: Tensor) -> Window:
         """The windows of these steps (b, t)."""
@@ -77,7 +84,8 @@ class Windows:
         return Window(values, observed, self.truth[steps], target, steps, context)
 
     def keep(self, numbers: Tensor) -> "Windows":
-        return replace(self, steps=self.steps[numbers])
+        smoothed = None if self.smoothed is None else self.smoothed[numbers]
+        return replace(self, steps=self.steps[numbers], smoothed=smoothed)
 
     def to(self, device: torch.device) -> "Windows":
         return replace(self, **{n: v.to(device) for n, v in vars(self).items() if v is not None})

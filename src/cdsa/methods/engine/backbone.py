@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdsa.core.backbone import Backbone
+from cdsa.core.circular import base_names
 from cdsa.core.climatology import Times
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import segments, time_mask
@@ -78,9 +79,8 @@ class TrainingBackbone:
     def smooth(self, steps: Integers, seen: Tensor, fold: int) -> Tensor:
         """A `Smoother`."""
         values = np.where(seen.cpu().numpy(), self.values[steps], np.nan)
-        chunks = values.swapaxes(0, 1), self.times[steps].T
-        features = _features(self.out_of_fold[fold], *chunks, self.scaler)
-        return torch.as_tensor(features.swapaxes(0, 1), dtype=torch.float32)
+        model, times = self.out_of_fold[fold], self.times[steps]
+        return torch.as_tensor(_of_chunks(model, values, times, self.scaler))
 
 
 def smooth_cube(backbone: Backbone, components: xr.DataArray, scaler: Scaler) -> xr.DataArray:
@@ -113,10 +113,43 @@ def smooth_segments(
     return xr.concat(parts, "time").reindex(time=components["time"].to_numpy())
 
 
+def smooth_windows(
+    backbone: Backbone,
+    components: xr.DataArray,
+    scaler: Scaler,
+    steps: Integers,
+    horizon: int,
+    known: Sequence[str] = (),
+) -> Tensor:
+    """The same of windows at these steps (b, t) of a cube, each by itself and without its horizon
+    but for measurements that are `known` in advance; (b, t, l, m, 5)."""
+    if not len(steps):
+        return torch.empty((*steps.shape, *components.shape[1:], len(BACKBONE_FEATURES)))
+    aligned = backbone.align(components)
+    unknown = ~np.isin(base_names(backbone.measurements), known)
+    seen = np.repeat((steps >= 0)[:, :, None, None], len(unknown), axis=3)
+    seen[:, steps.shape[1] - horizon :, :, unknown] = False
+    values = np.where(seen, aligned.to_numpy()[steps], np.nan)
+    features = _of_chunks(backbone, values, aligned["time"].to_numpy()[steps], scaler)
+    labels = ("location", "measurement")
+    axes = {name: aligned[name].to_numpy() for name in labels}
+    smoothed = xr.DataArray(features, dims=("window", *aligned.dims, "feature"), coords=axes)
+    smoothed = smoothed.reindex({name: components[name].to_numpy() for name in labels})
+    return torch.as_tensor(smoothed.to_numpy())
+
+
 def to_tensor(smoothed: xr.DataArray) -> Tensor:
     """With an empty step at the end, as a `CubeContext` has it."""
     array = smoothed.to_numpy()
     return torch.as_tensor(np.concatenate([array, np.full_like(array[:1], np.nan)]))
+
+
+def _of_chunks(
+    backbone: Backbone, values: Floats, times: Times, scaler: Scaler
+) -> NDArray[np.float32]:
+    """`BACKBONE_FEATURES` of chunks (b, t, l, m) at these times (b, t); (b, t, l, m, 5)."""
+    features = _features(backbone, values.swapaxes(0, 1), times.T, scaler)
+    return features.swapaxes(0, 1).astype(np.float32)
 
 
 def _features(backbone: Backbone, values: Floats, times: Times, scaler: Scaler) -> Floats:

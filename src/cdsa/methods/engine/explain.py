@@ -21,6 +21,9 @@ from cdsa.nn.rollout import marginal_map
 from cdsa.nn.types import AXES
 from cdsa.training.windows import Window, Windows, taper
 
+SMOOTHED_STEPS = 240
+"""Steps before and after these that the smoother of the backbone sees; it hardly remembers more."""
+
 WeightedWindow = tuple[Window, int, float]
 """A window that predicts the cell, the step of the cell in it, and the weight of its prediction;
 the weights of all windows sum to one."""
@@ -34,12 +37,16 @@ def explain(
         raise ConfigError(
             "this network cannot explain its values; those of cdsa and cdsa-paper can"
         )
-    nearby, step = _steps_around(predictor, data, position[0])
+    around = _steps_around(predictor, data, position[0])
+    nearby, step = data.isel(time=around), position[0] - around.start
+    seen = slice(max(0, around.start - SMOOTHED_STEPS), around.stop + SMOOTHED_STEPS)
+    smoothed = predictor.smooth(data.isel(time=seen).components)
     times, locations, measurements = (data.cube[axis].to_numpy() for axis in AXES)
     location, measurement = str(locations[position[1]]), str(measurements[position[2]])
     aligned = predictor.align(nearby.components)
-    windows = _windows_covering(predictor, predictor.windows(aligned), step)
-    filled = filler.finalise(nearby, predictor.predict(nearby.components).isel(quantile=0))
+    windows = _windows_covering(predictor, predictor.windows(aligned, smoothed), step)
+    prediction = predictor.predict(nearby.components, smoothed=smoothed)
+    filled = filler.finalise(nearby, prediction.isel(quantile=0))
     return Explanation(
         cell=Cell(times[position[0]], location, measurement),
         value=float(filled.to_numpy()[(step, *position[1:])]),
@@ -49,13 +56,13 @@ def explain(
     )
 
 
-def _steps_around(predictor: Predictor, data: PreparedCube, time: int) -> tuple[PreparedCube, int]:
-    """The steps that a prediction depends on, and its number among them. Windows start at the same
-    steps as in the whole cube, and the last one that covers the step is not cut short."""
+def _steps_around(predictor: Predictor, data: PreparedCube, time: int) -> slice:
+    """The steps whose windows a prediction depends on. Windows start at the same steps as in the
+    whole cube, and the last one that covers the step is not cut short."""
     stride, reach = predictor.stride, 2 * predictor.window
     low = max(0, (time - reach) // stride * stride)
     high = data.cube.sizes["time"] if predictor.horizon else time + reach + 1
-    return data.isel(time=slice(low, high)), time - low
+    return slice(low, min(high, data.cube.sizes["time"]))
 
 
 def _windows_covering(predictor: Predictor, windows: Windows, time: int) -> list[WeightedWindow]:
@@ -128,6 +135,7 @@ def _smoothed_from(
     if backbone is None or location in predictor.forgotten or location not in backbone.locations:
         return None
     known = backbone.align(aligned.isel(time=steps))
+    known = known.copy(data=np.where((steps >= 0)[:, None, None], known, np.nan))  # no empty steps
     row = known.get_index("location").get_loc(location)
     column = known.get_index("measurement").get_loc(aligned["measurement"].to_numpy()[cell[2]])
     sizes = backbone.weights(known.to_numpy(), known["time"].to_numpy(), (cell[0], row, column))

@@ -19,7 +19,12 @@ from cdsa.core.prepare import PreparedCube
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
 from cdsa.errors import ConfigError, unknown
-from cdsa.methods.engine.backbone import TrainingBackbone, smooth_segments, to_tensor
+from cdsa.methods.engine.backbone import (
+    TrainingBackbone,
+    smooth_segments,
+    smooth_windows,
+    to_tensor,
+)
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.methods.engine.predictor import Predictor, pick_device, warn_isolated_stations
 from cdsa.methods.engine.validation import (
@@ -72,11 +77,12 @@ def fit_network(
             validation_context = builder.build(scaled_visible, variable_ids)
     # fit the model whose residual the network predicts
     started, passes, smoothed = time.perf_counter(), None, None
-    if validation_context is not None and method.model.uses_backbone and not horizon:
+    if validation_context is not None and method.model.uses_backbone:
         transformations = choose_transformations(visible)
         passes = TrainingBackbone.fit(visible, scaler, window, transformations)
-        smoothed = smooth_segments(passes.backbone, visible, scaler, holdout_steps, window)
-        validation_context = replace(validation_context, backbone=to_tensor(smoothed))
+        if not horizon:
+            smoothed = smooth_segments(passes.backbone, visible, scaler, holdout_steps, window)
+            validation_context = replace(validation_context, backbone=to_tensor(smoothed))
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))
@@ -94,6 +100,10 @@ def fit_network(
     validation = _windows_with(validated, validation, horizon or window)
     spaced = spread_evenly(len(validation), MAX_VALIDATION_WINDOWS)
     validation = validation.keep(torch.as_tensor(spaced))
+    if passes is not None and horizon:
+        steps, known = validation.steps.numpy(), method.known_covariates
+        of_windows = smooth_windows(passes.backbone, components, scaler, steps, horizon, known)
+        validation = replace(validation, smoothed=of_windows)
 
     # train
     model = build_network(method, Sizes(window, len(locations), len(names)), horizon, builder)
@@ -112,7 +122,7 @@ def fit_network(
             masking=method.train.masking,
             max_mask_ratio=method.train.max_mask_ratio,
             seed=seed,
-            mask_groups=task.mask_groups,
+            task=task,
         )
     train_state = train(
         model.to(device),

@@ -23,7 +23,7 @@ from cdsa.core.records import Value
 from cdsa.core.scaler import Scaler
 from cdsa.errors import ConfigError, unknown
 from cdsa.methods.calibration import Calibration
-from cdsa.methods.engine.backbone import smooth_cube, to_tensor
+from cdsa.methods.engine.backbone import smooth_cube, smooth_windows, to_tensor
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.quantile_head import interpolate_quantiles, split_point_quantiles
 from cdsa.nn.types import Network
@@ -41,6 +41,9 @@ FEW_STATIONS = 50
 
 MAX_ABS_SCALED = 1e6
 """Standard deviations from the mean that no measurement reaches."""
+
+ORIGINS_AT_ONCE = 256
+"""Forecasts whose windows are in memory together."""
 
 MAX_STATIONS = 2_000
 """Reporting stations that an inductive network can attend to."""
@@ -176,14 +179,16 @@ class Predictor:
         network and a last axis `quantile`, the point prediction first. The predictor must be
         adapted to the cube."""
         aligned = self.align(components)
-        windows = self._windows_at(aligned, origins - self.context_length, self.window)
         known = np.isin(base_names(aligned["measurement"].to_numpy()), self.known_covariates)
         task, predictions = Task(horizon=self.horizon, known=torch.as_tensor(known)), []
-        for batch in windows.batches(self._batch_size(windows)):
-            visible = batch.observed & ~task.future(batch.observed)
-            seen = replace(batch, values=batch.values.where(visible, 0.0), observed=visible)
-            prediction = self._predict_batch(seen, levels)
-            predictions.append(prediction[:, self.context_length :].cpu())
+        for start in range(0, len(origins), ORIGINS_AT_ONCE):
+            starts = origins[start : start + ORIGINS_AT_ONCE] - self.context_length
+            windows = self._windows_at(aligned, starts, self.window, hidden_horizon=self.horizon)
+            for batch in windows.batches(self._batch_size(windows)):
+                visible = batch.observed & ~task.future(batch.observed)
+                seen = replace(batch, values=batch.values.where(visible, 0.0), observed=visible)
+                prediction = self._predict_batch(seen, levels)
+                predictions.append(prediction[:, self.context_length :].cpu())
         forecast = torch.cat(predictions).double()  # (origins, horizon, l, m, 1 + q)
         axes = {name: aligned[name].to_numpy() for name in ("location", "measurement")}
         scaler, dims = self.scaler.select(aligned), (*DIMS, "quantile")
@@ -261,8 +266,9 @@ class Predictor:
         return torch.cat([point.unsqueeze(-1), at_levels], dim=-1)
 
     def smooth(self, components: xr.DataArray) -> xr.DataArray | None:
-        """What the backbone makes of a cube, for a network that predicts its residual."""
-        if self.backbone is None:
+        """What the backbone makes of a cube, for a network that fills with its residual; for a
+        forecast, it depends on the window."""
+        if self.backbone is None or self.horizon:
             return None
         aligned = self.align(components)
         smoothed = smooth_cube(self.backbone, aligned, self.scaler)
@@ -274,8 +280,10 @@ class Predictor:
         starts: NDArray[np.int64],
         length: int,
         smoothed: xr.DataArray | None = None,
+        hidden_horizon: int = 0,
     ) -> Windows:
-        """Windows that start at these steps, which may lie before the first."""
+        """Windows that start at these steps, which may lie before the first. The backbone does not
+        see so many of their last steps."""
         scaled, context = self._scale(aligned), None
         if self.context_builder is not None:
             context = self.context_builder.build(scaled, self._variable_ids(scaled))
@@ -283,7 +291,20 @@ class Predictor:
             if smoothed is not None:
                 axes = {name: aligned[name].to_numpy() for name in DIMS}
                 context = replace(context, backbone=to_tensor(smoothed.sel(axes)))
-        return cut_at(scaled, starts, length, context).to(self.device)
+        windows = cut_at(scaled, starts, length, context)
+        if self.backbone is not None and self.horizon:
+            of_windows = smooth_windows(
+                self.backbone,
+                aligned,
+                self.scaler,
+                windows.steps.numpy(),
+                hidden_horizon,
+                self.known_covariates,
+            )
+            forgotten = aligned["location"].isin(list(self.forgotten)).to_numpy()
+            of_windows[:, :, torch.as_tensor(forgotten)] = torch.nan
+            windows = replace(windows, smoothed=of_windows)
+        return windows.to(self.device)
 
     def _batch_size(self, windows: Windows) -> int:
         """Windows that fit into memory together."""

@@ -368,7 +368,7 @@ DEFAULT_TRAINING = TrainConfig(
     grad_clip=1.0,
     ema_decay=0.99,
     masking="like_data",
-    loss_on="both",
+    loss_on="hidden",
     validate_every=100,
     patience=0,
 )
@@ -461,7 +461,7 @@ class Cdsa(Neural):
             n_cells = int(cube.notnull().sum())
             train = replace(train, minutes=next(m for limit, m in MINUTES if n_cells <= limit))
         if not train.batch_size:
-            n_drawn = n_series if self.horizon else math.prod(training_sizes(*cube.shape[1:]))
+            n_drawn = math.prod(training_sizes(*cube.shape[1:]))
             batch_size = math.ceil(CELLS_PER_BATCH / (length * n_drawn))
             train = replace(train, batch_size=min(batch_size, MAX_BATCH_SIZE))
         return replace(

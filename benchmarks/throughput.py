@@ -146,8 +146,8 @@ def main() -> None:
                 flush=True,
             )
             records = [
-                {"size": size, "version": version, "against": options.against} | figures
-                for version, figures in (("earlier", before), ("now", after), ("now", trial))
+                {"size": size, "code": code, "against": options.against} | figures
+                for code, figures in (("earlier", before), ("now", after), ("now", trial))
             ]
             if options.record:
                 append_results(

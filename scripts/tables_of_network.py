@@ -51,6 +51,21 @@ def our_peers() -> str:
     return to_markdown(rows, records, "python benchmarks/peers.py --minutes 3 --seed 0")
 
 
+def our_forecasts() -> str:
+    """All methods on forecasts of 24 hours: mean error and errors at some hours ahead."""
+    records = load("forecasts")
+    records = records.drop_duplicates(["network", "method", "seed", "minutes"], keep="last")
+    hours = (1, 3, 6, 12, 24)
+    rows = [["network", "method", "seeds", *(f"{hour} h" for hour in hours), "mean", "CPU s"]]
+    for (network, method), group in records.groupby(["network", "method"], sort=False):
+        errors = [format_mean(group, f"mae_{hour}h") for hour in hours]
+        seconds = f"{group['cpu_seconds'].mean():.0f}"
+        seeds = str(group["seed"].nunique())
+        mean = format_mean(group, "mae")
+        rows.append([str(network), str(method), seeds, *errors, mean, seconds])
+    return to_markdown(rows, records, "python benchmarks/forecasts.py --minutes 3 --seed 0")
+
+
 def our_rates(data: str, metric: str, baselines: list[str], table: str) -> str:
     """The default network and baselines at several missing rates, on the same hidden cells; of
     several budgets the last."""
@@ -190,6 +205,7 @@ TABLES = {
     for table in (
         our_pm25,
         our_peers,
+        our_forecasts,
         our_kdd2018,
         our_nyc,
         our_intervals,

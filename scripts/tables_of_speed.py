@@ -15,6 +15,22 @@ def our_step() -> str:
     return to_markdown(rows, records)
 
 
+def our_throughput() -> str:
+    """Training windows per CPU second, compared with an earlier commit."""
+    records = load_latest("default", "throughput")
+    head = ["window", "code", "windows per CPU s", "ratio", "windows", "error on hidden cells"]
+    rows = [head]
+    for size, group in records.groupby("size", sort=False):
+        rate = group["windows_per_cpu_second"]
+        for r in group.itertuples():
+            name = f"commit {r.against}" if r.code == "earlier" else "now"
+            ratio = f"{r.windows_per_cpu_second / rate.iloc[0]:.2f}"
+            speed = f"{r.windows_per_cpu_second:.1f}"
+            window = str(size).replace("x", " x ")
+            rows.append([window, name, speed, ratio, f"{r.windows:,.0f}", f"{r.mae:.4f}"])
+    return to_markdown(rows, records)
+
+
 def our_parallel() -> str:
     """The same step on one core and on all cores, with waiting threads that spin or sleep."""
     records = load_latest("default", "parallel")
@@ -94,5 +110,14 @@ def our_server() -> str:
 
 TABLES = {
     table.__name__: table
-    for table in (our_step, our_parallel, our_fill, our_memory, our_race, our_baselines, our_server)
+    for table in (
+        our_step,
+        our_throughput,
+        our_parallel,
+        our_fill,
+        our_memory,
+        our_race,
+        our_baselines,
+        our_server,
+    )
 }

@@ -207,7 +207,7 @@ def test_a_network_that_is_not_inductive_fills_no_sites(table, tmp_path, sites, 
     words = ("--at", sites, "--method", "iin@small", *more)
     message = refused("fill", table, "-o", tmp_path / "o.csv", *words)
     assert "'iin' only knows the stations it was trained on" in message
-    assert "Use cdsa, dcrnn, kriging or idw" in message
+    assert "Use cdsa, kalman, kriging or idw" in message
     assert not (tmp_path / "o.csv").exists()
 
 

@@ -5,6 +5,9 @@ METHOD = AUTO = "auto"
 
 FORECAST = NETWORK = "cdsa"
 
+FORECASTERS = (FORECAST, "last", "seasonal-naive", "climatology", "kalman")
+"""Methods that are worth comparing for a forecast."""
+
 MINUTES = 5.0
 """Training time on a server of a network that does not choose its own."""
 

@@ -151,7 +151,7 @@ class ForecastRequest(MethodRequest):
         if self.method == defaults.AUTO:
             raise ConfigError(
                 "'auto' only fills. To find the best method for a forecast: cdsa score --hide "
-                f"last:{self.horizon} --methods {defaults.FORECAST},last,climatology,ar"
+                f"last:{self.horizon} --methods {','.join(defaults.FORECASTERS)}"
             )
         super().validate()
 

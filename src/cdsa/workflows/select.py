@@ -120,7 +120,7 @@ def select_method(
     if sites and not built.inductive:
         raise ConfigError(
             f"'{built.label}' only knows the stations it was trained on, not sites without a "
-            "sensor (--at). Use cdsa, dcrnn, kriging or idw"
+            "sensor (--at). Use cdsa, kalman, kriging or idw"
         )
     if hidden is None:
         progress(f"fitting {built.label}")

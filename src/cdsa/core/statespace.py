@@ -20,14 +20,17 @@ Integers = NDArray[np.int64]
 CHUNK = 96
 """Steps of a chunk. Parameters are fitted on chunks as if they were independent."""
 
-MAX_STATIC_STEPS = 1500
+MAX_STATIC_STEPS, MIN_STATIC_STEPS = 1500, 300
 """Time steps, spread over the table, of an iteration that estimates the covariance of one moment;
 every iteration takes others."""
 
-MIN_STATIC_ITERATIONS, MAX_STATIC_ITERATIONS, STATIC_EFFORT, STATIC_COST = 12, 80, 40.0, 4e9
+MIN_STATIC_ITERATIONS, MAX_STATIC_ITERATIONS, STATIC_EFFORT = 12, 80, 40.0
 """Iterations of this EM: what an iteration leaves of an error is about the share of the cells that
-are missing, so there are more of them where more is missing, unless they would cost more than this:
-steps times the cube of the series."""
+are missing, so there are more of them where more is missing."""
+
+STATIC_COST, MAX_STATIC_COST = 4e9, 4e10
+"""What more than the least number of iterations may cost, and what these may cost before they get
+fewer steps: iterations times steps times the cube of the series."""
 
 STATIC_RATE, LAST_STATIC_RATE = 0.6, 0.3
 """How far an iteration moves if it sees a part of the steps, and how far the last third of them:
@@ -368,12 +371,13 @@ def static_covariance(values: Floats, observed: Flags, n_iterations: int | None 
     np.fill_diagonal(shrunken, np.maximum(np.diagonal(covariance), EIGENVALUE_FLOOR))
     covariance = _at_least(shrunken, EIGENVALUE_FLOOR)
     rows = np.flatnonzero(observed.any(axis=1))
-    n_parts = max(1, round(len(rows) / MAX_STATIC_STEPS))
+    most = int(MAX_STATIC_COST / MIN_STATIC_ITERATIONS / len(covariance) ** 3)
+    n_steps = max(MIN_STATIC_STEPS, min(MAX_STATIC_STEPS, most))
+    n_parts = max(1, round(len(rows) / n_steps))
     noise = np.full(len(covariance), STATIC_NOISE)
     if n_iterations is None:
         missing = min(max(1 - float(observed[rows].mean()), 1e-9), 0.9) if len(rows) else 0.5
-        n_steps = min(len(rows), MAX_STATIC_STEPS)
-        affordable = int(STATIC_COST / max(1, n_steps * len(covariance) ** 3))
+        affordable = int(STATIC_COST / (n_steps * len(covariance) ** 3))
         wanted = min(round(STATIC_EFFORT / -math.log(missing)), MAX_STATIC_ITERATIONS, affordable)
         n_iterations = max(wanted, MIN_STATIC_ITERATIONS)
     at_once = max(64, STATIC_NUMBERS // len(covariance) ** 2)

@@ -31,15 +31,15 @@ def load_latest(name: str, what: str | None = None) -> pd.DataFrame:
     return records[records["when"] == records["when"].max()]
 
 
-def load_paper(data: str, **values: object) -> pd.DataFrame:
+def load_paper(data: str, *, by: tuple[str, ...] = (), **values: object) -> pd.DataFrame:
     """Records of the paper's tables on a data set with these values, without quick runs; the last
-    of duplicates."""
+    of duplicates, which agree in their settings and in `by`."""
     records = load("paper")
     chosen = (records["data"] == data) & ~records["quick"].astype(bool)
     for name, value in values.items():
         chosen &= records[name] == value
     keys = ["method", "protocol", "rate", "seed", "minutes", "settings", "cells", "horizon"]
-    return records[chosen].drop_duplicates([*keys, "loss"], keep="last")
+    return records[chosen].drop_duplicates([*keys, "loss", *by], keep="last")
 
 
 def format_mean(records: pd.DataFrame, name: str, digits: str = ".3f") -> str:

@@ -150,3 +150,12 @@ def test_a_station_without_a_model_or_coordinates_gets_a_mean():
     visible = cube.copy()
     visible[:, 3] = np.nan
     np.testing.assert_allclose(filler.fill(visible)[:, 3], cube[:, :3].mean("location"))
+
+
+def test_a_station_that_never_reported_is_kriged_too():
+    values = persistent(5)
+    values[:, 2] = np.nan
+    cube = cube_of(values)
+    filled = Kalman().fit(cube).fill(cube)[:, 2, 0].to_numpy()
+    neighbours = values[:, [1, 3]].mean(axis=1)
+    assert np.corrcoef(filled, neighbours)[0, 1] > 0.9 and np.std(filled) > 0.3

@@ -133,9 +133,7 @@ class Cycle:
         means = means.reshape(2 if time_bins.weekends else 1, -1, *values.shape[1:])
         weights = np.array([5 / 7, 2 / 7] if time_bins.weekends else [1.0])
         all_days = np.einsum("d, dblm -> blm", weights, means)[None]
-        parts = [all_days, means - all_days] if time_bins.weekends else [all_days]
-        shrunken = sum(_shrink_cycle(part, noise) for part in parts)
-        assert not isinstance(shrunken, int)
+        shrunken = _shrink_cycle(all_days, noise) + _shrink_cycle(means - all_days, noise)
         return cls(time_bins, np.broadcast_to(shrunken, means.shape).reshape(total.shape).copy())
 
     def at(self, times: Times) -> Floats:

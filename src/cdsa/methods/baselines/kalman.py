@@ -63,7 +63,7 @@ class KalmanFiller(Finaliser, Filler):
     ) -> list[xr.DataArray]:
         """The predictions, with those of stations without a model kriged from the others, after a
         logarithm where there is one. The difference to their own values is interpolated."""
-        without = ~components["location"].isin(self.backbone.locations).to_numpy()
+        without = predictions[0].isnull().all(("time", "measurement")).to_numpy()
         if not without.any() or without.all() or not has_coordinates(components):
             return predictions
         offset = self.backbone.log_offsets(components["measurement"].to_numpy())

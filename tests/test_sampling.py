@@ -15,7 +15,7 @@ from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.context import BACKBONE_FEATURES
 from cdsa.training.masking import IMPUTATION, Task
-from cdsa.training.sampling import DROP_EVERY, SmoothedWindows, training_sizes
+from cdsa.training.sampling import DROP_EVERY, POOL, SmoothedWindows, training_sizes
 from cdsa.training.windows import cut
 from conftest import network
 
@@ -62,7 +62,7 @@ def test_no_masked_value_reaches_the_smoother_or_its_parameters(cube, draws):
     components, scaler = prepare(cube).components, Scaler.fit(prepare(cube).components)
     for step in (0, draws.steps_per_set, 5 * draws.steps_per_set):
         before = draws.draw(step)
-        chunks = draws._current[1]
+        chunks = draws._newest_sets(step)[-1]
         masked = np.zeros(components.shape, dtype=bool)
         first, inside = int(chunks.first[0]), slice(int(chunks.margin[0]), None)
         hidden = chunks.masked[0].numpy()[inside][: draws.length]
@@ -71,8 +71,7 @@ def test_no_masked_value_reaches_the_smoother_or_its_parameters(cube, draws):
         assert hidden.any()
         changed = cube.where(~masked, cube + 1.0)
         after = make(changed, scaler=scaler)
-        after.draw(step)
-        same = after._current[1]
+        same = after._newest_sets(step)[-1]
         assert torch.equal(same.masked[0], chunks.masked[0])
         torch.testing.assert_close(
             same.smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
@@ -88,14 +87,13 @@ def test_no_value_of_a_horizon_reaches_the_smoother_or_its_parameters(cube):
         batch = draws.draw(step)
         assert batch.target[:, -4:].any() and not batch.target[:, :-4].any()
         assert not batch.visible[:, -4:].any()
-        chunks = draws._current[1]
+        chunks = draws._newest_sets(step)[-1]
         changed = components.to_numpy().copy()
         first = int(chunks.first[0]) + WINDOW - 4
         changed[first : first + 4] += 1.0
-        after = make(cube.copy(data=changed), scaler=scaler, task=task)
-        after.draw(step)
+        same = make(cube.copy(data=changed), scaler=scaler, task=task)._newest_sets(step)[-1]
         torch.testing.assert_close(
-            after._current[1].smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
+            same.smoothed[0], chunks.smoothed[0], rtol=0, atol=0, equal_nan=True
         )
 
 
@@ -107,15 +105,13 @@ def test_a_known_covariate_is_visible_in_the_horizon(cube):
 
 
 def test_the_smoother_does_see_what_is_visible(cube, draws):
-    draws.draw(0)
-    chunks = draws._current[1]
+    chunks = draws._newest_sets(0)[-1]
     visible = ~chunks.masked[0].numpy()
     steps = int(chunks.first[0]) + np.arange(len(visible))
     shift = np.zeros(cube.shape)
     shift[steps] = np.where(visible, 1.0, 0.0)
     after = make(cube + shift, scaler=Scaler.fit(prepare(cube).components))
-    after.draw(0)
-    difference = after._current[1].smoothed[0] - chunks.smoothed[0]
+    difference = after._newest_sets(0)[-1].smoothed[0] - chunks.smoothed[0]
     assert difference[..., 0].nan_to_num().abs().max() > 0.01
 
 
@@ -128,8 +124,22 @@ def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(d
         lacking = backbone[..., 0].isnan()
         visible = batch.visible
         assert not (lacking & visible).any()
-    first = draws.draw(0).window.context.backbone.isnan().any()
-    assert first and not draws.draw(draws.steps_per_set).window.context.backbone.isnan().any()
+    first, second = draws._newest_sets(draws.steps_per_set)
+    assert first.dropped.any() and not second.dropped.any()
+
+
+def test_a_step_draws_from_the_newest_chunks_whatever_was_drawn_before(cube, draws):
+    per_set = draws.steps_per_set
+    assert [len(draws._newest_sets(n * per_set)) for n in (0, 1, POOL, POOL + 3)] == [
+        1,
+        2,
+        POOL,
+        POOL,
+    ]
+    later = draws.draw((POOL + 3) * per_set)
+    fresh = make(cube).draw((POOL + 3) * per_set)
+    assert torch.equal(later.window.values, fresh.window.values)
+    assert torch.equal(later.target, fresh.target)
 
 
 def test_some_stations_are_drawn_as_if_they_were_new(draws):

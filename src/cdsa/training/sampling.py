@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -57,7 +58,11 @@ MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 48
 MANY_WINDOWS = 16
 """Windows from which on a chunk has the length of two, and not of one."""
 
-SET, ORDER_IN_SET, DRAW = 3, 4, 5  # purpose of a random source, besides those of the loop
+POOL = 8
+"""Sets of chunks that the windows of a step are drawn from, the newest ones: windows of the same
+few chunks in step after step would be too much alike."""
+
+SET, DRAW = 3, 5  # purpose of a random source, besides those of the loop
 
 
 def training_sizes(n_stations: int, n_measurements: int) -> tuple[int, int]:
@@ -83,8 +88,7 @@ class Masked:
     """Masked cells that it has to predict."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chunks:
+class Chunks(NamedTuple):
     """Some chunks of the training cube, smoothed without the masked cells."""
 
     first: Tensor
@@ -131,7 +135,7 @@ class SmoothedWindows:
         per_chunk = math.ceil(shape.numel() / math.prod(self.sizes))
         per_chunk *= 1 if forecasts else WINDOWS_PER_CHUNK
         self.steps_per_set = max(1, CHUNKS * per_chunk // self.batch_size)
-        self._current: tuple[int, Chunks] | None = None
+        self._sets: dict[int, Chunks] = {}
 
     @cached_property
     def starts(self) -> dict[int, Integers]:
@@ -146,27 +150,33 @@ class SmoothedWindows:
 
     def draw(self, step: int) -> Masked:
         """The windows of a step of the training."""
-        number, position = divmod(step, self.steps_per_set)
-        if self._current is None or self._current[0] != number:
-            self._current = number, self._smooth_chunks(number)
-        chunks = self._current[1]
-        order = torch.randperm(
-            self.steps_per_set * self.batch_size,
-            generator=make_generator(self.seed, ORDER_IN_SET, number),
+        newest, rng = self._newest_sets(step), make_generator(self.seed, DRAW, step)
+        numbers = torch.randint(len(newest) * CHUNKS, (self.batch_size,), generator=rng).tolist()
+        chunks = Chunks(
+            *(
+                torch.stack([newest[n // CHUNKS][field][n % CHUNKS] for n in numbers])
+                for field in range(len(Chunks._fields))
+            )
         )
-        chosen = order[position * self.batch_size :][: self.batch_size] % CHUNKS
-        rng = make_generator(self.seed, DRAW, step)
-        offset = torch.randint(self.length - self.window + 1, (len(chosen),), generator=rng)
-        inside = (chunks.margin[chosen] + offset).unsqueeze(1) + torch.arange(self.window)
-        window = self.windows.at(chunks.first[chosen].unsqueeze(1) + inside)
-        cells = chosen.unsqueeze(1), inside
+        offset = torch.randint(self.length - self.window + 1, (self.batch_size,), generator=rng)
+        inside = (chunks.margin + offset).unsqueeze(1) + torch.arange(self.window)
+        window = self.windows.at(chunks.first.unsqueeze(1) + inside)
+        cells = torch.arange(self.batch_size).unsqueeze(1), inside
         assert window.context is not None
         context = window.context._replace(backbone=chunks.smoothed[cells])
-        context = context.without_stations(chunks.dropped[chosen])
-        window = replace(window, context=forget_stations(context, len(chosen), rng))
+        context = context.without_stations(chunks.dropped)
+        window = replace(window, context=forget_stations(context, self.batch_size, rng))
         masked = chunks.masked[cells]
         target = masked & self.task.future(masked) if self.task.horizon else masked
         return self._some_series(Masked(window, window.observed & ~masked, target), rng)
+
+    def _newest_sets(self, step: int) -> list[Chunks]:
+        """The newest sets of chunks at a step of the training."""
+        last, known = step // self.steps_per_set, self._sets
+        numbers = range(max(0, last + 1 - POOL), last + 1)
+        if list(known) != list(numbers):
+            self._sets = {n: known.get(n) or self._smooth_chunks(n) for n in numbers}
+        return list(self._sets.values())
 
     def _smooth_chunks(self, number: int) -> Chunks:
         """The chunks of a set, from one time fold."""

@@ -30,7 +30,10 @@ from cdsa.methods.engine.predictor import Predictor
 from cdsa.methods.wrapper import clip_to_bounds
 from cdsa.training.loop import TrainConfig
 
-MAX_VALIDATION_WINDOWS = 96
+MAX_VALIDATION_WINDOWS, MIN_VALIDATION_WINDOWS = 96, 12
+MAX_VALIDATION_CELLS = 250_000
+"""Validation windows have at most about so many cells, measured or not: with many series, fewer
+windows are enough, and smoothing them takes time from training."""
 
 MAX_ROUNDS = 4
 """Predictions of held-out cells with more cells hidden around them, for calibration."""
@@ -60,7 +63,9 @@ def choose_holdout(
         return step < 0, nothing
     n_windows = max(1, n_steps // length)
     windows = np.unique((step // length)[measured & (step < n_windows * length)])
-    windows = windows[spread_evenly(len(windows), MAX_VALIDATION_WINDOWS)]
+    n_validated = MAX_VALIDATION_CELLS // (length * max(1, int(np.prod(cube.shape[1:]))))
+    n_validated = min(max(n_validated, MIN_VALIDATION_WINDOWS), MAX_VALIDATION_WINDOWS)
+    windows = windows[spread_evenly(len(windows), n_validated)]
     steps = np.isin(step // length, windows)
     rng = np.random.default_rng([seed, 1])
     match config.masking:

@@ -59,9 +59,9 @@ def test_copies_of_a_series_are_filled_with_each_other():
 def test_a_logarithm_is_chosen_for_what_grows_by_factors():
     values = np.exp(2 * persistent(4))
     [chosen] = choose_transformations(cube_of(values))
-    assert chosen.logarithmic
+    assert chosen.log_offset is not None
     [chosen] = choose_transformations(cube_of(values - 1))
-    assert not chosen.logarithmic
+    assert chosen.log_offset is None
 
 
 def test_a_daily_cycle_is_removed_where_there_is_one():

@@ -50,3 +50,16 @@ def test_the_gap_class_of_a_forecast_is_that_of_its_lead_time():
 def test_numbers_are_spread_evenly():
     assert spread_evenly(3, 5).tolist() == [0, 1, 2]
     assert spread_evenly(9, 3).tolist() == [0, 4, 8]
+
+
+def test_gaps_longer_than_a_window_are_held_out_if_the_table_has_such_gaps():
+    cube = network(steps=4000, stations=6, measurements=1, missing=0.0)
+    values, rng = cube.to_numpy().copy(), np.random.default_rng(0)
+    for number in range(12):
+        start = int(rng.integers(3800))
+        values[start : start + 150, number % 6] = np.nan
+    cube = cube.copy(data=values)
+    steps, hidden = choose_holdout(cube, 48, 0, DEFAULT_TRAINING, 0)
+    missing = cube.where(~hidden).isnull().to_numpy()
+    assert (run_lengths(missing)[hidden.to_numpy()] > 48).mean() > 0.3
+    assert not hidden[~steps].any() and not steps.all()

@@ -5,6 +5,7 @@ Letters: t time, b chunks of time, l location, m measurement.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from cdsa.core.circular import base_names
 from cdsa.core.climatology import TimeBins, Times
 from cdsa.core.cube import DIMS, has_coordinates
 from cdsa.core.masks import Bursts
-from cdsa.core.standardise import Flags, Floats, Standardiser, Transformation, skewed
+from cdsa.core.standardise import LOG_OFFSET, Flags, Floats, Standardiser, Transformation, skewed
 from cdsa.core.statespace import StateSpace, chunk_steps
 
 Integers = NDArray[np.int64]
@@ -32,6 +33,9 @@ CLEARLY_BETTER = 0.97
 
 MORE_NOISE = 0.3
 """A share of noise that is tried besides the default."""
+
+OTHER_LOG_OFFSETS = (4.0, None)
+"""What is added before a logarithm, tried besides the default; None takes no logarithm."""
 
 MATRIX_NUMBERS = 12_000
 """Numbers of the matrices of chunks that are smoothed together; more do not fit into the cache."""
@@ -194,6 +198,11 @@ def _regions(components: xr.DataArray) -> list[NDArray[np.int64]]:
     return regions
 
 
+def _with_log_offset(old: Transformation, offset: float | None) -> Transformation:
+    """The transformation with another logarithm or none, if it has one."""
+    return old if old.log_offset is None else old._replace(log_offset=offset)
+
+
 def choose_transformations(components: xr.DataArray) -> list[Transformation]:
     """The transformation of each measurement of a cube in components.
 
@@ -225,10 +234,10 @@ def choose_transformations(components: xr.DataArray) -> list[Transformation]:
     names = components["measurement"].to_numpy()
     logarithmic = skewed(values) & (base_names(names) == names)  # no component of a direction
     cyclic = TimeBins.for_times(times).n_bins > 1
-    best = [Transformation(bool(flag), cyclic) for flag in logarithmic]
+    best = [Transformation(LOG_OFFSET if flag else None, cyclic) for flag in logarithmic]
     changes: list[Callable[[Transformation], Transformation]] = []
     if logarithmic.any():
-        changes.append(lambda old: old._replace(logarithmic=False))
+        changes += [partial(_with_log_offset, offset=offset) for offset in OTHER_LOG_OFFSETS]
     if cyclic:
         changes.append(lambda old: old._replace(cyclic=False))
     changes.append(lambda old: old._replace(noise_share=MORE_NOISE))

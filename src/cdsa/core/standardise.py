@@ -16,15 +16,16 @@ from cdsa.core.statespace import NOISE_SHARE
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-LOG_OFFSET = 0.1
-"""What is added before a logarithm, as a share of the median."""
+LOG_OFFSET = 1.0
+"""Default of what is added before a logarithm, as a multiple of the median. Values below it stay
+nearly linear: their relative errors would otherwise count as much as those of large values."""
 
 
 class Transformation(NamedTuple):
     """How the values of a measurement are made more Gaussian, and how noisy they are then."""
 
-    logarithmic: bool = False
-    """Whether the logarithm is taken, after an offset was added."""
+    log_offset: float | None = None
+    """What is added before the logarithm, as a multiple of the median; None takes no logarithm."""
 
     cyclic: bool = False
     """Whether a daily cycle is removed."""
@@ -59,8 +60,8 @@ class Standardiser:
         cls, values: Floats, times: Times, transformations: Sequence[Transformation]
     ) -> "Standardiser":
         """The scales of these values with a transformation of each measurement."""
-        logarithmic = [transformation.logarithmic for transformation in transformations]
-        offset = np.where(logarithmic, _log_offsets(values), np.nan)
+        multiples = [transformation.log_offset for transformation in transformations]
+        offset = np.array([np.nan if x is None else x for x in multiples]) * _medians(values)
         cyclic = np.array([transformation.cyclic for transformation in transformations])
         transformed = to_log(values, offset)
         mean, std = _mean_and_std(transformed)
@@ -86,10 +87,10 @@ class Standardiser:
         return np.where(self.cyclic, self.cycle.at(times), 0.0)
 
 
-def _log_offsets(values: Floats) -> Floats:
-    """A tenth of the median of the positive values of each measurement (t, l, m)."""
+def _medians(values: Floats) -> Floats:
+    """The median of the positive values of each measurement (t, l, m)."""
     above = (values[..., m][values[..., m] > 0] for m in range(values.shape[2]))
-    return np.array([LOG_OFFSET * np.median(x) if len(x) else 1.0 for x in above])
+    return np.array([np.median(x) if len(x) else 1.0 for x in above])
 
 
 def to_log(values: Floats, offset: Floats) -> Floats:
@@ -119,7 +120,8 @@ def _mean_and_std(values: Floats) -> tuple[Floats, Floats]:
 def skewed(values: Floats) -> Flags:
     """The measurements of a cube (t, l, m) that a logarithm makes less skewed, (m,); none with
     negative values."""
-    raw, logarithms = (np.abs(_skewness(x)) for x in (values, to_log(values, _log_offsets(values))))
+    logarithms = to_log(values, LOG_OFFSET * _medians(values))
+    raw, logarithms = (np.abs(_skewness(x)) for x in (values, logarithms))
     never_negative = ~(values < 0).any(axis=(0, 1)) & (values > 0).any(axis=(0, 1))
     flags: Flags = never_negative & (logarithms < raw)
     return flags

@@ -16,7 +16,7 @@ from torch import Tensor
 from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
-FORMAT = 10
+FORMAT = 11
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 

@@ -29,6 +29,7 @@ from cdsa.training.masking import (
     make_generator,
     mask_cells,
 )
+from cdsa.training.optimiser import OptimiserName, make_optimiser
 from cdsa.training.parallel import data_parallel
 from cdsa.training.sampling import SmoothedWindows
 from cdsa.training.state import TrainingStore, TrainState, Weights
@@ -59,8 +60,11 @@ class TrainConfig:
     batch_size: int = 16
     """Windows per step; 0 lets a method choose by the data or the task."""
 
+    optimiser: OptimiserName = "adam"
+    """adam, or muon: Adam with updates of another kind for the matrices of linear layers."""
+
     lr: float = 1e-3
-    """Learning rate of Adam."""
+    """Learning rate."""
 
     beta1: float = 0.9
     """Decay of Adam's average of gradients."""
@@ -102,7 +106,13 @@ class TrainConfig:
     """Validations without a gain after which to stop; 0 never stops early."""
 
     def __post_init__(self) -> None:
-        choices = {"loss": Loss, "schedule": Schedule, "masking": Masking, "loss_on": LossOn}
+        choices = {
+            "loss": Loss,
+            "schedule": Schedule,
+            "masking": Masking,
+            "loss_on": LossOn,
+            "optimiser": OptimiserName,
+        }
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(unknown(name, str(getattr(self, name)), get_args(kind)))
@@ -157,7 +167,7 @@ def train(
     if config.batch_size < 1:
         raise ConfigError(f"batch_size must be at least 1, but found {config.batch_size}")
     betas = (config.beta1, config.beta2)
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.lr, betas=betas)
+    optimiser = make_optimiser(config.optimiser, model, config.lr, betas)
     snapshots = {"best": _copy_weights(model)}
     if config.ema_decay:
         snapshots["average"] = _copy_weights(model)

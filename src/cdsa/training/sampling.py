@@ -52,7 +52,7 @@ WHOLE_STATIONS = 1 / 3
 DROP_EVERY = 4
 """Whole stations are dropped from every fourth set of chunks, beginning with the first."""
 
-MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 48
+MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 24
 """Measurements, stations and series of a training window: of larger cubes it has some of them."""
 
 MANY_WINDOWS = 16

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ class TrainingStore:
             tensors |= {f"{kind}.{name}": tensor for name, tensor in weights.items()}
         for name, parameter in model.named_parameters():
             for moment, tensor in optimiser.state.get(parameter, {}).items():
-                tensors[f"adam.{moment}.{name}"] = tensor
+                tensors[f"moment.{moment}.{name}"] = tensor
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         metadata = {
             "state": json.dumps(asdict(state)),
@@ -118,11 +119,14 @@ class TrainingStore:
         for kind, weights in snapshots.items():
             for name, tensor in _select(tensors, f"{kind}.").items():
                 weights[name].copy_(tensor)
-        moments = {name.split(".")[1] for name in tensors if name.startswith("adam.")}
+        moments_by_name: dict[str, Weights] = defaultdict(dict)
+        for key, tensor in _select(tensors, "moment.").items():
+            moment, _, name = key.partition(".")
+            moments_by_name[name][moment] = tensor
         moments_by_number = {
-            number: {moment: tensors[f"adam.{moment}.{name}"] for moment in moments}
+            number: moments_by_name[name]
             for number, (name, _) in enumerate(model.named_parameters())
-            if f"adam.step.{name}" in tensors
+            if name in moments_by_name
         }
         optimiser.load_state_dict(optimiser.state_dict() | {"state": moments_by_number})
         return state

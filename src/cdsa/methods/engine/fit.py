@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.backbone import choose_transformations
+from cdsa.core.backbone import Backbone, choose_transformations
 from cdsa.core.circular import base_names
 from cdsa.core.config import to_dict
 from cdsa.core.cube import fillable
@@ -39,6 +39,7 @@ from cdsa.training.checkpoint import TRAINING
 from cdsa.training.loop import train
 from cdsa.training.masking import Task
 from cdsa.training.sampling import SmoothedWindows
+from cdsa.training.shrinkage import shrink
 from cdsa.training.state import TrainingStore
 from cdsa.training.windows import Windows, cut
 
@@ -138,6 +139,11 @@ def fit_network(
         should_stop=run.should_stop,
     )
 
+    # where that is better, shrink towards the model below
+    if passes is not None:
+        shrinkage = model.get_buffer("shrinkage")
+        shrink(model, shrinkage, validation.to(device), method.train, task)
+
     # validate and calibrate
     predictor = Predictor(
         model=model,
@@ -155,9 +161,16 @@ def fit_network(
     )
     validator = Validator(predictor, data, hidden, holdout_steps, smoothed)
     errors, calibration = validator.validate(seed)
-    if builder is not None:  # from now on the held-out cells are known too
+    predictor = replace(predictor, errors=errors, calibration=calibration)
+
+    # from now on the held-out cells are known too
+    if builder is not None:
         builder = ContextBuilder.fit(scaled, window, builder.edges)
-    return replace(predictor, context_builder=builder, errors=errors, calibration=calibration)
+        predictor = replace(predictor, context_builder=builder)
+    if passes is not None:
+        backbone = Backbone.fit(components, passes.transformations)
+        predictor = replace(predictor, backbone=backbone)
+    return predictor
 
 
 def _sort_by_name(data: PreparedCube) -> PreparedCube:

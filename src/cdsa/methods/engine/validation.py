@@ -1,6 +1,7 @@
 """Validation cells of a network: which are held out from training, and what the network makes of
 them. They give its errors in the user's units and calibrate its prediction intervals."""
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components
 from cdsa.core.cube import is_direction, units_of
-from cdsa.core.gaps import effective_gap_lengths, gap_class
+from cdsa.core.gaps import effective_gap_lengths, gap_class, run_lengths
 from cdsa.core.masks import AtRandom, Bursts, LikeData, natural_gap_mask
 from cdsa.core.metrics import importance_weights, measure
 from cdsa.core.prepare import PreparedCube
@@ -34,6 +35,10 @@ MAX_VALIDATION_WINDOWS, MIN_VALIDATION_WINDOWS = 96, 12
 MAX_VALIDATION_CELLS = 250_000
 """Validation windows have at most about so many cells, measured or not: with many series, fewer
 windows are enough, and smoothing them takes time from training."""
+
+MIN_RUNS, LONG_GAP_QUANTILE = 4, 0.8
+"""Runs of validation windows, and the share of the missing cells that lie in gaps for which two
+would fit into a run, if that leaves so many runs."""
 
 MAX_ROUNDS = 4
 """Predictions of held-out cells with more cells hidden around them, for calibration."""
@@ -65,7 +70,9 @@ def choose_holdout(
     windows = np.unique((step // length)[measured & (step < n_windows * length)])
     n_validated = MAX_VALIDATION_CELLS // (length * max(1, int(np.prod(cube.shape[1:]))))
     n_validated = min(max(n_validated, MIN_VALIDATION_WINDOWS), MAX_VALIDATION_WINDOWS)
-    windows = windows[spread_evenly(len(windows), n_validated)]
+    run = _windows_per_run(cube, length, min(n_validated, len(windows)))
+    first = spread_evenly(max(1, len(windows) - run + 1), max(1, n_validated // run))
+    windows = windows[np.unique(np.add.outer(first, np.arange(run)))]
     steps = np.isin(step // length, windows)
     rng = np.random.default_rng([seed, 1])
     match config.masking:
@@ -73,13 +80,25 @@ def choose_holdout(
             hidden = AtRandom(share=share)(cube, rng)
         case "like_data":
             # gaps like the data's own first: they are drawn from the gaps there are
-            hidden = LikeData(share=share * 2 / 3, longest=length)(cube, rng)
+            hidden = LikeData(share=share * 2 / 3, longest=run * length)(cube, rng)
             hidden = hidden | AtRandom(share=share / 3)(cube.where(~hidden), rng)
         case "bursts" | "mixed":
             hidden = Bursts(share=share)(cube, rng)
         case _:
             assert_never(config.masking)
     return steps, (hidden & time_mask(steps, cube)).transpose(*cube.dims)
+
+
+def _windows_per_run(cube: xr.DataArray, length: int, n_validated: int) -> int:
+    """Validation windows that follow each other, so that gaps as long as most of the natural ones
+    fit in. Gaps of the whole network do not count: nothing could be predicted in them."""
+    lengths = run_lengths(natural_gap_mask(cube).to_numpy())
+    silent = cube.isnull().all(("location", "measurement")).to_numpy()
+    lengths = lengths[(lengths > 0) & (run_lengths(silent) <= length)[:, None, None]]
+    if not len(lengths):
+        return 1
+    typical = float(np.quantile(lengths, LONG_GAP_QUANTILE))
+    return min(max(1, math.ceil(2 * typical / length)), max(1, n_validated // MIN_RUNS))
 
 
 def gap_classes(

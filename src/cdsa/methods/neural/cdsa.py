@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, Self, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from cdsa.core.config import from_dict
 from cdsa.core.prepare import Cube, prepare
@@ -33,11 +34,13 @@ from cdsa.training.loop import TrainConfig
 from cdsa.training.sampling import training_sizes
 from cdsa.training.state import saved_settings
 
-BASELINE_INIT = (3.0, 0.0, 0.0, 8.0)
+BASELINE_INIT = (1.0, 0.0, 0.0, 3.0)
 """Initial logits of the baselines: interpolation, kriging, kriging of anomalies, and the smoothed
-mean, which is taken almost alone where there is one. A network that starts from kriging fits the
-training data better and other data worse; one that starts from interpolation soon learns where not
-to trust it."""
+mean, which gets most of the weight where there is one. With much more, the weights would hardly
+have a gradient."""
+
+SMOOTHED = len(BASELINE_INIT) - 1
+"""The smoothed mean among the baselines."""
 
 MIN_SCALE = 0.003
 """Residuals are predicted in standard deviations of the smoothed mean, plus this."""
@@ -189,6 +192,9 @@ class CdsaNetwork(Network):
     data_parallel = True
     explainable = True
 
+    shrinkage: Tensor
+    """Share of its difference from the smoothed mean that is kept after training, (m,)."""
+
     def __init__(self, config: CdsaNetworkConfig, sizes: Sizes, n_calendar_features: int) -> None:
         super().__init__()
         n_variables = sizes.measurements
@@ -196,6 +202,7 @@ class CdsaNetwork(Network):
         self.anomaly_kriging = KrigingLayer(n_variables, use_similarity=True)
         self.baseline_logits = nn.Parameter(torch.tensor(BASELINE_INIT).repeat(n_variables, 1))
         self.residual_scale = nn.Parameter(torch.full((n_variables,), RESIDUAL_INIT))
+        self.register_buffer("shrinkage", torch.ones(n_variables))
         self.embed = nn.Linear(len(FEATURES) + n_calendar_features, config.d_model)
         self.variable_embedding = nn.Parameter(torch.randn(n_variables, config.d_model) * 0.3)
         shape = (sizes.locations, n_variables, config.d_model)
@@ -321,6 +328,11 @@ class CdsaNetwork(Network):
         weights = answers.weights(self.baseline_logits[ids] + self.baseline_gate(x))
         median = quantiles[..., MEDIAN : MEDIAN + 1]
         share = torch.where(answers.unobserved, self.residual_scale[ids].sigmoid(), 1.0)[..., None]
+        if not self.training:  # towards the smoothed mean, the last of the baselines
+            kept = torch.where(answers.available[..., -1], self.shrinkage[ids], 1.0)[..., None]
+            smoothed = F.one_hot(torch.tensor(SMOOTHED, device=x.device), SMOOTHED + 1)
+            weights = kept * weights + (1 - kept) * smoothed
+            share = share * kept
         residual = torch.cat([share * point, quantiles - (1 - share) * median], dim=-1)
         return weights, residual * answers.scale.unsqueeze(-1)
 
@@ -363,6 +375,7 @@ AUTO_MODEL = CdsaNetworkConfig()
 
 DEFAULT_TRAINING = TrainConfig(
     batch_size=0,
+    optimiser="muon",
     lr=2e-3,
     beta2=0.98,
     grad_clip=1.0,

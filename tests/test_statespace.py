@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from cdsa.core import statespace
-from cdsa.core.statespace import CHUNK, StateSpace, chunk_steps, static_covariance
+from cdsa.core.covariance import inverse, shrink_covariance, static_covariance
+from cdsa.core.statespace import CHUNK, StateSpace, chunk_steps
 
 
 @pytest.fixture
@@ -116,5 +117,17 @@ def test_inverses_are_exact_for_near_copies_too(n_series):
     directions = np.linalg.qr(rng.normal(size=(n_series, n_series)))[0]
     matrix = (directions * np.geomspace(1, 1e-6, n_series)) @ directions.T
     stack = np.stack([matrix, 2 * matrix])
-    product = statespace.inverse((stack + stack.swapaxes(1, 2)) / 2) @ stack
+    product = inverse((stack + stack.swapaxes(1, 2)) / 2) @ stack
     np.testing.assert_allclose(product, np.broadcast_to(np.eye(n_series), stack.shape), atol=1e-8)
+
+
+def test_relations_that_do_not_hold_are_shrunk_and_others_are_kept():
+    rng = np.random.default_rng(0)
+    observed = np.ones((400, 60), dtype=bool)
+    unrelated = rng.normal(size=observed.shape)
+    copies = rng.normal(size=(400, 1)) + 0.01 * unrelated
+    for values, kept in ((unrelated, (0.0, 0.7)), (copies, (0.99, 1.0))):
+        covariance = static_covariance(values, observed)
+        shrunken = shrink_covariance(covariance, values, observed)
+        np.testing.assert_allclose(np.diagonal(shrunken), np.diagonal(covariance))
+        assert kept[0] <= shrunken[0, 1] / covariance[0, 1] <= kept[1]

@@ -13,31 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cdsa.core.covariance import (
+    apply_each,
+    at_least,
+    precision_of,
+    shrink_covariance,
+    static_covariance,
+)
+
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 CHUNK = 96
 """Steps of a chunk. Parameters are fitted on chunks as if they were independent."""
-
-MAX_STATIC_STEPS, MIN_STATIC_STEPS = 1500, 300
-"""Time steps, spread over the table, of an iteration that estimates the covariance of one moment;
-every iteration takes others."""
-
-MIN_STATIC_ITERATIONS, MAX_STATIC_ITERATIONS, STATIC_EFFORT = 12, 80, 40.0
-"""Iterations of this EM: what an iteration leaves of an error is about the share of the cells that
-are missing, so there are more of them where more is missing."""
-
-STATIC_COST, MAX_STATIC_COST = 4e9, 4e10
-"""What more than the least number of iterations may cost, and what these may cost before they get
-fewer steps: iterations times steps times the cube of the series."""
-
-STATIC_RATE, LAST_STATIC_RATE = 0.6, 0.3
-"""How far an iteration moves if it sees a part of the steps, and how far the last third of them:
-what the steps of one suggest is noisy."""
-
-STATIC_NUMBERS = 300_000
-"""Numbers of the matrices of steps that are inverted together."""
 
 MAX_EM_STEPS, EM_COST = 6000, 1.2e10
 """Time steps of an iteration of EM, and what they may cost: steps times the cube of the series."""
@@ -47,18 +36,8 @@ MAX_ITERATIONS = 3
 MIN_EM_STEPS, MIN_STEPS = 1000, 3
 """EM runs on at least so many steps if there are, and not on fewer than three."""
 
-LEAF = 18
-"""Series up to which a matrix is inverted as a whole."""
-
 MAX_NUMBERS = 1e7
 """Numbers of a batch of chunks in each array of covariances."""
-
-EIGENVALUE_FLOOR = 0.02
-"""Smallest eigenvalue of the initial covariance: with many gaps, pairwise covariances alone would
-promise relations between series that do not exist."""
-
-SHRINKAGE = 50.0
-"""Common steps of two series at which their covariance is shrunk by half."""
 
 MIN_NOISE = 1e-5
 """Smallest variance of the noise, of a series with variance 1."""
@@ -66,9 +45,6 @@ MIN_NOISE = 1e-5
 MAX_RADIUS, MAX_RHO = 0.999, 0.995
 """Largest absolute eigenvalue of A, and of the coefficient that it is shrunk towards. One for all
 series: where series are nearly copies, coefficients of their own would contradict each other."""
-
-STATIC_NOISE = 1e-4
-"""Variance of the noise when the covariance of one moment is estimated."""
 
 NOISE_SHARE = 0.05
 """Default variance of the noise, as a share of what the other series leave unexplained of one
@@ -144,25 +120,15 @@ class StateSpace:
         """The state of the next step after values (b, s) were seen; precision, propagation and
         error of this one."""
         mean, covariance = state
-        precision = self.precision(covariance, observed)
-        error = _apply(precision, np.where(observed, values - mean, 0.0))
+        precision = precision_of(covariance, self.noise, observed)
+        error = apply_each(precision, np.where(observed, values - mean, 0.0))
         propagation = self.transition - self.transition @ (covariance @ precision)
         following = propagation @ covariance @ self.transition.T + self.innovation
         state = Boundary(
-            (mean + _apply(covariance, error)) @ self.transition.T,
+            (mean + apply_each(covariance, error)) @ self.transition.T,
             (following + following.swapaxes(1, 2)) / 2,
         )
         return state, precision, propagation, error
-
-    def precision(self, covariance: Floats, observed: Flags) -> Floats:
-        """The inverse covariance of the observed values, (b, s, r), zero for the others."""
-        if not observed.any():
-            return np.zeros_like(covariance)
-        both = observed[:, :, None] & observed[:, None, :]
-        variance = np.where(both, covariance, 0.0)
-        diagonal = np.arange(observed.shape[1])
-        variance[:, diagonal, diagonal] += np.where(observed, self.noise, 1.0)
-        return np.where(both, inverse(variance), 0.0)
 
     def filter(self, values: Floats, observed: Flags, state: Boundary) -> Filtered:
         """Filter chunks (t, b, s) from the state of their first step."""
@@ -193,12 +159,12 @@ class StateSpace:
                 moments.cross[:] += (step - filtered.covariance[t + 1] @ (n @ step)).sum(axis=0)
             if not moments:
                 gain = self.transition - propagation
-                smoothed.error[t] = error - _apply(gain.swapaxes(1, 2), r)
+                smoothed.error[t] = error - apply_each(gain.swapaxes(1, 2), r)
                 smoothed.precision[t] = np.diagonal(precision, axis1=1, axis2=2)
                 smoothed.precision[t] += (n @ gain * gain).sum(axis=1)
             n = precision + propagation.swapaxes(1, 2) @ n @ propagation
-            r = error + _apply(propagation.swapaxes(1, 2), r)
-            smoothed.mean[t] = filtered.mean[t] + _apply(covariance, r)
+            r = error + apply_each(propagation.swapaxes(1, 2), r)
+            smoothed.mean[t] = filtered.mean[t] + apply_each(covariance, r)
             explained = covariance @ n
             smoothed.variance[t] = np.diagonal(covariance, axis1=1, axis2=2)
             smoothed.variance[t] -= (explained * covariance).sum(axis=-1)
@@ -268,8 +234,8 @@ class StateSpace:
         r, weights = np.zeros((1, len(row))), np.empty(observed.shape)
         for t in reversed(range(len(observed))):
             gain = filtered.precision[t] @ filtered.covariance[t]
-            weights[t] = (filtered.error[t] - _apply(gain, r @ self.transition))[0]
-            r = filtered.error[t] + _apply(filtered.propagation[t].swapaxes(1, 2), r)
+            weights[t] = (filtered.error[t] - apply_each(gain, r @ self.transition))[0]
+            r = filtered.error[t] + apply_each(filtered.propagation[t].swapaxes(1, 2), r)
         return weights
 
     @classmethod
@@ -288,9 +254,11 @@ class StateSpace:
         n_steps, n_series = values.shape
         values = np.where(observed, values, 0.0)
         covariance = static_covariance(values, observed, static_iterations)
+        if static_iterations is None:
+            covariance = shrink_covariance(covariance, values, observed)
         conditional = 1 / np.diagonal(np.linalg.inv(covariance))
         r = np.maximum(noise_share * conditional, MIN_NOISE)
-        covariance = _at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)
+        covariance = at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)
         both = observed[1:] & observed[:-1]
         products, squares = values[1:] * values[:-1], (values[1:] ** 2 + values[:-1] ** 2) / 2
         rho = float((products * both).sum() / max((squares * both).sum(), 1e-12))
@@ -330,71 +298,12 @@ class StateSpace:
         a = np.linalg.solve(earlier + np.diag(ridge), (cross + np.diag(rho * ridge)).T).T
         a *= min(1.0, MAX_RADIUS / float(np.abs(np.linalg.eigvals(a)).max()))
         q = (later - a @ cross.T - cross @ a.T + a @ earlier @ a.T) / n_pairs
-        return replace(self, transition=a.astype(np.float64), innovation=_at_least(q, 1e-7))
+        return replace(self, transition=a.astype(np.float64), innovation=at_least(q, 1e-7))
 
 
 def nothing_after(filtered: Filtered) -> Adjoint:
     """The end of a table."""
     return Adjoint(np.zeros_like(filtered.mean[0]), np.zeros_like(filtered.covariance[0]))
-
-
-def inverse(matrix: Floats) -> Floats:
-    """Inverses of symmetric positive definite matrices (b, s, r)."""
-    factor = inverse_factor(matrix)
-    return factor.swapaxes(1, 2) @ factor
-
-
-def inverse_factor(matrix: Floats) -> Floats:
-    """Inverses of the Cholesky factors, half by half: for small matrices, products of halves are
-    faster than a factorisation of the whole."""
-    n = matrix.shape[1]
-    if n <= (LEAF if len(matrix) > 1 else 2 * LEAF):
-        whole: Floats = np.linalg.inv(np.linalg.cholesky(matrix))
-        return whole
-    half = n // 2
-    upper = inverse_factor(matrix[:, :half, :half])
-    side = matrix[:, half:, :half] @ upper.swapaxes(1, 2)
-    lower = inverse_factor(matrix[:, half:, half:] - side @ side.swapaxes(1, 2))
-    factor = np.zeros_like(matrix)
-    factor[:, :half, :half], factor[:, half:, half:] = upper, lower
-    factor[:, half:, :half] = -lower @ (side @ upper)
-    return factor
-
-
-def static_covariance(values: Floats, observed: Flags, n_iterations: int | None = None) -> Floats:
-    """Covariance (s, r) of the series at one moment, by so many iterations of EM from the pairwise
-    covariances, or as many as it takes; values are zero where not observed."""
-    weight = observed.astype(np.float64)
-    n_common = weight.T @ weight
-    covariance: Floats = values.T @ values / np.maximum(n_common, 1)
-    shrunken = covariance * n_common / (n_common + SHRINKAGE)
-    np.fill_diagonal(shrunken, np.maximum(np.diagonal(covariance), EIGENVALUE_FLOOR))
-    covariance = _at_least(shrunken, EIGENVALUE_FLOOR)
-    rows = np.flatnonzero(observed.any(axis=1))
-    most = int(MAX_STATIC_COST / MIN_STATIC_ITERATIONS / len(covariance) ** 3)
-    n_steps = max(MIN_STATIC_STEPS, min(MAX_STATIC_STEPS, most))
-    n_parts = max(1, round(len(rows) / n_steps))
-    noise = np.full(len(covariance), STATIC_NOISE)
-    if n_iterations is None:
-        missing = min(max(1 - float(observed[rows].mean()), 1e-9), 0.9) if len(rows) else 0.5
-        affordable = int(STATIC_COST / (n_steps * len(covariance) ** 3))
-        wanted = min(round(STATIC_EFFORT / -math.log(missing)), MAX_STATIC_ITERATIONS, affordable)
-        n_iterations = max(wanted, MIN_STATIC_ITERATIONS)
-    at_once = max(64, STATIC_NUMBERS // len(covariance) ** 2)
-    for number in range(n_iterations):
-        part = rows[number % n_parts :: n_parts]
-        static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
-        precision, weighted = np.zeros_like(covariance), []
-        for batch in np.array_split(part, max(1, len(part) // at_once)):
-            of_batch = static.precision(static.start(len(batch)).covariance, observed[batch])
-            precision += of_batch.sum(axis=0)
-            weighted.append(_apply(of_batch, values[batch]))
-        mean = np.concatenate(weighted) @ covariance
-        expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
-        rate = STATIC_RATE if number < 2 * n_iterations / 3 else LAST_STATIC_RATE
-        rate = rate if n_parts > 1 else 1.0
-        covariance = _at_least(covariance + rate * (expected - covariance), 1e-6)
-    return covariance
 
 
 def static_moments(
@@ -408,10 +317,9 @@ def static_moments(
     """The sums over chunks (t, b) of the steps of a table as if each step were predicted from its
     own values alone, with errors that are correlated by rho from step to step."""
     moments = Moments(*np.zeros((3, *covariance.shape)))
-    static = StateSpace(np.zeros_like(covariance), covariance, noise, covariance)
     for chunk in steps.T:
-        precision = static.precision(static.start(len(chunk)).covariance, observed[chunk])
-        mean = _apply(precision, values[chunk]) @ covariance
+        precision = precision_of(covariance, noise, observed[chunk])
+        mean = apply_each(precision, values[chunk]) @ covariance
         total, last, first = precision.sum(axis=0), precision[-1], precision[0]
         n = len(chunk) - 1
         for target, sum_of in ((moments.later, total - first), (moments.earlier, total - last)):
@@ -422,19 +330,6 @@ def static_moments(
         moments.cross[:] += rho * (n * covariance - covariance @ between @ covariance)
         moments.cross[:] += mean[1:].T @ mean[:-1]
     return moments
-
-
-def _apply(matrix: Floats, vector: Floats) -> Floats:
-    """Products of matrices (b, s, r) and vectors (b, r)."""
-    product: Floats = (matrix @ vector[..., None])[..., 0]
-    return product
-
-
-def _at_least(matrix: Floats, smallest: float) -> Floats:
-    """The symmetric matrix with no eigenvalue below this."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    projected: Floats = (vectors * np.maximum(values, smallest)) @ vectors.T
-    return projected
 
 
 def chunk_steps(observed: Flags, n_steps: int) -> Integers:

@@ -123,6 +123,8 @@ class Kalman(Method):
     Values are transformed first: a logarithm of measurements that are never negative and skewed,
     and a daily cycle, each unless hidden cells are predicted better without it. EM starts from the
     covariance of one moment with A = rho I, and its first iteration takes every step for itself.
+    Covariances between series are shrunk as far as those of one half of the table do not hold in
+    the other.
     The noise r is a small share of what the other series leave unexplained and is not updated.
     Above 250 series, stations are modelled in regions. Stations that it was not fitted on are
     kriged, step by step, from the filled series of the others; without coordinates they get means.

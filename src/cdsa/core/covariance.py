@@ -1,0 +1,174 @@
+"""The covariance of many series at one moment, estimated from a table with gaps.
+
+Letters: t time, b steps that are processed together, s and r series.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
+
+MAX_STATIC_STEPS, MIN_STATIC_STEPS = 1500, 300
+"""Time steps, spread over the table, of an iteration that estimates the covariance of one moment;
+every iteration takes others."""
+
+MIN_STATIC_ITERATIONS, MAX_STATIC_ITERATIONS, STATIC_EFFORT = 12, 80, 40.0
+"""Iterations of this EM: what an iteration leaves of an error is about the share of the cells that
+are missing, so there are more of them where more is missing."""
+
+STATIC_COST, MAX_STATIC_COST = 4e9, 4e10
+"""What more than the least number of iterations may cost, and what these may cost before they get
+fewer steps: iterations times steps times the cube of the series."""
+
+STATIC_RATE, LAST_STATIC_RATE = 0.6, 0.3
+"""How far an iteration moves if it sees a part of the steps, and how far the last third of them:
+what the steps of one suggest is noisy."""
+
+STATIC_NUMBERS = 300_000
+"""Numbers of the matrices of steps that are inverted together."""
+
+LEAF = 18
+"""Series up to which a matrix is inverted as a whole."""
+
+EIGENVALUE_FLOOR = 0.02
+"""Smallest eigenvalue of the initial covariance: with many gaps, pairwise covariances alone would
+promise relations between series that do not exist."""
+
+SHRINKAGE = 50.0
+"""Common steps of two series at which their covariance is shrunk by half."""
+
+STATIC_NOISE = 1e-4
+"""Variance of the noise when the covariance of one moment is estimated."""
+
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
+"""Shares by which covariances are tried to be reduced."""
+
+BLOCK, MIN_STEPS, N_COMPARED, N_ITERATIONS = 96, 192, 200, 4
+"""Steps of the blocks of two halves of a table, the fewest steps of a table that is halved, the
+steps on which shares are compared, and the iterations of a half's covariance."""
+
+
+def static_covariance(values: Floats, observed: Flags, n_iterations: int | None = None) -> Floats:
+    """Covariance (s, r) of the series at one moment, by so many iterations of EM from the pairwise
+    covariances, or as many as it takes; values are zero where not observed."""
+    weight = observed.astype(np.float64)
+    n_common = weight.T @ weight
+    covariance: Floats = values.T @ values / np.maximum(n_common, 1)
+    shrunken = covariance * n_common / (n_common + SHRINKAGE)
+    np.fill_diagonal(shrunken, np.maximum(np.diagonal(covariance), EIGENVALUE_FLOOR))
+    covariance = at_least(shrunken, EIGENVALUE_FLOOR)
+    rows = np.flatnonzero(observed.any(axis=1))
+    most = int(MAX_STATIC_COST / MIN_STATIC_ITERATIONS / len(covariance) ** 3)
+    n_steps = max(MIN_STATIC_STEPS, min(MAX_STATIC_STEPS, most))
+    n_parts = max(1, round(len(rows) / n_steps))
+    noise = np.full(len(covariance), STATIC_NOISE)
+    if n_iterations is None:
+        missing = min(max(1 - float(observed[rows].mean()), 1e-9), 0.9) if len(rows) else 0.5
+        affordable = int(STATIC_COST / (n_steps * len(covariance) ** 3))
+        wanted = min(round(STATIC_EFFORT / -math.log(missing)), MAX_STATIC_ITERATIONS, affordable)
+        n_iterations = max(wanted, MIN_STATIC_ITERATIONS)
+    at_once = max(64, STATIC_NUMBERS // len(covariance) ** 2)
+    for number in range(n_iterations):
+        part = rows[number % n_parts :: n_parts]
+        precision, weighted = np.zeros_like(covariance), []
+        for batch in np.array_split(part, max(1, len(part) // at_once)):
+            of_batch = precision_of(covariance, noise, observed[batch])
+            precision += of_batch.sum(axis=0)
+            weighted.append(apply_each(of_batch, values[batch]))
+        mean = np.concatenate(weighted) @ covariance
+        expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
+        rate = STATIC_RATE if number < 2 * n_iterations / 3 else LAST_STATIC_RATE
+        rate = rate if n_parts > 1 else 1.0
+        covariance = at_least(covariance + rate * (expected - covariance), 1e-6)
+    return covariance
+
+
+def shrink_covariance(covariance: Floats, values: Floats, observed: Flags) -> Floats:
+    """The covariance with smaller relations between series, as far as they do not hold: those of
+    one half of the table are reduced by some shares, and each value of the other half is predicted
+    from the others of its step. The share that is best there is too large for the whole table:
+    twice as many steps halve the odds of noise.
+    """
+    block = np.arange(len(values)) // BLOCK % 2
+    rows = np.flatnonzero((block == 1) & (observed.sum(axis=1) > 1))
+    if len(values) < MIN_STEPS or not len(rows):
+        return covariance
+    rows = rows[np.linspace(0, len(rows) - 1, min(N_COMPARED, len(rows))).astype(np.int64)]
+    half = static_covariance(values[block == 0], observed[block == 0], N_ITERATIONS)
+    errors = [prediction_errors(shrink_by(half, x), values[rows], observed[rows]) for x in SHARES]
+    # in relation to a series' own error, which is tiny where it has a near-copy
+    share = SHARES[int(np.argmin([np.log(of_series + 1e-9).mean() for of_series in errors]))]
+    return shrink_by(covariance, share / (2 - share))
+
+
+def shrink_by(covariance: Floats, share: float) -> Floats:
+    """The covariance with smaller relations between series and the same variances."""
+    reduced: Floats = (1 - share) * covariance + share * np.diag(np.diagonal(covariance))
+    return reduced
+
+
+def prediction_errors(covariance: Floats, values: Floats, observed: Flags) -> Floats:
+    """Mean absolute error of each series whose values (t, s) are predicted from the others of their
+    step, (s,)."""
+    noise, total = np.full(len(covariance), STATIC_NOISE), np.zeros(len(covariance))
+    at_once = max(16, STATIC_NUMBERS // len(covariance) ** 2)
+    for batch in np.array_split(np.arange(len(values)), max(1, len(values) // at_once)):
+        precision = precision_of(covariance, noise, observed[batch])
+        error = apply_each(precision, values[batch])
+        own = np.where(observed[batch], np.diagonal(precision, axis1=1, axis2=2), 1.0)
+        total += np.abs(error / own).sum(axis=0)
+    means: Floats = total / np.maximum(1, observed.sum(axis=0))
+    return means
+
+
+def precision_of(covariance: Floats, noise: Floats, observed: Flags) -> Floats:
+    """The inverse covariance of the observed values (b, s) with noise (s,), zero for the others;
+    (b, s, r). Of a covariance (b, s, r), or one for all."""
+    shape = (*observed.shape, observed.shape[1])
+    if not observed.any():
+        return np.zeros(shape, covariance.dtype)
+    both = observed[:, :, None] & observed[:, None, :]
+    variance = np.where(both, covariance, 0.0)
+    diagonal = np.arange(observed.shape[1])
+    variance[:, diagonal, diagonal] += np.where(observed, noise, 1.0)
+    return np.where(both, inverse(variance), 0.0)
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Inverses of symmetric positive definite matrices (b, s, r)."""
+    factor = inverse_factor(matrix)
+    return factor.swapaxes(1, 2) @ factor
+
+
+def inverse_factor(matrix: Floats) -> Floats:
+    """Inverses of the Cholesky factors, half by half: for small matrices, products of halves are
+    faster than a factorisation of the whole."""
+    n = matrix.shape[1]
+    if n <= (LEAF if len(matrix) > 1 else 2 * LEAF):
+        whole: Floats = np.linalg.inv(np.linalg.cholesky(matrix))
+        return whole
+    half = n // 2
+    upper = inverse_factor(matrix[:, :half, :half])
+    side = matrix[:, half:, :half] @ upper.swapaxes(1, 2)
+    lower = inverse_factor(matrix[:, half:, half:] - side @ side.swapaxes(1, 2))
+    factor = np.zeros_like(matrix)
+    factor[:, :half, :half], factor[:, half:, half:] = upper, lower
+    factor[:, half:, :half] = -lower @ (side @ upper)
+    return factor
+
+
+def apply_each(matrix: Floats, vector: Floats) -> Floats:
+    """Products of matrices (b, s, r) and vectors (b, r)."""
+    product: Floats = (matrix @ vector[..., None])[..., 0]
+    return product
+
+
+def at_least(matrix: Floats, smallest: float) -> Floats:
+    """The symmetric matrix with no eigenvalue below this."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    projected: Floats = (vectors * np.maximum(values, smallest)) @ vectors.T
+    return projected

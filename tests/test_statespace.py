@@ -131,3 +131,10 @@ def test_relations_that_do_not_hold_are_shrunk_and_others_are_kept():
         shrunken = shrink_covariance(covariance, values, observed)
         np.testing.assert_allclose(np.diagonal(shrunken), np.diagonal(covariance))
         assert kept[0] <= shrunken[0, 1] / covariance[0, 1] <= kept[1]
+
+
+def test_a_table_with_an_empty_half_keeps_its_covariance():
+    values = np.random.default_rng(0).normal(size=(192, 3))
+    observed = np.zeros(values.shape, dtype=bool)
+    observed[96:] = True
+    assert (shrink_covariance(np.eye(3), values, observed) == np.eye(3)).all()

@@ -95,7 +95,7 @@ def shrink_covariance(covariance: Floats, values: Floats, observed: Flags) -> Fl
     """
     block = np.arange(len(values)) // BLOCK % 2
     rows = np.flatnonzero((block == 1) & (observed.sum(axis=1) > 1))
-    if len(values) < MIN_STEPS or not len(rows):
+    if len(values) < MIN_STEPS or not len(rows) or not observed[block == 0].any():
         return covariance
     rows = rows[np.linspace(0, len(rows) - 1, min(N_COMPARED, len(rows))).astype(np.int64)]
     half = static_covariance(values[block == 0], observed[block == 0], N_ITERATIONS)

@@ -22,6 +22,12 @@ from conftest import network
 WINDOW = 12
 
 
+@pytest.fixture(autouse=True)
+def fixed_shrinkage(monkeypatch):
+    """Like the transformations, this is chosen by the whole record."""
+    monkeypatch.setattr("cdsa.core.backbone.choose_shrinkage", lambda values, observed: 0.1)
+
+
 def make(
     cube: xr.DataArray, seed: int = 0, scaler: Scaler | None = None, task: Task = IMPUTATION
 ) -> SmoothedWindows:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import base_names
 from cdsa.core.climatology import TimeBins, Times
+from cdsa.core.covariance import choose_shrinkage
 from cdsa.core.cube import DIMS, has_coordinates
 from cdsa.core.masks import Bursts
 from cdsa.core.standardise import LOG_OFFSET, Flags, Floats, Standardiser, Transformation, skewed
@@ -67,6 +68,8 @@ class Region:
 
     scaling: Standardiser
     model: StateSpace
+    shrinkage: float = 0.0
+    """Share by which the covariances between its series were reduced in the fit."""
 
     @classmethod
     def fit(
@@ -77,21 +80,28 @@ class Region:
         transformations: Sequence[Transformation],
         n_iterations: int | None = None,
         static_iterations: int | None = None,
+        shrinkage: float | None = None,
     ) -> "Region":
+        """Fit the stations of these rows; covariances are shrunk as far as they do not hold, if
+        `shrinkage` is not given."""
         values = values[:, rows]
         scaling = Standardiser.fit(values, times, transformations)
         anomalies = scaling.anomalies(values, times)
         used: Flags = np.any(np.isfinite(anomalies), axis=0)
         anomalies = anomalies[:, used]
         noise_share = np.array([transformation.noise_share for transformation in transformations])
+        observed = np.isfinite(anomalies)
+        if shrinkage is None:
+            shrinkage = choose_shrinkage(np.where(observed, anomalies, 0.0), observed)
         model = StateSpace.fit(
             anomalies,
-            np.isfinite(anomalies),
+            observed,
             n_iterations=n_iterations,
             static_iterations=static_iterations,
             noise_share=np.broadcast_to(noise_share, used.shape)[used],
+            shrinkage=shrinkage,
         )
-        return cls(rows, used, scaling, model)
+        return cls(rows, used, scaling, model, shrinkage)
 
     def predict(self, values: Floats, times: Times) -> Prediction:
         """Predict the values (t, b, l, m) of this region in chunks of time (t, b)."""
@@ -127,11 +137,24 @@ class Backbone:
         components: xr.DataArray,
         transformations: Sequence[Transformation],
         n_iterations: int | None = None,
+        like: "Backbone | None" = None,
     ) -> "Backbone":
+        """Fit all series of a cube, with covariances that are shrunk as much as those of another
+        model of the cube, if one is given."""
+        shrinkage = (
+            {region.rows.tobytes(): region.shrinkage for region in like.regions} if like else {}
+        )
         values, times = components.to_numpy(), components["time"].to_numpy()
         measured = np.isfinite(values).any(axis=(0, 2))
         regions = tuple(
-            Region.fit(values, times, rows, transformations, n_iterations)
+            Region.fit(
+                values,
+                times,
+                rows,
+                transformations,
+                n_iterations,
+                shrinkage=shrinkage.get(rows.tobytes()),
+            )
             for rows in _regions(components)
             if measured[rows].any()
         )
@@ -225,7 +248,7 @@ def choose_transformations(components: xr.DataArray) -> list[Transformation]:
 
     def errors_of(transformations: Sequence[Transformation]) -> Floats:
         """Of each measurement, in standard deviations."""
-        region = Region.fit(visible, times, rows, transformations, 1, TRIAL_ITERATIONS)
+        region = Region.fit(visible, times, rows, transformations, 1, TRIAL_ITERATIONS, 0.0)
         prediction = region.predict(visible[steps], times[steps])
         error = np.abs(region.values(prediction.mean, times[steps]) - values[steps])
         mean: Floats = np.where(hidden[steps], error, 0.0).sum(axis=(0, 1, 2)) / n_hidden / scale

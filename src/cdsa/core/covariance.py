@@ -87,22 +87,22 @@ def static_covariance(values: Floats, observed: Flags, n_iterations: int | None 
     return covariance
 
 
-def shrink_covariance(covariance: Floats, values: Floats, observed: Flags) -> Floats:
-    """The covariance with smaller relations between series, as far as they do not hold: those of
-    one half of the table are reduced by some shares, and each value of the other half is predicted
-    from the others of its step. The share that is best there is too large for the whole table:
-    twice as many steps halve the odds of noise.
+def choose_shrinkage(values: Floats, observed: Flags) -> float:
+    """The share by which the covariances between series are to be reduced, because they do not
+    hold: those of one half of the table are reduced by some shares, and each value of the other
+    half is predicted from the others of its step. The share that is best there is too large for the
+    whole table: twice as many steps halve the odds of noise.
     """
     block = np.arange(len(values)) // BLOCK % 2
     rows = np.flatnonzero((block == 1) & (observed.sum(axis=1) > 1))
     if len(values) < MIN_STEPS or not len(rows) or not observed[block == 0].any():
-        return covariance
+        return 0.0
     rows = rows[np.linspace(0, len(rows) - 1, min(N_COMPARED, len(rows))).astype(np.int64)]
     half = static_covariance(values[block == 0], observed[block == 0], N_ITERATIONS)
     errors = [prediction_errors(shrink_by(half, x), values[rows], observed[rows]) for x in SHARES]
     # in relation to a series' own error, which is tiny where it has a near-copy
     share = SHARES[int(np.argmin([np.log(of_series + 1e-9).mean() for of_series in errors]))]
-    return shrink_by(covariance, share / (2 - share))
+    return share / (2 - share)
 
 
 def shrink_by(covariance: Floats, share: float) -> Floats:

@@ -17,7 +17,7 @@ from cdsa.core.covariance import (
     apply_each,
     at_least,
     precision_of,
-    shrink_covariance,
+    shrink_by,
     static_covariance,
 )
 
@@ -247,6 +247,7 @@ class StateSpace:
         n_iterations: int | None = None,
         static_iterations: int | None = None,
         noise_share: Floats | float = NOISE_SHARE,
+        shrinkage: float = 0.0,
     ) -> "StateSpace":
         """Fit a table of standardised series (t, s): the covariance of one moment first, then the
         dynamics by so many iterations of EM, or as many as are quick. The first of them takes
@@ -254,8 +255,7 @@ class StateSpace:
         n_steps, n_series = values.shape
         values = np.where(observed, values, 0.0)
         covariance = static_covariance(values, observed, static_iterations)
-        if static_iterations is None:
-            covariance = shrink_covariance(covariance, values, observed)
+        covariance = shrink_by(covariance, shrinkage)
         conditional = 1 / np.diagonal(np.linalg.inv(covariance))
         r = np.maximum(noise_share * conditional, MIN_NOISE)
         covariance = at_least(covariance - np.diag(np.minimum(r, conditional / 2)), 1e-7)

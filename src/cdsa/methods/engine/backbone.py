@@ -71,7 +71,11 @@ class TrainingBackbone:
             fold = np.zeros_like(fold)
         else:
             out_of_fold = tuple(
-                Backbone.fit(visible.where(time_mask(fold != number, visible)), transformations)
+                Backbone.fit(
+                    visible.where(time_mask(fold != number, visible)),
+                    transformations,
+                    like=backbone,
+                )
                 for number in range(2)
             )
         times = visible["time"].to_numpy()

@@ -168,7 +168,7 @@ def fit_network(
         builder = ContextBuilder.fit(scaled, window, builder.edges)
         predictor = replace(predictor, context_builder=builder)
     if passes is not None:
-        backbone = Backbone.fit(components, passes.transformations)
+        backbone = Backbone.fit(components, passes.transformations, like=passes.backbone)
         predictor = replace(predictor, backbone=backbone)
     return predictor
 

@@ -22,10 +22,12 @@ from conftest import network
 WINDOW = 12
 
 
-@pytest.fixture(autouse=True)
-def fixed_shrinkage(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def fixed_shrinkage():
     """Like the transformations, this is chosen by the whole record."""
-    monkeypatch.setattr("cdsa.core.backbone.choose_shrinkage", lambda values, observed: 0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cdsa.core.backbone.choose_shrinkage", lambda values, observed: 0.1)
+        yield
 
 
 def make(

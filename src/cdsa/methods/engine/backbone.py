@@ -50,7 +50,6 @@ class TrainingBackbone:
     fold: Integers
     """(t,)."""
 
-    transformations: Sequence[Transformation]
     backbone: Backbone
     out_of_fold: tuple[Backbone, ...]
 
@@ -79,8 +78,7 @@ class TrainingBackbone:
                 for number in range(2)
             )
         times = visible["time"].to_numpy()
-        values = visible.to_numpy()
-        return cls(values, times, scaler, fold, transformations, backbone, out_of_fold)
+        return cls(visible.to_numpy(), times, scaler, fold, backbone, out_of_fold)
 
     def smooth(self, steps: Integers, seen: Tensor, fold: int) -> Tensor:
         """A `Smoother`."""

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.backbone import Backbone, choose_transformations
+from cdsa.core.backbone import choose_transformations
 from cdsa.core.circular import base_names
 from cdsa.core.config import to_dict
 from cdsa.core.cube import fillable
@@ -161,16 +161,9 @@ def fit_network(
     )
     validator = Validator(predictor, data, hidden, holdout_steps, smoothed)
     errors, calibration = validator.validate(seed)
-    predictor = replace(predictor, errors=errors, calibration=calibration)
-
-    # from now on the held-out cells are known too
-    if builder is not None:
+    if builder is not None:  # from now on the held-out cells are known too
         builder = ContextBuilder.fit(scaled, window, builder.edges)
-        predictor = replace(predictor, context_builder=builder)
-    if passes is not None:
-        backbone = Backbone.fit(components, passes.transformations, like=passes.backbone)
-        predictor = replace(predictor, backbone=backbone)
-    return predictor
+    return replace(predictor, context_builder=builder, errors=errors, calibration=calibration)
 
 
 def _sort_by_name(data: PreparedCube) -> PreparedCube:

@@ -45,7 +45,7 @@ STATIC_NOISE = 1e-4
 """Variance of the noise when the covariance of one moment is estimated."""
 
 SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
-"""Shares by which covariances are tried to be reduced."""
+"""Shares by which covariances are reduced on trial."""
 
 BLOCK, MIN_STEPS, N_COMPARED, N_ITERATIONS = 96, 192, 200, 4
 """Steps of the blocks of two halves of a table, the fewest steps of a table that is halved, the

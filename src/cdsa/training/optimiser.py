@@ -15,7 +15,7 @@ from cdsa.nn.types import Network
 OptimiserName = Literal["adam", "muon"]
 
 MIN_SIDE = 16
-"""Rows and columns that a matrix needs: the update of a narrow one is hardly different."""
+"""Rows and columns that a matrix needs; narrower ones are left to Adam."""
 
 MOMENTUM = 0.95
 

@@ -1,6 +1,6 @@
 """How much of its difference from a baseline a trained network keeps: all of it, unless validation
 cells are predicted better with less. A network that has learnt little, or what does not hold in the
-gaps of the data, is then no worse than its baseline.
+gaps of the data, is then no worse than its baseline on these cells.
 
 Letters: m measurement, n cells, f factors.
 """

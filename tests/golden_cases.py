@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -369,9 +370,21 @@ def numerics() -> dict[str, str]:
     packages = ("torch", "numpy", "scipy", "scikit-learn", "statsmodels", "pykrige")
     blas = {one.get("architecture") for one in threadpoolctl.threadpool_info()} - {None}
     return {name: version(name) for name in packages} | {
-        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "cpu": processor(),
         "blas": ", ".join(sorted(map(str, blas))),
     }
+
+
+def processor() -> str:
+    """The first core and its instruction sets, by which libraries choose their routines."""
+    try:
+        core = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except OSError:  # not on Linux
+        return platform.processor()
+    varying = ("processor", "cpu MHz", "apicid", "initial apicid", "bogomips", "physical id")
+    lines = [line for line in core.splitlines() if not line.startswith(varying)]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    return f"{torch.backends.cpu.get_cpu_capability()}, {digest}"
 
 
 def renderers() -> dict[str, str]:

@@ -51,8 +51,9 @@ def test_a_forecast_is_a_fill_of_appended_steps(cube, forecaster):
     xr.testing.assert_equal(result["value"][:-5], cube)  # gaps are not filled
     assert set(np.unique(result["source"][:-5])) == {"observed", "missing"}
     filled = forecaster.fill(append_times(cube, 6))
-    assert filled[-6:-1].equals(result["value"][-5:])
-    assert forecast_with(forecaster, cube, 6)["value"][-6:].equals(filled[-6:])
+    # close, not equal: sums depend on how many windows are predicted together
+    xr.testing.assert_allclose(filled[-6:-1], result["value"][-5:])
+    xr.testing.assert_allclose(forecast_with(forecaster, cube, 6)["value"][-6:], filled[-6:])
 
 
 def test_a_forecast_depends_on_its_context_alone(cube, forecaster):

@@ -28,7 +28,7 @@ def provenance(command: str) -> dict[str, Value]:
         "command": command,
         "commit": _commit(),
         "version": version("cdsa"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
         "when": now(),
     }
@@ -37,6 +37,18 @@ def provenance(command: str) -> dict[str, Value]:
 def now() -> str:
     """The current time in UTC, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def processor() -> str:
+    """The processor by name, and whether it computes in bfloat16: minutes of training mean more
+    steps there."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+    except OSError:  # not on Linux
+        return platform.machine()
+    info = {name.strip(): text.strip() for name, _, text in (x.partition(":") for x in lines)}
+    flags = [" with bfloat16"] if "avx512_bf16" in info.get("flags", "").split() else []
+    return "".join([info.get("model name", platform.machine()), *flags])
 
 
 def _commit() -> str:

@@ -1,10 +1,11 @@
 """The covariance of many series at one moment, estimated from a table with gaps.
 
-Letters: t time, b steps that are processed together, s and r series.
+Letters: t time, b steps that are processed together, s and r series, k series of a block.
 """
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,22 +66,18 @@ def static_covariance(values: Floats, observed: Flags, n_iterations: int | None 
     most = int(MAX_STATIC_COST / MIN_STATIC_ITERATIONS / len(covariance) ** 3)
     n_steps = max(MIN_STATIC_STEPS, min(MAX_STATIC_STEPS, most))
     n_parts = max(1, round(len(rows) / n_steps))
-    noise = np.full(len(covariance), STATIC_NOISE)
+    noise = STATIC_NOISE * np.eye(len(covariance))
     if n_iterations is None:
         missing = min(max(1 - float(observed[rows].mean()), 1e-9), 0.9) if len(rows) else 0.5
         affordable = int(STATIC_COST / (n_steps * len(covariance) ** 3))
         wanted = min(round(STATIC_EFFORT / -math.log(missing)), MAX_STATIC_ITERATIONS, affordable)
         n_iterations = max(wanted, MIN_STATIC_ITERATIONS)
-    at_once = max(64, STATIC_NUMBERS // len(covariance) ** 2)
     for number in range(n_iterations):
         part = rows[number % n_parts :: n_parts]
-        precision, weighted = np.zeros_like(covariance), []
-        for batch in np.array_split(part, max(1, len(part) // at_once)):
-            of_batch = precision_of(covariance, noise, observed[batch])
-            precision += of_batch.sum(axis=0)
-            weighted.append(apply_each(of_batch, values[batch]))
-        mean = np.concatenate(weighted) @ covariance
-        expected = covariance + (mean.T @ mean - covariance @ precision @ covariance) / len(part)
+        precision = precisions(covariance + noise, values[part], observed[part])
+        mean = precision.error @ covariance
+        explained = covariance @ precision.total @ covariance
+        expected = covariance + (mean.T @ mean - explained) / max(1, len(part))
         rate = STATIC_RATE if number < 2 * n_iterations / 3 else LAST_STATIC_RATE
         rate = rate if n_parts > 1 else 1.0
         covariance = at_least(covariance + rate * (expected - covariance), 1e-6)
@@ -114,15 +111,83 @@ def shrink_by(covariance: Floats, share: float) -> Floats:
 def prediction_errors(covariance: Floats, values: Floats, observed: Flags) -> Floats:
     """Mean absolute error of each series whose values (t, s) are predicted from the others of their
     step, (s,)."""
-    noise, total = np.full(len(covariance), STATIC_NOISE), np.zeros(len(covariance))
-    at_once = max(16, STATIC_NUMBERS // len(covariance) ** 2)
-    for batch in np.array_split(np.arange(len(values)), max(1, len(values) // at_once)):
-        precision = precision_of(covariance, noise, observed[batch])
-        error = apply_each(precision, values[batch])
-        own = np.where(observed[batch], np.diagonal(precision, axis1=1, axis2=2), 1.0)
-        total += np.abs(error / own).sum(axis=0)
-    means: Floats = total / np.maximum(1, observed.sum(axis=0))
+    noise = STATIC_NOISE * np.eye(len(covariance))
+    precision = precisions(covariance + noise, values, observed)
+    errors = np.abs(precision.error / np.where(observed, precision.diagonal, 1.0))
+    means: Floats = errors.sum(axis=0) / np.maximum(1, observed.sum(axis=0))
     return means
+
+
+class Precisions(NamedTuple):
+    """The inverse covariance of the observed values of each step, zero for the others."""
+
+    error: Floats
+    """Times the values of the step, (t, s)."""
+
+    diagonal: Floats
+    """(t, s)."""
+
+    total: Floats
+    """Summed over the steps, (s, r)."""
+
+
+def precisions(covariance: Floats, values: Floats, observed: Flags) -> Precisions:
+    """Of many steps with one covariance (s, r) of all series; values (t, s) are zero where not
+    observed.
+
+    Where o is observed and m is not, and K is the inverse of the whole covariance, the inverse of
+    its observed block is K_oo - K_om (K_mm)^-1 K_mo. So only the smaller of both blocks is
+    factorised.
+    """
+    whole = inverse(covariance[None])[0]
+    error, diagonal = np.zeros(observed.shape), np.zeros(observed.shape)
+    total = np.zeros_like(whole)
+    few_missing = observed.sum(axis=1) > observed.shape[1] / 2
+    for rows in _of_like_size(observed, few_missing):
+        seen = observed[rows]
+        of_few = bool(few_missing[rows[0]])
+        factor = _block_factors(whole if of_few else covariance, ~seen if of_few else seen)
+        if of_few:
+            factor = np.where(seen[:, :, None], whole @ factor, 0.0)
+        explained = apply_each(factor, apply_each(factor.swapaxes(1, 2), values[rows]))
+        squares = (factor**2).sum(axis=2)
+        columns = factor.swapaxes(0, 1).reshape(len(whole), -1)
+        if of_few:
+            error[rows] = np.where(seen, values[rows] @ whole - explained, 0.0)
+            diagonal[rows] = np.where(seen, np.diagonal(whole) - squares, 0.0)
+            both = seen.astype(np.float64)
+            total += whole * (both.T @ both) - columns @ columns.T
+        else:
+            error[rows], diagonal[rows] = explained, squares
+            total += columns @ columns.T
+    return Precisions(error, diagonal, total)
+
+
+def _of_like_size(observed: Flags, few_missing: Flags) -> Iterator[NDArray[np.int64]]:
+    """Steps in batches, with few values missing or most, and with blocks of about one size."""
+    n_series, n_observed = observed.shape[1], observed.sum(axis=1)
+    size = np.where(few_missing, n_series - n_observed, n_observed)
+    for flag in (True, False):
+        rows = np.flatnonzero((few_missing == flag) & (n_observed > 0))
+        rows = rows[np.argsort(size[rows], kind="stable")]
+        while len(rows):
+            at_once = max(1, STATIC_NUMBERS // (n_series * max(1, int(size[rows[-1]]))))
+            rows, batch = rows[:-at_once], rows[-at_once:]
+            yield batch
+
+
+def _block_factors(matrix: Floats, inside: Flags) -> Floats:
+    """Matrices F (b, s, k) with F F' = the inverse of the block of a matrix (s, r) that lies inside
+    (b, s), zero outside."""
+    size = inside.sum(axis=1)
+    series = np.argsort(~inside, axis=1, kind="stable")[:, : max(1, int(size.max()))]  # (b, k)
+    used = np.arange(series.shape[1]) < size[:, None]
+    block = matrix[series[:, :, None], series[:, None, :]]
+    block = np.where(used[:, :, None] & used[:, None, :], block, np.eye(series.shape[1]))
+    factor = np.where(used[:, None, :], inverse_factor(block).swapaxes(1, 2), 0.0)  # (b, k, k)
+    factors = np.zeros((*inside.shape, series.shape[1]))
+    np.put_along_axis(factors, series[:, :, None], factor, axis=1)
+    return factors
 
 
 def precision_of(covariance: Floats, noise: Floats, observed: Flags) -> Floats:

@@ -17,6 +17,7 @@ from cdsa.core.covariance import (
     apply_each,
     at_least,
     precision_of,
+    precisions,
     shrink_by,
     static_covariance,
 )
@@ -316,20 +317,25 @@ def static_moments(
 ) -> Moments:
     """The sums over chunks (t, b) of the steps of a table as if each step were predicted from its
     own values alone, with errors that are correlated by rho from step to step."""
-    moments = Moments(*np.zeros((3, *covariance.shape)))
-    for chunk in steps.T:
-        precision = precision_of(covariance, noise, observed[chunk])
-        mean = apply_each(precision, values[chunk]) @ covariance
-        total, last, first = precision.sum(axis=0), precision[-1], precision[0]
-        n = len(chunk) - 1
-        for target, sum_of in ((moments.later, total - first), (moments.earlier, total - last)):
-            target += n * covariance - covariance @ sum_of @ covariance
-        moments.later[:] += mean[1:].T @ mean[1:]
-        moments.earlier[:] += mean[:-1].T @ mean[:-1]
-        between = total - (first + last) / 2
-        moments.cross[:] += rho * (n * covariance - covariance @ between @ covariance)
-        moments.cross[:] += mean[1:].T @ mean[:-1]
-    return moments
+
+    def sums(rows: Integers) -> tuple[Floats, Floats]:
+        """Means (t, b, s) of these steps (t, b), and the sum of their covariances (s, r)."""
+        of_rows = precisions(with_noise, values[rows.ravel()], observed[rows.ravel()])
+        explained = covariance @ of_rows.total @ covariance
+        return (of_rows.error @ covariance).reshape(
+            *rows.shape, -1
+        ), covariance * rows.size - explained
+
+    with_noise = covariance + np.diag(noise)
+    (first, of_first), (last, of_last) = sums(steps[:1]), sums(steps[-1:])
+    inner, of_inner = sums(steps[1:-1])
+    mean = np.concatenate([first, inner, last])
+    after, before = (part.reshape(-1, mean.shape[2]) for part in (mean[1:], mean[:-1]))
+    return Moments(
+        later=of_inner + of_last + after.T @ after,
+        cross=rho * (of_inner + (of_first + of_last) / 2) + after.T @ before,
+        earlier=of_first + of_inner + before.T @ before,
+    )
 
 
 def chunk_steps(observed: Flags, n_steps: int) -> Integers:

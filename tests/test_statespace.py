@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from cdsa.core import statespace
-from cdsa.core.covariance import choose_shrinkage, inverse, static_covariance
 from cdsa.core.statespace import CHUNK, StateSpace, chunk_steps
 
 
@@ -81,16 +80,6 @@ def test_em_finds_the_transition_and_the_innovation_of_a_simulation(model):
     np.testing.assert_allclose(fitted.innovation, innovation, atol=0.12)
 
 
-def test_the_covariance_of_one_moment_survives_many_gaps():
-    rng = np.random.default_rng(5)
-    factor = rng.normal(size=(2000, 1))
-    values = factor + 0.3 * rng.normal(size=(2000, 6))
-    values /= values.std(axis=0)
-    observed = rng.random(values.shape) < 0.4
-    covariance = static_covariance(np.where(observed, values, 0.0), observed)
-    np.testing.assert_allclose(covariance, np.corrcoef(values.T), atol=0.1)
-
-
 def test_chunks_have_observations_and_are_spread_over_the_table():
     observed = np.zeros((10 * CHUNK, 2), dtype=bool)
     observed[: 2 * CHUNK] = observed[7 * CHUNK :] = True
@@ -109,29 +98,3 @@ def test_the_mean_of_a_gap_is_the_sum_of_its_weights_times_the_values(model):
         assert (weights[~observed] == 0).all()
         mean = predicted_table(model, values, observed)[0][step, series]
         assert (weights * values)[observed].sum() == pytest.approx(mean, abs=1e-9)
-
-
-@pytest.mark.parametrize("n_series", [3, 20, 37, 90])
-def test_inverses_are_exact_for_near_copies_too(n_series):
-    rng = np.random.default_rng(n_series)
-    directions = np.linalg.qr(rng.normal(size=(n_series, n_series)))[0]
-    matrix = (directions * np.geomspace(1, 1e-6, n_series)) @ directions.T
-    stack = np.stack([matrix, 2 * matrix])
-    product = inverse((stack + stack.swapaxes(1, 2)) / 2) @ stack
-    np.testing.assert_allclose(product, np.broadcast_to(np.eye(n_series), stack.shape), atol=1e-8)
-
-
-def test_relations_that_do_not_hold_are_shrunk_and_others_are_kept():
-    rng = np.random.default_rng(0)
-    observed = np.ones((400, 60), dtype=bool)
-    unrelated = rng.normal(size=observed.shape)
-    copies = rng.normal(size=(400, 1)) + 0.01 * unrelated
-    assert choose_shrinkage(unrelated, observed) > 0.3
-    assert choose_shrinkage(copies, observed) < 0.01
-
-
-def test_a_table_with_an_empty_half_keeps_its_covariance():
-    values = np.random.default_rng(0).normal(size=(192, 3))
-    observed = np.zeros(values.shape, dtype=bool)
-    observed[96:] = True
-    assert choose_shrinkage(values, observed) == 0.0

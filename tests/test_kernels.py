@@ -11,7 +11,13 @@ from cdsa.nn.attention import (
     apply_weighted,
     joint_map,
 )
-from cdsa.nn.kernels import MAX_FUSED_COLUMNS, apply_fused, joint_attention
+from cdsa.nn.kernels import (
+    FROM_ROWS,
+    MAX_FUSED_COLUMNS,
+    TO_ROWS,
+    apply_fused,
+    joint_attention,
+)
 from cdsa.nn.types import AXES, Sizes
 from maps import full_map
 
@@ -30,7 +36,13 @@ def random_maps(sizes: Sizes, heads: int = 2):
 def test_maps_applied_at_once_are_maps_applied_one_after_the_other(sizes):
     assert (sizes.locations * sizes.measurements > MAX_FUSED_COLUMNS) == (sizes.steps == 2)
     maps, v = random_maps(sizes), torch.randn(2, *sizes, 2, 3, dtype=torch.float64)
-    torch.testing.assert_close(apply_fused(maps, v), apply_sequential(maps, v))
+    mixed = einsum(FROM_ROWS, apply_fused(maps, einsum(TO_ROWS, v)))
+    torch.testing.assert_close(mixed, apply_sequential(maps, v))
+
+
+def plainly_weighted(maps, v, weight):
+    weight = weight.unsqueeze(-1)
+    return apply_sequential(maps, v * weight) / apply_sequential(maps, weight)
 
 
 def test_weighted_maps_average_by_the_weights_of_the_keys():
@@ -41,6 +53,20 @@ def test_weighted_maps_average_by_the_weights_of_the_keys():
     torch.testing.assert_close(apply_weighted(maps, v, weight), einsum(JOINT_APPLY, full, v))
     ones = torch.ones_like(v)
     torch.testing.assert_close(apply_weighted(maps, ones, weight), ones)
+
+
+def test_the_gradients_of_weighted_averages_are_those_of_the_plain_equation():
+    results = []
+    for average in (apply_weighted, plainly_weighted):
+        maps = {axis: a.requires_grad_() for axis, a in random_maps(SIZES).items()}
+        rng = torch.Generator().manual_seed(4)
+        v, weight = (
+            torch.rand(2, *SIZES, 2, *last, generator=rng, dtype=torch.float64).requires_grad_()
+            for last in ((3,), ())
+        )
+        average(maps, v, weight + 0.01).pow(2).sum().backward()
+        results.append((v.grad, weight.grad, *(a.grad for a in maps.values())))
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("limit", [kernels.MAX_MASK_PAIRS, 0])

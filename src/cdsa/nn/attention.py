@@ -21,7 +21,13 @@ import torch
 from torch import Tensor, einsum, nn
 
 from cdsa.errors import ConfigError
-from cdsa.nn.kernels import apply_fused, attention_mask, joint_attention
+from cdsa.nn.kernels import (
+    NormaliseRows,
+    WeighRows,
+    apply_fused,
+    attention_mask,
+    joint_attention,
+)
 from cdsa.nn.types import AXES, NO_BIAS, AttentionConfig, AttentionMaps, Axis, Bias, MaskMode, Sizes
 
 # Section 3.1: S(i, j) = q_i k_j / sqrt(d); A = softmax(S); v'_i = sum_j A(i, j) v_j.
@@ -330,6 +336,6 @@ def apply_sequential(maps: AttentionMaps, v: Tensor, order: Sequence[Axis] = AXE
 def apply_weighted(maps: AttentionMaps, v: Tensor, key_weight: Tensor) -> Tensor:
     """Averages in which a cell counts by its weight (b, s, k, n, h). The sum of the weights is one
     more channel sent through the same maps, so the rows still sum to one."""
-    weight = key_weight.unsqueeze(-1)
-    mixed = apply_fused(maps, torch.cat([v * weight, weight], dim=-1))
-    return mixed[..., :-1] / mixed[..., -1:]
+    rows = WeighRows.apply(v, key_weight)  # type: ignore[no-untyped-call]
+    means: Tensor = NormaliseRows.apply(apply_fused(maps, rows))  # type: ignore[no-untyped-call]
+    return means

@@ -3,9 +3,11 @@
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, einsum
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from cdsa.nn.types import AXES, AttentionMaps, MaskMode
@@ -32,13 +34,13 @@ def attention_mask(mode: MaskMode, steps: int, like: Tensor) -> Tensor:
     return torch.zeros_like(allowed, dtype=like.dtype).masked_fill(~allowed, -math.inf)
 
 
-def apply_fused(maps: AttentionMaps, v: Tensor) -> Tensor:
-    """`apply_sequential` for maps (b, h, N, N), laid out for speed: the values are copied once, and
-    each map is one batched product of large matrices."""
+def apply_fused(maps: AttentionMaps, rows: Tensor) -> Tensor:
+    """`apply_sequential` for maps (b, h, N, N) and values in another layout, (b, h, s, e, k, n), in
+    which each map is one batched product of large matrices: (b, h, t, e, l, m)."""
     time, location, measurement = (maps[axis] for axis in AXES)
-    b, _, _, _, heads, e = v.shape
+    b, heads, _, e, _, _ = rows.shape
     steps, locations, measurements = (maps[axis].shape[2] for axis in AXES)
-    rows = einsum("bsknhe -> bhsekn", v).reshape(b * heads, v.shape[1], -1)  # (bh, s, ekn)
+    rows = rows.reshape(b * heads, rows.shape[2], -1)  # (bh, s, ekn)
     rows = torch.bmm(time.flatten(0, 1), rows)  # (bh, t, ekn)
     columns = location.shape[3] * measurement.shape[3]
     if columns <= MAX_FUSED_COLUMNS or 1 in (location.shape[3], measurement.shape[3]):
@@ -52,7 +54,54 @@ def apply_fused(maps: AttentionMaps, v: Tensor) -> Tensor:
         rows = einsum("zukm -> zumk", rows).reshape(b * heads, -1, location.shape[3])
         rows = torch.bmm(rows, location.flatten(0, 1).mT)  # (bh, tem, l)
         rows = einsum("zuml -> zulm", rows.unflatten(1, (-1, measurements)))
-    return einsum("bhtelm -> btlmhe", rows.reshape(b, heads, steps, e, locations, measurements))
+    return rows.reshape(b, heads, steps, e, locations, measurements)
+
+
+TO_ROWS, FROM_ROWS = "btlmhe -> bhtelm", "bhtelm -> btlmhe"
+
+
+class WeighRows(torch.autograd.Function):
+    """v (b, t, l, m, h, e) times weights (b, t, l, m, h), and one more channel, the weights, in the
+    layout of `apply_fused`: (b, h, t, e + 1, l, m), in one pass over the values."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(v, weight)
+        values, weights = einsum(TO_ROWS, v), einsum(TO_ROWS, weight.unsqueeze(-1))
+        b, heads, steps, e, *sizes = values.shape
+        rows = v.new_empty(b, heads, steps, e + 1, *sizes)
+        torch.mul(values, weights.to(v.dtype), out=rows[:, :, :, :-1])
+        rows[:, :, :, -1:] = weights
+        return rows
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_rows: Tensor) -> tuple[Tensor, Tensor]:
+        v, weight = ctx.saved_tensors
+        grad = einsum(FROM_ROWS, grad_rows)
+        grad_weight = (grad[..., :-1] * v).sum(-1) + grad[..., -1]
+        return grad[..., :-1] * weight.unsqueeze(-1).to(v.dtype), grad_weight.to(weight.dtype)
+
+
+class NormaliseRows(torch.autograd.Function):
+    """Sums (b, h, t, e + 1, l, m) by the last of their channels, the sum of the weights:
+    (b, t, l, m, h, e)."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        means = rows[:, :, :, :-1] / rows[:, :, :, -1:]
+        ctx.save_for_backward(means, rows[:, :, :, -1:].clone())
+        return einsum(FROM_ROWS, means).contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_means: Tensor) -> Tensor:
+        means, total = ctx.saved_tensors
+        b, heads, steps, e, *sizes = means.shape
+        grad: Tensor = means.new_empty(b, heads, steps, e + 1, *sizes)
+        sums = torch.div(einsum(TO_ROWS, grad_means), total, out=grad[:, :, :, :-1])
+        torch.sum(sums * means, dim=3, keepdim=True, out=grad[:, :, :, -1:]).neg_()
+        return grad
 
 
 def joint_attention(q: Tensor, k: Tensor, v: Tensor, mask_mode: MaskMode = "none") -> Tensor:

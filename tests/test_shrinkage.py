@@ -32,7 +32,7 @@ class Shrinkable(Network):
 
 @pytest.fixture
 def validation():
-    cube = network(steps=48, stations=30, missing=0.0)
+    cube = network(steps=48, stations=300, missing=0.0)
     scaled = (cube - cube.mean("time")) / cube.std()
     hidden = scaled.notnull() & (np.random.default_rng(0).random(scaled.shape) < 0.3)
     return cut(scaled, 48, 48, target=hidden)
@@ -44,6 +44,18 @@ def test_a_difference_that_is_right_is_kept_and_a_bad_one_is_not(validation):
     shrink(model, model.shrinkage, validation, CONFIG, IMPUTATION)
     assert model.shrinkage[0] == 1.0 and model.shrinkage[1] < 0.2
     assert validation_error(model, validation, CONFIG) < before
+
+
+@pytest.mark.parametrize(("n_stations", "factor"), [(300, 0.55), (5, 1.0)])
+def test_a_measurement_with_few_cells_is_shrunk_like_the_others(validation, n_stations, factor):
+    truth = next(validation.batches(1)).truth
+    target = validation.target.clone()
+    target[:, n_stations:, 1] = False
+    model = Shrinkable(truth)
+    doubled = torch.tensor([1.0, 1.9])  # half of the second difference is right
+    model.forward = lambda values, observed, context=None: model.shrinkage * doubled * truth
+    shrink(model, model.shrinkage, replace(validation, target=target), CONFIG, IMPUTATION)
+    assert model.shrinkage.tolist() == pytest.approx([1.0, factor])
 
 
 def test_a_network_is_never_worse_than_its_baseline_on_validation_cells(validation):

@@ -16,8 +16,12 @@ from cdsa.training.windows import Windows
 
 FACTORS = torch.linspace(0.0, 1.0, 21)
 
-MIN_CELLS = 200
-"""Validation cells of a measurement with a factor of its own; others share one."""
+PRIOR_CELLS = 2000
+"""Validation cells of a measurement at which its own errors count as much as those of all
+measurements: the best factor for few cells is mostly noise."""
+
+MAX_RELATIVE = 2.0
+"""Largest error, in relation to the baseline's, that counts for other measurements."""
 
 
 @torch.no_grad()
@@ -43,13 +47,11 @@ def shrink(
     errors = (baseline + factors * difference - truth).abs()  # (f, n)
     if config.loss != "mae":
         errors = errors.square()
-    shrinkage.fill_(best_factor(errors))
-    for m in range(len(shrinkage)):
-        of_measurement = errors[:, measurement == m]
-        if of_measurement.shape[1] >= MIN_CELLS:
-            shrinkage[m] = best_factor(of_measurement)
-
-
-def best_factor(errors: Tensor) -> float:
-    """The factor with the smallest error (f, n); one without any cells."""
-    return float(FACTORS[int(errors.sum(dim=1).argmin())]) if errors.shape[1] else 1.0
+    n_measurements = len(shrinkage)
+    sums = errors.new_zeros(len(errors), n_measurements).index_add_(1, measurement, errors)
+    relative = sums / sums[:1].clamp(min=1e-12)  # to the baseline's, (f, m)
+    n_cells = measurement.bincount(minlength=n_measurements).to(errors)
+    pooled = (relative.clamp(max=MAX_RELATIVE) * n_cells).sum(dim=1, keepdim=True) / n_cells.sum()
+    objective = (n_cells * relative + PRIOR_CELLS * pooled) / (n_cells + PRIOR_CELLS)
+    objective = objective.masked_fill(relative > 1, torch.inf)  # never worse than the baseline
+    shrinkage.copy_(FACTORS.to(shrinkage)[objective.argmin(dim=0)])

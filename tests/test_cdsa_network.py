@@ -8,7 +8,7 @@ import torch
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import apply_weighted
-from cdsa.nn.context import WindowContext
+from cdsa.nn.context import BACKBONE_FEATURES, WindowContext
 from cdsa.nn.quantile_head import QUANTILES, split_point_quantiles
 from cdsa.nn.types import Sizes
 
@@ -184,3 +184,16 @@ def test_stations_without_climatology_have_no_effect_on_the_kriging_of_anomalies
 def test_a_width_that_does_not_split_into_heads_is_refused():
     with pytest.raises(ConfigError, match="the next size that does is d_model=32"):
         replace(CONFIG, d_model=30, n_heads=8)
+
+
+def test_without_its_difference_a_network_predicts_the_smoothed_mean(model):
+    values, observed = make_window()
+    rng = torch.Generator().manual_seed(5)
+    smoothed = torch.rand(*values.shape, len(BACKBONE_FEATURES), generator=rng).double()
+    context = make_context()._replace(backbone=smoothed)
+    kept = split_point_quantiles(model(values, observed, context))[0]
+    model.shrinkage.copy_(torch.tensor([0.0, 0.5, 1.0]))
+    point = split_point_quantiles(model(values, observed, context))[0]
+    torch.testing.assert_close(point[..., 0], smoothed[..., 0, 0])
+    torch.testing.assert_close(point[..., 1], (kept[..., 1] + smoothed[..., 1, 0]) / 2)
+    torch.testing.assert_close(point[..., 2], kept[..., 2])

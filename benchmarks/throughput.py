@@ -1,6 +1,11 @@
-"""Training windows per CPU second of the default network, compared with an earlier commit.
+"""Training windows per CPU second of the default network, or CPU seconds of `kalman`, compared with
+an earlier commit.
 
     python benchmarks/throughput.py --against b49459b
+    python benchmarks/throughput.py --against e2eb3d5 --method kalman
+
+`kalman` is fitted and fills in both versions in turn; the fastest of three rounds counts. The
+network:
 
 Both versions train on the same three data sets, one after the other, on one thread: first the
 earlier one for some minutes, then this one until it has seen about as many windows. Both fill the
@@ -32,7 +37,7 @@ HIDDEN_SHARE = 0.1
 WINDOWS = {"36x36x1": 36, "48x207x1": 48, "48x12x10": 48}
 """Steps of a window of each data set."""
 
-DRIVER = """
+OPEN = """
 import json, sys, time
 from dataclasses import replace
 import numpy as np, torch, xarray as xr
@@ -46,6 +51,10 @@ cube = xr.DataArray(arrays["X"], dims=tuple(axes), coords=axes)
 cube = cube.assign_coords(units=("measurement", [""] * len(kinds)))
 if "lat" in arrays:
     cube = cube.assign_coords({c: ("location", arrays[c]) for c in ("lat", "lon")})
+"""
+"""What both drivers begin with."""
+
+DRIVER = """
 try:
     from cdsa.methods.registry import build_method
     method = replace(build_method("cdsa"), window=window)
@@ -79,6 +88,26 @@ print(json.dumps({
 """
 
 
+KALMAN_DRIVER = """
+from cdsa.methods.registry import build_method
+started = time.process_time()
+filler = build_method("kalman").fit(cube)
+fitted = time.process_time()
+filled = filler.fill(cube)
+seconds = {"cpu_seconds_fit": fitted - started, "cpu_seconds_fill": time.process_time() - fitted}
+np.save(f"{folder}/filled.npy", filled.transpose(*axes).to_numpy())
+print(json.dumps(seconds))
+"""
+
+ROUNDS = 3
+
+WHAT = {"cdsa": "throughput", "kalman": "kalman seconds"}
+"""What records of each method are called."""
+
+Versions = list[tuple[str, dict[str, Value]]]
+"""Whether the code is the earlier one, and its figures."""
+
+
 def open_cubes() -> dict[str, xr.DataArray]:
     """A data set for each size of windows."""
     beijing = open_network("beijing")
@@ -89,8 +118,10 @@ def open_cubes() -> dict[str, xr.DataArray]:
     }
 
 
-def train(source: Path, cube: xr.DataArray, window: int, minutes: float) -> dict[str, Value]:
-    """Train the version in a folder, fill, and measure, all in a process of its own."""
+def run(
+    source: Path, cube: xr.DataArray, window: int, minutes: float, driver: str = DRIVER
+) -> dict[str, Value]:
+    """Fit the version in a folder, fill, and measure, all in a process of its own."""
     hidden = Bursts(share=HIDDEN_SHARE)(cube, np.random.default_rng(0))
     visible = cube.where(~hidden).transpose("time", "location", "measurement")
     arrays = {"X": visible.to_numpy().astype(np.float64), "time": cube["time"].to_numpy()}
@@ -98,8 +129,9 @@ def train(source: Path, cube: xr.DataArray, window: int, minutes: float) -> dict
         arrays |= {name: cube[name].to_numpy() for name in ("lat", "lon")}
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "cube.npz", **arrays)
-        command = [sys.executable, "-c", DRIVER, folder, str(window), str(minutes)]
-        environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", OPEN + driver, folder, str(window), str(minutes)]
+        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = os.environ | {"PYTHONPATH": str(source)} | threads
         output = subprocess.run(
             command, env=environment, check=True, capture_output=True, text=True
         ).stdout
@@ -118,12 +150,14 @@ def main() -> None:
     parser.add_argument("--against", default="b49459b", help="a commit")
     parser.add_argument("--minutes", type=float, default=1.0, help="of the earlier version")
     parser.add_argument("--sizes", default=",".join(WINDOWS))
+    parser.add_argument("--method", choices=list(WHAT), default="cdsa")
     parser.add_argument("--record", type=Path)
     options = parser.parse_args()
     if "CDSA_DATA" not in os.environ:
         parser.error("CDSA_DATA must name the folder with the data sets")
     arguments = f"--against {options.against} --minutes {options.minutes:g}"
-    origin = provenance(f"python benchmarks/throughput.py {arguments} --sizes {options.sizes}")
+    arguments += f" --sizes {options.sizes} --method {options.method}"
+    origin = provenance(f"python benchmarks/throughput.py {arguments}")
     cubes = open_cubes()
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
@@ -132,27 +166,45 @@ def main() -> None:
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         earlier, now = Path(folder) / "src", ROOT / "src"
         for size in options.sizes.split(","):
-            before = train(earlier, cubes[size], WINDOWS[size], options.minutes)
-            trial = train(now, cubes[size], WINDOWS[size], options.minutes)
-            rate = float(str(trial["windows_per_cpu_second"]))
-            seconds = float(str(trial["cpu_seconds_before"])) + float(str(before["windows"])) / rate
-            after = train(now, cubes[size], WINDOWS[size], seconds / 60)
-            ratio = rate / float(str(before["windows_per_cpu_second"]))
-            print(
-                f"{size}: {before['windows_per_cpu_second']:.1f} -> {rate:.1f} windows per CPU "
-                f"second, {ratio:.2f} x; error {before['mae']:.4f} after {before['windows']} "
-                f"windows, {after['mae']:.4f} after {after['windows']}, {trial['mae']:.4f} after "
-                f"{trial['windows']}",
-                flush=True,
-            )
+            compare = compare_kalman if options.method == "kalman" else compare_training
+            versions = compare(earlier, now, cubes[size], WINDOWS[size], options.minutes)
             records = [
-                {"size": size, "code": code, "against": options.against} | figures
-                for code, figures in (("earlier", before), ("now", after), ("now", trial))
+                {"what": WHAT[options.method], "size": size, "code": code} | figures
+                for code, figures in versions
             ]
+            for record in records:
+                print(json.dumps(record), flush=True)
             if options.record:
-                append_results(
-                    options.record, [{"what": "throughput"} | r | origin for r in records]
-                )
+                against: dict[str, Value] = {"against": options.against}
+                append_results(options.record, [r | against | origin for r in records])
+
+
+def compare_training(
+    earlier: Path, now: Path, cube: xr.DataArray, window: int, minutes: float
+) -> Versions:
+    """The earlier version, this one after as many windows, and this one after as many minutes."""
+    before, trial = (run(version, cube, window, minutes) for version in (earlier, now))
+    rate = float(str(trial["windows_per_cpu_second"]))
+    seconds = float(str(trial["cpu_seconds_before"])) + float(str(before["windows"])) / rate
+    after = run(now, cube, window, seconds / 60)
+    return [("earlier", before), ("now", after), ("now", trial)]
+
+
+def compare_kalman(
+    earlier: Path, now: Path, cube: xr.DataArray, window: int, minutes: float
+) -> Versions:
+    """The fastest round of each version."""
+    rounds = [
+        [run(version, cube, window, minutes, KALMAN_DRIVER) for version in (earlier, now)]
+        for _ in range(ROUNDS)
+    ]
+    fastest = [min(runs, key=total_seconds) for runs in zip(*rounds, strict=True)]
+    return list(zip(("earlier", "now"), fastest, strict=True))
+
+
+def total_seconds(figures: dict[str, Value]) -> float:
+    """Of the fit and the fill of `kalman`."""
+    return float(str(figures["cpu_seconds_fit"])) + float(str(figures["cpu_seconds_fill"]))
 
 
 if __name__ == "__main__":

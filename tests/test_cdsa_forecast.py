@@ -56,8 +56,8 @@ def test_known_covariates_make_a_forecast_more_accurate():
     visible[-8:, :, 0] = np.nan
     method = small_cdsa(
         model=CdsaNetworkConfig(d_model=16, n_heads=2, n_layers=2, d_ff=16),
-        train=replace(small_cdsa().train, epochs=8, batch_size=16),
-        stride=2,
+        train=replace(small_cdsa().train, epochs=4, batch_size=16),
+        stride=4,
     )
     errors = {}
     for known in ((), ("cause",)):

@@ -1,8 +1,10 @@
 """Imports go downhill only: a module may use the layers below its own, or its own package."""
 
 import ast
+import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,7 @@ WITHOUT = {"nn": {"xarray", "pandas"}, "training": {"pandas"}}
 MODULES = [p for p in sorted(SRC.rglob("*.py")) if p != SRC / "__init__.py"]
 
 
+@cache
 def imported(path: Path) -> list[list[str]]:
     """Every import of the file at `path`, as the parts of its dotted name."""
     found = []
@@ -75,43 +78,56 @@ def test_torch_and_tables_stay_in_their_layers(path: Path) -> None:
     assert not strangers, f"{name} may not import {sorted(strangers)}"
 
 
-def loaded_by(code: str) -> set[str]:
-    """The top-level packages that are loaded after running `code` in a new interpreter."""
-    names = "import sys; print(*{m.split('.')[0] for m in sys.modules}, file=sys.stderr)"
+STAGES = """
+import contextlib, io, json, sys
+
+def tell(stage):
+    print(json.dumps([stage, sorted({name.split('.')[0] for name in sys.modules})]))
+
+import cdsa
+tell("import cdsa")
+from cdsa.cli import main
+for words in json.loads(sys.argv.pop()):
+    sys.argv = ["cdsa", *words]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main()
+    tell(" ".join(words[:2]) if "--help" in words else words[0])
+"""
+"""Commands one after the other, and the top-level packages that are loaded after each of them."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory) -> dict[str, set[str]]:
+    """The packages that are loaded after each stage, in one new interpreter: lightest first."""
+    folder = tmp_path_factory.mktemp("imports")
+    table, filled = folder / "t.csv", folder / "o.csv"
+    table.write_text("time,station,x\n2020-01-01 00:00,A,1\n2020-01-01 01:00,A,\n")
+    commands = [
+        ["--help"],
+        ["fill", "--help"],
+        ["methods"],
+        ["info", str(table)],
+        ["fill", str(table), "-o", str(filled), "--no-check"],
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{names}"], capture_output=True, text=True, check=True
-    )
-    return set(done.stderr.split())
+        [sys.executable, "-c", STAGES, json.dumps(commands)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert filled.exists(), done.stderr
+    return {stage: set(names) for stage, names in map(json.loads, done.stdout.splitlines())}
 
 
-def loaded_by_command(*words: str) -> set[str]:
-    """The top-level packages that are loaded after running a command."""
-    run = f"sys.argv = ['cdsa', *{words!r}]\ntry: main()\nexcept SystemExit: pass"
-    return loaded_by(f"import sys\nfrom cdsa.cli import main\n{run}")
+def test_importing_cdsa_loads_nothing_heavy(loaded):
+    heavy = {"torch", "pandas", "xarray", "numpy", "sklearn", "rich"}
+    assert not loaded["import cdsa"] & heavy
 
 
-def test_importing_cdsa_loads_nothing_heavy():
-    assert not loaded_by("import cdsa") & {"torch", "pandas", "xarray", "numpy", "sklearn", "rich"}
-
-
-@pytest.mark.parametrize("words", [("--help",), ("fill", "--help")])
-def test_help_is_instant_because_it_loads_no_arrays(words):
+@pytest.mark.parametrize("words", ["--help", "fill --help"])
+def test_help_is_instant_because_it_loads_no_arrays(loaded, words):
     heavy = {"torch", "sklearn", "numpy", "pandas", "xarray", "pydantic"}
-    assert not loaded_by_command(*words) & heavy
+    assert not loaded[words] & heavy
 
 
-def test_methods_loads_neither_torch_nor_sklearn():
-    assert not loaded_by_command("methods") & {"torch", "sklearn"}
-
-
-def test_filling_without_a_network_loads_no_torch(tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text("time,station,x\n2020-01-01 00:00,A,1\n2020-01-01 01:00,A,\n")
-    words = ("fill", str(table), "-o", str(tmp_path / "o.csv"), "--no-check")
-    assert not loaded_by_command(*words) & {"torch", "sklearn"}
-
-
-def test_info_loads_neither_torch_nor_sklearn(tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text("time,station,x\n2020-01-01 00:00,A,1\n2020-01-01 01:00,A,\n")
-    assert not loaded_by_command("info", str(table)) & {"torch", "sklearn"}
+@pytest.mark.parametrize("command", ["methods", "info", "fill"])
+def test_a_command_without_a_network_loads_neither_torch_nor_sklearn(loaded, command):
+    assert not loaded[command] & {"torch", "sklearn"}

@@ -117,7 +117,7 @@ def test_a_forecast_sees_nothing_from_its_origin_on(name):
     xr.testing.assert_identical(other.train, trial.train)
     if trial.validation is not None:
         xr.testing.assert_identical(other.validation, trial.validation)
-    before = trial.origins <= origin
+    before = np.flatnonzero(trial.origins <= origin)[::-8]  # from the last one backwards
     network_ = small("cdsa-paper-forecast@small", window=12, horizon=12, stride=12)
     for method in ("last", "climatology", network_):
         estimator = build_method(method)

@@ -174,7 +174,7 @@ def test_windows_of_many_series_have_some_of_them():
     assert training_sizes(207, 1) == (24, 1)
     assert training_sizes(12, 11) == (6, 6)
     assert training_sizes(3, 40) == (3, 6)
-    draws = make(wide(10, 8))
+    draws = make(wide(7, 7))
     batch = draws.draw(0)
     assert batch.target.shape[2:] == batch.window.values.shape[2:] == (6, 6)
     context = batch.window.context

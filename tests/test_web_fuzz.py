@@ -33,7 +33,7 @@ WORDS = {
 
 @pytest.fixture(scope="module")
 def address():
-    limits = Limits(megabytes=1, queue=50, training_minutes=0.01, job_minutes=0.2)
+    limits = Limits(megabytes=1, queue=50, training_minutes=0.01, job_minutes=1.0)
     with running(limits) as where:
         yield where
 

@@ -218,8 +218,8 @@ def test_the_process_of_the_server_never_loads_torch():
 @pytest.mark.parametrize(
     "name",
     [
-        "SIGKILL",
         "SIGTERM",
+        pytest.param("SIGKILL", marks=pytest.mark.slow),
         pytest.param("SIGINT", marks=pytest.mark.slow),
         pytest.param("SIGHUP", marks=pytest.mark.slow),
     ],

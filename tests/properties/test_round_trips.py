@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -80,6 +80,7 @@ class FillConstant(cdsa.Filler):
         return prepare(cube).cube.fillna(-7.25e9)
 
 
+@settings(max_examples=15)  # each of them writes and reads two files
 @pytest.mark.parametrize("suffix", [form.suffixes[0] for form in FORMATS])
 @given(
     cube=cubes(values=st.floats(-1e99, 1e99).filter(lambda v: v != NETCDF_DEFAULT_FILL)),

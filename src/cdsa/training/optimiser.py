@@ -5,6 +5,7 @@ Letters: n matrices of one shape, i rows, j columns.
 
 import math
 from collections import defaultdict
+from inspect import unwrap
 from typing import Literal, assert_never
 
 import torch
@@ -29,7 +30,18 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
-class Muon(torch.optim.Adam):
+class Adam(torch.optim.Adam):
+    """That of torch without the wrappers that keep `torch.compile` out of it: they import the
+    compiler, which takes longer than a short training."""
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
+    state_dict = unwrap(torch.optim.Adam.state_dict)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+
+
+class Muon(Adam):
     """Adam, except for the weights of linear layers: their update is the average gradient with all
     singular values made equal, so directions with small gradients are learnt too.
 
@@ -92,7 +104,7 @@ def make_optimiser(
 ) -> torch.optim.Optimizer:
     match name:
         case "adam":
-            return torch.optim.Adam(model.parameters(), lr=lr, betas=betas)
+            return Adam(model.parameters(), lr=lr, betas=betas)
         case "muon":
             return Muon(model, lr, betas)
         case _:

@@ -223,7 +223,8 @@ class Validator:
         n_cells = np.zeros((self.data.cube.sizes["measurement"], UNOBSERVED + 1), dtype=np.int64)
         for cells in sets:
             np.add.at(n_cells, (cells.measurement, cells.gap_class), 1)
-        for number in range(0 if self.predictor.horizon else MAX_ROUNDS):
+        enough = not self.predictor.horizon and (1 + MAX_ROUNDS) * n_cells.sum() >= MIN_CELLS
+        for number in range(MAX_ROUNDS if enough else 0):
             lacking = n_cells < MIN_CELLS
             lacking[:, UNOBSERVED] &= self.predictor.inductive  # others predict no such stations
             if not lacking.any():

@@ -14,6 +14,7 @@ from cdsa.methods.engine.estimator import Neural
 from cdsa.nn.interpolation import steps_since_observed
 from cdsa.nn.types import Network, NetworkConfig, Sizes
 from cdsa.training.loop import TrainConfig
+from cdsa.training.optimiser import Adam
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +131,7 @@ class AdversarialNetwork(Network):
         n_steps = x.shape[1]
         with torch.enable_grad():
             noise = self.first_noise(x, mask).detach().requires_grad_()
-            optimiser = torch.optim.Adam([noise], lr=self.config.search_lr)
+            optimiser = Adam([noise], lr=self.config.search_lr)
             for _ in range(self.config.search_steps):
                 window = self.generator(noise, n_steps)
                 score = self.critic(window, mask).sum()

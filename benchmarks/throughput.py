@@ -68,12 +68,10 @@ def note_batch(module, args):
     if len(sizes) == len(moments) and args and getattr(args[0], "ndim", 0) == 4:
         sizes.append(len(args[0]))
 
-step = torch.optim.Adam.step
-def timed_step(self, *args, **kwargs):
-    result = step(self, *args, **kwargs)
+def note_step(optimiser, args, kwargs):
     moments.append(time.process_time() - started)
-    return result
-torch.optim.Adam.step = timed_step
+
+torch.optim.optimizer.register_optimizer_step_post_hook(note_step)
 hook = torch.nn.modules.module.register_module_forward_pre_hook(note_batch)
 filler = method.fit(cube)
 hook.remove()

@@ -35,6 +35,21 @@ def our_throughput() -> str:
     return to_markdown(rows, records, "python benchmarks/throughput.py")
 
 
+def our_kalman_seconds() -> str:
+    """CPU seconds in which kalman is fitted and fills, compared with an earlier commit."""
+    records = load("default")
+    records = records[records["what"] == "kalman seconds"]
+    if not len(records):
+        raise NotMeasuredError("kalman seconds")
+    records = records[records["when"] == records.groupby("size")["when"].transform("max")]
+    rows = [["window", "code", "fit, CPU s", "fill, CPU s", "error on hidden cells"]]
+    for r in records.itertuples():
+        name = f"commit {r.against}" if r.code == "earlier" else "now"
+        seconds = (f"{r.cpu_seconds_fit:.1f}", f"{r.cpu_seconds_fill:.1f}")
+        rows.append([str(r.size).replace("x", " x "), name, *seconds, f"{r.mae:.4f}"])
+    return to_markdown(rows, records, "python benchmarks/throughput.py --method kalman")
+
+
 def our_parallel() -> str:
     """The same step on one core and on all cores, with waiting threads that spin or sleep."""
     records = load_latest("default", "parallel")
@@ -117,6 +132,7 @@ TABLES = {
     for table in (
         our_step,
         our_throughput,
+        our_kalman_seconds,
         our_parallel,
         our_fill,
         our_memory,

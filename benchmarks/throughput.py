@@ -71,7 +71,8 @@ def note_batch(module, args):
 def note_step(optimiser, args, kwargs):
     moments.append(time.process_time() - started)
 
-torch.optim.optimizer.register_optimizer_step_post_hook(note_step)
+from torch.optim.optimizer import register_optimizer_step_post_hook
+register_optimizer_step_post_hook(note_step)
 hook = torch.nn.modules.module.register_module_forward_pre_hook(note_batch)
 filler = method.fit(cube)
 hook.remove()

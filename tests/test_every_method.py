@@ -147,8 +147,8 @@ def test_does_not_change_its_input(name):
 
 @every_filling_method
 def test_does_not_care_about_the_order_of_stations(name):
-    cube = small(stations=4)
-    turned = cube.isel(location=[2, 0, 3, 1])
+    cube = small()
+    turned = cube.isel(location=[2, 0, 1])
     np.testing.assert_allclose(
         filled(name, turned).sel(location=cube["location"]), filled(name, cube), rtol=1e-9
     )
@@ -185,7 +185,7 @@ def test_nothing_measured_at_all_is_no_crash(name):
 @every_filling_method
 def test_directions_are_filled_on_the_circle(name, windy):
     # all winds blow from around north: a mean of degrees would say south
-    result = filled(name, windy).sel(measurement="wind_dir")
+    result = filled(name, windy[:30]).sel(measurement="wind_dir")
     away = np.abs((result.to_numpy() + 180) % 360 - 180)
     assert ((result >= 0) & (result < 360)).all() and away.max() < 90
 
@@ -202,9 +202,9 @@ def test_filled_values_keep_to_physical_bounds_and_measured_ones_are_left(name):
 
 @every_filling_method
 def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
-    cube = small(steps=80, stations=4)
-    filler = fitted(name, cube[:50, :3])
-    other = cube[50:, [3, 1]]
+    cube = small(steps=60, stations=4)
+    filler = fitted(name, cube[:30, :3])
+    other = cube[30:, [3, 1]]
     result = filler.fill(other)
     assert result.notnull().all() and result.sizes == other.sizes
 

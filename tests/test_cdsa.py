@@ -106,7 +106,7 @@ def test_a_long_cube_is_filled_in_blocks_to_the_same_values(filler, monkeypatch)
     monkeypatch.setattr("cdsa.methods.engine.predictor.MAX_CELLS_PER_BATCH", 1)
     result = fill_with(filler, cube)
     for name in ("value", "lower", "upper"):
-        np.testing.assert_allclose(result[name], expected[name], rtol=1e-5)
+        np.testing.assert_allclose(result[name], expected[name], rtol=1e-5, atol=1e-5)
 
 
 def test_intervals_contain_the_value_and_grow_with_their_level(filler):

@@ -32,7 +32,7 @@ from cdsa.methods.wrapper import clip_to_bounds
 from cdsa.training.loop import TrainConfig
 
 MAX_VALIDATION_WINDOWS, MIN_VALIDATION_WINDOWS = 96, 12
-MAX_VALIDATION_CELLS = 250_000
+MAX_VALIDATION_CELLS = 500_000
 """Validation windows have at most about so many cells, measured or not: with many series, fewer
 windows are enough, and smoothing them takes time from training."""
 
@@ -216,7 +216,7 @@ class Validator:
         self, predictions: Sequence[HoldoutPredictions], seed: int
     ) -> CalibrationSet | None:
         """The validation cells; where a gap class has too few, they are predicted again with more
-        cells hidden around them."""
+        cells hidden around them, as long as that promises enough."""
         sets = [prediction.target_cells() for prediction in predictions]
         if not any(len(cells.truth) for cells in sets):
             return None
@@ -224,16 +224,20 @@ class Validator:
         for cells in sets:
             np.add.at(n_cells, (cells.measurement, cells.gap_class), 1)
         enough = not self.predictor.horizon and (1 + MAX_ROUNDS) * n_cells.sum() >= MIN_CELLS
+        within_reach = np.ones_like(n_cells, dtype=bool)
+        within_reach[:, UNOBSERVED] = self.predictor.inductive  # others predict no such stations
         for number in range(MAX_ROUNDS if enough else 0):
-            lacking = n_cells < MIN_CELLS
-            lacking[:, UNOBSERVED] &= self.predictor.inductive  # others predict no such stations
+            lacking = within_reach & (n_cells < MIN_CELLS)
             if not lacking.any():
                 break
+            before = n_cells.copy()
             for prediction in self._fills(np.random.default_rng([seed, 2, number])):
                 cells = prediction.target_cells()
                 cells = cells.select(lacking[cells.measurement, cells.gap_class])
                 np.add.at(n_cells, (cells.measurement, cells.gap_class), 1)
                 sets.append(cells)
+            remaining = MAX_ROUNDS - 1 - number
+            within_reach &= n_cells + remaining * (n_cells - before) >= MIN_CELLS
         return CalibrationSet.concatenate(sets)
 
     def _fills(self, rng: np.random.Generator | None = None) -> list[HoldoutPredictions]:

@@ -42,11 +42,13 @@ def our_kalman_seconds() -> str:
     if not len(records):
         raise NotMeasuredError("kalman seconds")
     records = records[records["when"] == records.groupby("size")["when"].transform("max")]
-    rows = [["window", "code", "fit, CPU s", "fill, CPU s", "error on hidden cells"]]
+    head = ["stations x measurements", "code", "fit, CPU s", "fill, CPU s", "error on hidden cells"]
+    rows = [head]
     for r in records.itertuples():
         name = f"commit {r.against}" if r.code == "earlier" else "now"
         seconds = (f"{r.cpu_seconds_fit:.1f}", f"{r.cpu_seconds_fill:.1f}")
-        rows.append([str(r.size).replace("x", " x "), name, *seconds, f"{r.mae:.4f}"])
+        series = str(r.size).partition("x")[2].replace("x", " x ")
+        rows.append([series, name, *seconds, f"{r.mae:.4f}"])
     return to_markdown(rows, records, "python benchmarks/throughput.py --method kalman")
 
 

@@ -43,6 +43,10 @@ would fit into a run, if that leaves so many runs."""
 MAX_ROUNDS = 4
 """Predictions of held-out cells with more cells hidden around them, for calibration."""
 
+MAX_GROWTH = 3
+"""A round may yield so many times the cells of the one before; of stations without observations,
+any number."""
+
 MAX_SEGMENTS = 16
 """Held-out segments in each of these rounds."""
 
@@ -237,7 +241,8 @@ class Validator:
                 np.add.at(n_cells, (cells.measurement, cells.gap_class), 1)
                 sets.append(cells)
             remaining = MAX_ROUNDS - 1 - number
-            within_reach &= n_cells + remaining * (n_cells - before) >= MIN_CELLS
+            hoped_for = n_cells + remaining * MAX_GROWTH * (n_cells - before)
+            within_reach[:, :UNOBSERVED] &= hoped_for[:, :UNOBSERVED] >= MIN_CELLS
         return CalibrationSet.concatenate(sets)
 
     def _fills(self, rng: np.random.Generator | None = None) -> list[HoldoutPredictions]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa import MIN_LOW_PRECISION, CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import apply_weighted
 from cdsa.nn.context import BACKBONE_FEATURES, WindowContext
 from cdsa.nn.quantile_head import QUANTILES, split_point_quantiles
@@ -197,3 +197,27 @@ def test_without_its_difference_a_network_predicts_the_smoothed_mean(model):
     torch.testing.assert_close(point[..., 0], smoothed[..., 0, 0])
     torch.testing.assert_close(point[..., 1], (kept[..., 1] + smoothed[..., 1, 0]) / 2)
     torch.testing.assert_close(point[..., 2], kept[..., 2])
+
+
+def test_training_in_low_precision_is_close_to_training_in_single_precision(monkeypatch):
+    torch.manual_seed(0)
+    config = CdsaNetworkConfig(d_model=MIN_LOW_PRECISION, n_heads=4, n_layers=2, d_ff=16)
+    model = CdsaNetwork(config, SIZES, 2).train()
+    values, observed = make_window()
+    context = make_context()
+    single = {
+        name: part.float()
+        for name, part in context._asdict().items()
+        if part is not None and part.is_floating_point()
+    }
+    outputs, gradients = [], []
+    for is_fast in (lambda device: True, lambda device: False):
+        monkeypatch.setattr("cdsa.methods.neural.cdsa.has_fast_bfloat16", is_fast)
+        model.zero_grad()
+        output = model(values.float(), observed, context._replace(**single))
+        output.square().mean().backward()
+        outputs.append(output.detach())
+        gradients.append(model.embed.weight.grad.clone())
+    assert not torch.equal(*outputs)
+    torch.testing.assert_close(*outputs, rtol=0.02, atol=0.02)
+    assert torch.cosine_similarity(*(g.flatten() for g in gradients), dim=0) > 0.99

@@ -322,9 +322,8 @@ def static_moments(
         """Means (t, b, s) of these steps (t, b), and the sum of their covariances (s, r)."""
         of_rows = precisions(with_noise, values[rows.ravel()], observed[rows.ravel()])
         explained = covariance @ of_rows.total @ covariance
-        return (of_rows.error @ covariance).reshape(
-            *rows.shape, -1
-        ), covariance * rows.size - explained
+        means = (of_rows.error @ covariance).reshape(*rows.shape, -1)
+        return means, rows.size * covariance - explained
 
     with_noise = covariance + np.diag(noise)
     (first, of_first), (last, of_last) = sums(steps[:1]), sums(steps[-1:])

@@ -48,7 +48,7 @@ STATIC_NOISE = 1e-4
 SHARES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
 """Shares by which covariances are reduced on trial."""
 
-BLOCK, MIN_STEPS, N_COMPARED, N_ITERATIONS = 96, 192, 200, 4
+BLOCK, MIN_STEPS, N_COMPARED, N_ITERATIONS = 96, 192, 200, 12
 """Steps of the blocks of two halves of a table, the fewest steps of a table that is halved, the
 steps on which shares are compared, and the iterations of a half's covariance."""
 

@@ -62,7 +62,8 @@ def to_markdown(rows: list[list[str]], records: pd.DataFrame, command: str | Non
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     last = records.iloc[-1]
-    origin = f"commit {', '.join(sorted(set(records['commit'])))}, {last['machine']}"
+    commits, machines = (sorted(set(records[name])) for name in ("commit", "machine"))
+    origin = f"commit {', '.join(commits)}, {'; '.join(machines)}"
     if command is None:
         return f"{table}\n\n`{last['command']}`, {origin}\n"
     return f"{table}\n\n{origin}; to measure again: `{command}`\n"

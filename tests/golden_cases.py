@@ -234,10 +234,11 @@ def calibrated() -> Calibration:
         point=point,
         truth=np.where(direction, truth % 360, truth),
         bounds=point + 2 * wide[:, None] * np.ones(cells),
+        location=np.arange(cells) % 4,
         measurement=measurement,
         gap_class=gap,
     )
-    return Calibration.fit(answers, MEASUREMENTS, ANGLES, n_windows=7)
+    return Calibration.fit(answers, long(), n_windows=7)
 
 
 def _factors() -> Numbers:

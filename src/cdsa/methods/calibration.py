@@ -1,8 +1,9 @@
 """Prediction intervals calibrated on held-out cells (split conformal prediction).
 
 The half-widths of a model's own intervals are scaled until each level covers its share of the
-held-out cells of the same measurement and gap class. `ConformalFiller` does so for a filler, and
-gives intervals to one that has none.
+held-out cells of the same measurement and gap class. Those of a station that is harder to predict
+than others are widened further. `ConformalFiller` does so for a filler, and gives intervals to one
+that has none.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -34,6 +36,10 @@ UNOBSERVED = len(GAP_CLASSES)
 
 MIN_CELLS = 100
 """Cells from which a group is calibrated on its own."""
+
+STATION_LEVEL, STATION_PRIOR_CELLS = 0.9, 300
+"""The level at which a station is compared with all, and the cells of all that it counts among its
+own."""
 
 N_BLOCKS, N_FOLDS = 20, 5
 """Blocks of time, and the folds of cross-fitting that they are dealt to in turn."""
@@ -60,6 +66,7 @@ class CalibrationSet:
     bounds: Floats
     """Predictions of `BOUND_QUANTILES`, (2 levels, cells)."""
 
+    location: NDArray[np.int64]
     measurement: NDArray[np.int64]
     gap_class: NDArray[np.int64]
 
@@ -102,6 +109,10 @@ class Calibration:
     factors: Floats
     measurements: tuple[str, ...]
     is_direction: tuple[bool, ...]
+    stations: tuple[str, ...]
+    station_factors: Floats
+    """Further factors, at least one, of the stations whose intervals would be too narrow."""
+
     n_windows: int = 0
     """Windows of the training period that held calibration cells; 0 if those lay outside of it."""
 
@@ -120,22 +131,23 @@ class Calibration:
     def fit(
         cls,
         cells: CalibrationSet,
-        measurements: tuple[str, ...],
-        is_direction: tuple[bool, ...],
+        cube: xr.DataArray,
         n_windows: int = 0,
     ) -> "Calibration":
-        """Factors with which the intervals of each level cover their share of the cells.
+        """Factors with which the intervals of each level cover their share of the cells of a cube.
 
         A gap class with few cells is pooled with its neighbours. A group with too few cells falls
         back to the factor of its measurement, then to that of all measurements. Without enough
         cells overall, the model's own intervals are kept.
         """
+        measurements, stations = (_names(cube[axis]) for axis in ("measurement", "location"))
+        directions = is_direction(cube)
         factors = np.ones((len(LEVELS), len(measurements), UNOBSERVED + 1))
-        circular = np.array(is_direction)[cells.measurement]
+        circular = directions[cells.measurement]
         scores = cells.scores(circular)
         known = ~np.isnan(scores).any(axis=0)
         overall = _conformal_quantiles(scores[:, known & ~circular], fallback=np.ones(len(LEVELS)))
-        for m, direction in enumerate(is_direction):
+        for m, direction in enumerate(directions):
             in_measurement = known & (cells.measurement == m)
             fallback = 180 * np.array(LEVELS) if direction else overall
             fallback = _conformal_quantiles(scores[:, in_measurement], fallback=fallback)
@@ -145,7 +157,11 @@ class Calibration:
                 pooled = (cells.gap_class >= first) & (cells.gap_class <= last)
                 group = in_measurement & pooled
                 factors[:, m, gap] = _conformal_quantiles(scores[:, group], fallback=fallback)
-        return cls(factors, measurements, is_direction, n_windows)
+        at = LEVELS.index(STATION_LEVEL)
+        scaled = scores[at] / factors[at, cells.measurement, cells.gap_class]
+        by_station = _station_factors(scaled[known], cells.location[known], len(stations))
+        angles = tuple(directions.tolist())
+        return cls(factors, measurements, angles, stations, by_station, n_windows)
 
     def bounds(
         self,
@@ -160,12 +176,15 @@ class Calibration:
         are NaN where it has none. The interval of a direction runs clockwise from lower to upper.
         """
         bounds, factors = np.full((2, *filled.shape), np.nan), self._factors_at(level)
+        names = pd.Index(self.stations).get_indexer(_names(filled["location"]))
+        by_station = np.where(names >= 0, self.station_factors[names], 1.0)
         minimum, maximum = valid_range(filled)
         for k, name in enumerate(filled["measurement"].to_numpy()):
             if str(name) not in self.measurements:
                 continue
             m = self.measurements.index(str(name))
-            factor, middle = factors[m][gap_classes[:, :, k]], filled.to_numpy()[:, :, k]
+            factor = factors[m][gap_classes[:, :, k]] * by_station
+            middle = filled.to_numpy()[:, :, k]
             if self.is_direction[m]:
                 known = prediction[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
                 arc = np.stack([middle - factor, middle + factor])
@@ -198,12 +217,27 @@ def pooled_classes(n_cells: NDArray[np.int64], gap: int) -> tuple[int, int]:
     return first, last
 
 
-def _conformal_quantiles(scores: Floats, *, fallback: Floats) -> Floats:
+def _station_factors(scores: Floats, station: NDArray[np.int64], n_stations: int) -> Floats:
+    """How much wider the intervals of each station must be to cover their share of its cells; less
+    where these are few."""
+    factors = np.ones(n_stations)
+    ends = np.bincount(station, minlength=n_stations).cumsum()
+    by_station = np.split(scores[np.argsort(station, kind="stable")], ends[:-1])
+    for number, cells in enumerate(by_station):
+        [factor] = _conformal_quantiles(cells[None], fallback=np.ones(1), levels=(STATION_LEVEL,))
+        share = len(cells) / (len(cells) + STATION_PRIOR_CELLS)
+        factors[number] = max(1.0, factor) ** share
+    return factors
+
+
+def _conformal_quantiles(
+    scores: Floats, *, fallback: Floats, levels: Sequence[float] = LEVELS
+) -> Floats:
     """The quantile of the scores (level, cell) at each level, corrected for their number."""
     n_cells = scores.shape[1]
     if n_cells < MIN_CELLS:
         return fallback
-    shares = np.minimum(1.0, np.array(LEVELS) * (1 + 1 / n_cells))
+    shares = np.minimum(1.0, np.array(levels) * (1 + 1 / n_cells))
     return np.array([np.quantile(row, share) for row, share in zip(scores, shares, strict=True)])
 
 
@@ -232,7 +266,7 @@ class ConformalFiller(Filler):
         the intervals that it gives, if any."""
         scale = _scale(visible)
         cells, _ = _hidden_cells(filled, truth, visible, _own_bounds(filled, intervals, scale))
-        return cls(filler, _calibrate(cells, truth), scale)
+        return cls(filler, Calibration.fit(cells, truth), scale)
 
     def fill(self, cube: Cube) -> xr.DataArray:
         return self.filler.fill(cube)
@@ -275,7 +309,7 @@ def cross_fitted_bounds(
     for number in np.unique(fold):
         inside, others = fold == number, fold[steps] != number
         if others.sum() >= MIN_CELLS:
-            calibration = _calibrate(cells.select(others), truth)
+            calibration = Calibration.fit(cells.select(others), truth)
             part = {level: (low[inside], high[inside]) for level, (low, high) in sides.items()}
             bounds[:, :, inside] = _scaled_bounds(
                 calibration, filled[inside], part, gaps[inside], levels
@@ -318,15 +352,15 @@ def _hidden_cells(
         point=filled.to_numpy()[hidden].astype(np.float64),
         truth=truth.to_numpy()[hidden].astype(np.float64),
         bounds=np.array(bounds, dtype=np.float64),
+        location=hidden[1],
         measurement=hidden[2],
         gap_class=gap_classes(visible)[hidden],
     )
     return cells, hidden[0]
 
 
-def _calibrate(cells: CalibrationSet, cube: xr.DataArray) -> Calibration:
-    names = tuple(str(name) for name in cube["measurement"].to_numpy())
-    return Calibration.fit(cells, names, tuple(bool(direction) for direction in is_direction(cube)))
+def _names(axis: xr.DataArray) -> tuple[str, ...]:
+    return tuple(str(name) for name in axis.to_numpy())
 
 
 def _scale(cube: xr.DataArray) -> xr.DataArray:

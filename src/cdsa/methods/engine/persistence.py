@@ -118,6 +118,7 @@ def save_filler(filler: NeuralFiller, folder: str | Path, *, command: str = "") 
             arrays |= {f"backbone.{number}.{n}": a for n, a in _region_arrays(region).items()}
     if calibration is not None:
         arrays["calibration.factors"] = calibration.factors
+        arrays["calibration.station_factors"] = calibration.station_factors
         document["calibration"] = {
             "measurements": list(calibration.measurements),
             "directions": list(calibration.is_direction),
@@ -199,6 +200,8 @@ def _predictor(
             tensors["calibration.factors"].numpy(),
             tuple(fields["measurements"]),
             tuple(fields["directions"]),
+            tuple(names["locations"]),
+            tensors["calibration.station_factors"].numpy(),
             fields["n_windows"],
         )
     return Predictor(

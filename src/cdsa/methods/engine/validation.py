@@ -151,6 +151,7 @@ class HoldoutPredictions:
             point=self.point.to_numpy()[cells],
             truth=self.truth.to_numpy()[cells].astype(np.float64),
             bounds=quantiles.to_numpy()[cells].T,
+            location=np.nonzero(cells)[1],
             measurement=np.nonzero(cells)[2],
             gap_class=self.gap_classes[cells],
         )
@@ -178,12 +179,11 @@ class Validator:
         cells = self._calibration_set(predictions, seed)
         if cells is None:
             return self._errors(predictions, {}), None
-        names = tuple(str(name) for name in cube["measurement"].to_numpy())
-        directions = tuple(bool(flag) for flag in is_direction(cube))
+        directions = is_direction(cube).tolist()
         # of the training period
         hidden_steps = np.flatnonzero(self.hidden.any(("location", "measurement")).to_numpy())
         n_windows = 0 if horizon else len(np.unique(hidden_steps // self.predictor.window))
-        calibration = Calibration.fit(cells, names, directions, n_windows)
+        calibration = Calibration.fit(cells, cube, n_windows)
         unmonitored = cells.mean_absolute_errors(UNOBSERVED, directions)
         return self._errors(predictions, unmonitored), calibration
 

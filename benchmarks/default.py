@@ -6,10 +6,8 @@
                                             data parallel; with threads that spin, and that sleep
     python benchmarks/default.py fill       filling a year of hourly data at 36 stations
     python benchmarks/default.py memory     filling a cube that gets ten times longer
-    python benchmarks/default.py race       CPU time to reach an error, and that of pypots  (*)
 
-With --record FILE the records are appended to a results file. (*) needs data sets in the folder
-CDSA_DATA and a separate environment with pypots (--python).
+With --record FILE the records are appended to a results file.
 """
 
 import argparse
@@ -28,18 +26,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import xarray as xr
-from pypots_networks import Settings, fill_series
 from torch.utils.flop_counter import FlopCounterMode
 
-from cdsa import open_dataset
 from cdsa.core.cube import make_cube
-from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.datasets.kdd2015 import REMOVED
-from cdsa.methods.neural.cdsa import DEFAULT_TRAINING, Cdsa, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
-from cdsa.paper.protocols import kdd2015_pm25
 from cdsa.training.loss import masked_loss
 from cdsa.training.parallel import data_parallel
 from cdsa.workflows.fill import fill_with
@@ -263,50 +256,12 @@ def memory(options: argparse.Namespace) -> Records:
     return records
 
 
-def race(options: argparse.Namespace) -> Records:
-    """CPU time until the error on KDD-2015's test months is below 12: windows of 36 steps."""
-    opened = open_dataset("kdd2015-pm25")
-    trial = kdd2015_pm25(opened.cube, opened.extras[REMOVED], "out-of-sample")
-    eval_mask = trial.eval_masks["test-months"]
-    records: Records = []
-    for minutes in (0.25, 0.5, 1.0, 2.0, 3.0):
-        start = time.process_time()
-        filler = replace(Cdsa(window=36), train=replace(DEFAULT_TRAINING, minutes=minutes)).fit(
-            trial.train
-        )
-        cpu = time.process_time() - start
-        figures = measure(filler.fill(trial.test), trial.truth, eval_mask, trial.test).overall()
-        records.append({"method": "cdsa", "cpu_seconds": cpu, "mae": float(figures["mae"])})
-        print(f"cdsa: MAE {figures['mae']:.2f} after {cpu:.0f} s of CPU time", flush=True)
-        if figures["mae"] < 12:
-            break
-    if options.python is None:
-        return records
-    train, test = trial.train.to_numpy()[..., 0], trial.test.to_numpy()[..., 0]
-    mean, std = np.nanmean(train), np.nanstd(train)
-    for name in ("SAITS", "BRITS"):
-        settings = Settings(
-            name=name, window=36, stride=9, batch_size=16, minutes=options.minutes, every_epoch=True
-        )
-        scaled = (train - mean) / std, (test - mean) / std
-        for series, figures in fill_series(options.python, settings, *scaled):
-            filled = trial.test.copy(data=(series * std + mean)[..., None])
-            errors = measure(filled, trial.truth, eval_mask, trial.test).overall()
-            cpu, mae = figures["train_cpu_seconds"], float(errors["mae"])
-            records.append({"method": name, "cpu_seconds": cpu, "mae": mae})
-            if mae < 12:
-                break
-        print(f"{name}: {records[-1]}", flush=True)
-    return records
-
-
 WHAT = {
     "step": step,
     "compiled": compiled,
     "parallel": parallel,
     "fill": fill,
     "memory": memory,
-    "race": race,
 }
 CHILDREN = {"memory": measure_memory, "parallel": measure_parallel}
 """Functions of a number that run in their own process."""
@@ -317,18 +272,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=list(WHAT))
-    parser.add_argument(
-        "--minutes", type=float, default=5.0, help="CPU time of each of pypots' networks"
-    )
-    parser.add_argument("--python", type=Path, help="of an environment with pypots")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         print(json.dumps(CHILDREN[options.what](options.child)))
         return
-    if options.what == "race" and "CDSA_DATA" not in os.environ:
-        parser.error("CDSA_DATA must name the folder with the data sets")
     origin = provenance(f"python benchmarks/default.py {options.what}")
     records = WHAT[options.what](options)
     if options.record:

@@ -125,6 +125,16 @@ def test_intervals_are_widened_at_stations_that_are_hard_to_predict(rng):
     assert (calibration.station_factors[1:] == 1).all()  # never narrowed, nor by a few cells
 
 
+def test_what_has_no_width_does_not_widen_the_rest_of_its_station(rng):
+    dry = predictions(rng, n_cells=8000, spread=0.0, location=1)
+    rain = predictions(rng, n_cells=800, spread=5.0, location=0)
+    temp = predictions(rng, n_cells=800, location=0, measurement=1)
+    cells = CalibrationSet.concatenate([dry, rain, temp])
+    calibration = fit(cells, measurements=2, stations=2)
+    assert calibration.factors[AT_90, 0, 0] == 0
+    assert calibration.station_factors[0] == pytest.approx(1, rel=0.1)
+
+
 def test_a_station_has_its_factor_wherever_it_stands_in_a_table():
     cube = network(steps=3, stations=3, measurements=1, missing=0.0)[:, [2, 0, 1]]
     factors = np.ones((len(LEVELS), 1, UNOBSERVED + 1))

@@ -158,8 +158,10 @@ class Calibration:
                 group = in_measurement & pooled
                 factors[:, m, gap] = _conformal_quantiles(scores[:, group], fallback=fallback)
         at = LEVELS.index(STATION_LEVEL)
-        scaled = scores[at] / factors[at, cells.measurement, cells.gap_class]
-        by_station = _station_factors(scaled[known], cells.location[known], len(stations))
+        widths = factors[at, cells.measurement, cells.gap_class]
+        wide = known & (widths > 0)  # others stay without width, whatever they are multiplied by
+        scaled = scores[at][wide] / widths[wide]
+        by_station = _station_factors(scaled, cells.location[wide], len(stations))
         angles = tuple(directions.tolist())
         return cls(factors, measurements, angles, stations, by_station, n_windows)
 

@@ -22,7 +22,6 @@ import xarray as xr
 
 from cdsa import open_dataset, score
 from cdsa.core import defaults
-from cdsa.core.geo import great_circle, median_distance
 from cdsa.core.masks import Bursts
 from cdsa.core.metrics import measure
 from cdsa.core.records import Value, append_results, provenance
@@ -31,17 +30,10 @@ from cdsa.datasets.kdd2015 import REMOVED
 from cdsa.methods.baselines.idw import Idw
 from cdsa.methods.neural.cdsa import DEFAULT_TRAINING, Cdsa
 from cdsa.methods.registry import build_method
-from cdsa.nn.context import WindowContext
-from cdsa.nn.interpolation import interpolate
-from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.paper.protocols import ALL, kdd2015_pm25, kdd2015_weather, nyc_traffic
 
 EXPECTED_RATES = (0.2, 0.5, 0.8, 0.9)
 Records = list[dict[str, Value]]
-SLOPES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-NUGGETS = (0.001, 0.01, 0.03, 0.1, 0.3)
-OWN_SHARES = (0.001, 0.05)
-"""The grid of settings of the best possible kriging."""
 
 
 def build_cdsa(minutes: float, seed: int) -> Cdsa:
@@ -54,36 +46,6 @@ def krige(train: xr.DataArray, test: xr.DataArray, in_test: xr.DataArray) -> xr.
     filler = build_method("kriging").fit(train)
     months = [filler.fill(test.isel(time=month)) for month in segments(in_test.to_numpy())]
     return xr.concat(months, "time").reindex_like(test)
-
-
-@torch.no_grad()
-def krige_best(test: xr.DataArray, truth: xr.DataArray, eval_mask: xr.DataArray) -> xr.DataArray:
-    """Kriging with the slope, the nugget and the share of each station's own series that are best
-    on the scored cells themselves, which no method can know: an upper bound for kriging of one
-    time step."""
-    scored = eval_mask.any(("location", "measurement")).to_numpy()
-    values = torch.as_tensor(test.to_numpy()[scored], dtype=torch.float64).unsqueeze(0)
-    observed = values.isfinite()
-    values, easy = values.nan_to_num(), interpolate(values.nan_to_num(), observed)
-    apart = great_circle(test["lat"].to_numpy(), test["lon"].to_numpy())
-    around = WindowContext(
-        calendar=values.new_zeros(1, values.shape[1], 0),
-        climatology=values,
-        distance=torch.as_tensor(apart / median_distance(apart)),
-        station_similarity=values.new_zeros(len(apart), len(apart)),
-        step_variance=values.new_zeros(1),
-        variable_ids=torch.arange(1),
-    )
-    model, candidates = KrigingLayer(1, use_similarity=False).double(), []
-    for slope, nugget, own_share in product(SLOPES, NUGGETS, OWN_SHARES):
-        model.slope.fill_(float(np.log(np.expm1(slope))))
-        model.nugget.fill_(float(np.log(nugget)))
-        model.local_share.fill_(float(np.log(own_share / (1 - own_share))))
-        prediction = model(values, observed, easy, around)[0].numpy()
-        filled = test.isel(time=scored).copy(data=prediction)
-        error = np.abs(filled - truth).where(eval_mask).mean().item()
-        candidates.append((error, len(candidates), filled))
-    return min(candidates)[2].reindex_like(test)
 
 
 def stations(options: argparse.Namespace) -> Records:
@@ -104,7 +66,6 @@ def stations(options: argparse.Namespace) -> Records:
             "idw": lambda: build_method("idw").fit(train).fill(test),  # noqa: B023
             "idw, power 1": lambda: Idw(power=1.0).fit(train).fill(test),  # noqa: B023
             "kriging": lambda: krige(train, test, in_test),  # noqa: B023
-            "kriging at its best": lambda: krige_best(test, truth, eval_mask),  # noqa: B023
             "cdsa": lambda: build_cdsa(options.minutes, draw).fit(train).fill(test),  # noqa: B023
         }
         for name, fill in fills.items():

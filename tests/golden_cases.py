@@ -33,6 +33,7 @@ from typer.testing import CliRunner
 
 from cdsa.cli.app import app
 from cdsa.core.cube import assign_metadata, make_cube
+from cdsa.core.domain import Domain
 from cdsa.core.prepare import prepare
 from cdsa.core.records import provenance
 from cdsa.methods.base import Filler
@@ -95,7 +96,10 @@ def waves(steps: int, stations: int = 6, seed: int = 0) -> xr.DataArray:
         lat=40 + np.arange(stations) / 10,
         lon=116 + np.arange(stations) * 7 % 5 / 10,
     )
-    return assign_metadata(cube, directions=["wind_dir"], bounds={"pm25": (0, np.inf)})
+    infinite = (-np.inf, np.inf)
+    bounds = {"pm25": (0, np.inf), **dict.fromkeys(MEASUREMENTS[1:], infinite)}
+    digits = dict.fromkeys(MEASUREMENTS, 10)  # so that no difference is rounded away
+    return assign_metadata(cube, directions=["wind_dir"], bounds=bounds, digits=digits)
 
 
 @cache
@@ -238,7 +242,7 @@ def calibrated() -> Calibration:
         measurement=measurement,
         gap_class=gap,
     )
-    return Calibration.fit(answers, long(), n_windows=7)
+    return Calibration.fit(answers, long(), Domain.of(long()), n_windows=7)
 
 
 def _factors() -> Numbers:

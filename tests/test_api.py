@@ -12,7 +12,6 @@ import xarray as xr
 
 import cdsa
 from cdsa.core import defaults
-from cdsa.core.prepare import prepare
 from cdsa.errors import ConfigError, CubeError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.registry import build_method
@@ -295,24 +294,3 @@ def test_the_former_name_of_the_horizon_is_answered_with_the_new_one(cube):
 def test_a_summary_of_scores_begins_with_the_errors(cube):
     table = cdsa.summarise(cdsa.compare(cube, ["linear", "mean"]))
     assert list(table.columns[:4]) == ["method", "measurement", "mae", "rmse"]
-
-
-class NegativeFiller(cdsa.Filler):
-    def fill(self, cube):
-        return prepare(cube).cube.fillna(-1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Negative(cdsa.Method):
-    """Forecasts -1."""
-
-    def fit(self, cube, run=None):
-        return NegativeFiller()
-
-
-def test_a_forecast_below_zero_is_reported(cube):
-    reporter, messages = Reporter(), []
-    reporter.message = messages.append
-    cdsa.forecast(abs(cube), 2, Negative(), progress=reporter)
-    text = "some predictions or lower bounds of pm25, temp are negative, but no measured value is"
-    assert any(message.startswith(text) for message in messages)

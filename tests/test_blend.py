@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.metrics import measure
 from cdsa.methods import blend as blend_module
@@ -35,7 +36,8 @@ def fit(fills, truth, visible, weights=None):
 
 
 def fill(fills, visible, weights):
-    return blend_fills(visible, [(filled, {}) for filled in fills.values()], weights)[0]
+    pairs = [(filled, {}) for filled in fills.values()]
+    return blend_fills(visible, pairs, weights, Domain.of(visible))[0]
 
 
 def blend_of(weights, n_cells=None, names="ab"):
@@ -145,7 +147,7 @@ def test_directions_are_averaged_on_the_circle():
     cube = cube.assign_coords(is_direction=("measurement", [True]))
     fills = [(cube + 350, {}), (cube + 20, {})]
     weights = np.full((2, *cube.shape), 0.5)
-    filled, _ = blend_fills(cube.where(cube != 0), fills, weights)
+    filled, _ = blend_fills(cube.where(cube != 0), fills, weights, Domain.of(cube))
     np.testing.assert_allclose(filled, 5)
 
 
@@ -170,7 +172,8 @@ def test_measured_values_are_kept_to_the_last_bit():
     fills = [
         (filled.where(cube.isnull(), cube), {}) for filled in guess(cube.fillna(1), 1, 1).values()
     ]
-    filled, _ = blend_fills(cube, fills, np.stack([np.full(cube.shape, w) for w in (0.35, 0.65)]))
+    shares = np.stack([np.full(cube.shape, w) for w in (0.35, 0.65)])
+    filled, _ = blend_fills(cube, fills, shares, Domain.of(cube))
     observed = cube.notnull().to_numpy()
     np.testing.assert_array_equal(filled.to_numpy()[observed], cube.to_numpy()[observed])
     assert filled.notnull().all()
@@ -181,7 +184,7 @@ def test_bounds_are_those_of_the_methods_that_give_any():
     own = {0.9: (cube - 1, cube + 2)}, {0.9: (cube - 3, cube + 4)}
     fills = [(cube, own[0]), (cube + 0.5, {}), (cube, own[1])]
     weights = np.stack([np.full(cube.shape, w) for w in (0.3, 0.6, 0.1)])
-    blended, intervals = blend_fills(cube.where(False), fills, weights)
+    blended, intervals = blend_fills(cube.where(False), fills, weights, Domain.of(cube))
     np.testing.assert_allclose(blended - intervals[0.9][0], 1.5)
     np.testing.assert_allclose(intervals[0.9][1] - blended, 2.5)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from cdsa.core.domain import Domain
 from cdsa.core.metrics import LEVELS as METRIC_LEVELS
 from cdsa.methods.base import Filler
 from cdsa.methods.calibration import (
@@ -26,7 +27,8 @@ AT_90 = LEVELS.index(0.9)
 
 
 def fit(cells, measurements=1, stations=1) -> Calibration:
-    return Calibration.fit(cells, network(steps=1, stations=stations, measurements=measurements))
+    cube = network(steps=1, stations=stations, measurements=measurements)
+    return Calibration.fit(cells, cube, Domain.of(cube))
 
 
 def predictions(
@@ -109,7 +111,9 @@ def test_half_widths_are_multiplied_by_their_factor():
     factors = np.ones((len(LEVELS), 1, UNOBSERVED + 1))
     factors[:, :, 1] = 2.0
     calibration = Calibration(factors, ("pm25",), (False,), ("S0",), np.ones(1))
-    low, high = calibration.bounds(0.9, cube, (cube, cube - 1, cube + 3), gap_classes)
+    low, high = calibration.bounds(
+        0.9, cube, (cube, cube - 1, cube + 3), gap_classes, Domain.of(cube)
+    )
     np.testing.assert_allclose((cube - low).values.ravel(), [1, 2, 2])
     np.testing.assert_allclose((high - cube).values.ravel(), [3, 6, 6])
 
@@ -140,7 +144,9 @@ def test_a_station_has_its_factor_wherever_it_stands_in_a_table():
     factors = np.ones((len(LEVELS), 1, UNOBSERVED + 1))
     calibration = Calibration(factors, ("pm25",), (False,), ("S1", "S0"), np.array([1.5, 3.0]))
     gap_classes = np.zeros(cube.shape, dtype=int)
-    _, high = calibration.bounds(0.9, cube, (cube, cube - 1, cube + 1), gap_classes)
+    _, high = calibration.bounds(
+        0.9, cube, (cube, cube - 1, cube + 1), gap_classes, Domain.of(cube)
+    )
     np.testing.assert_allclose((high - cube)[0, :, 0], [1, 3, 1.5])  # S2 is new
 
 
@@ -152,7 +158,7 @@ def test_bounds_keep_to_the_valid_range_and_are_missing_without_a_prediction():
     point = cube.copy()
     point[1] = np.nan
     prediction = point, point - 99, point + 99
-    low, high = calibration.bounds(0.9, cube, prediction, np.zeros((2, 1, 1), int))
+    low, high = calibration.bounds(0.9, cube, prediction, np.zeros((2, 1, 1), int), Domain.of(cube))
     assert (low[0].item(), high[0].item()) == (0.0, 11.0)
     assert np.isnan(low[1].item()) and np.isnan(high[1].item())
 

@@ -118,14 +118,15 @@ def test_gaps_of_stations_keep_their_intervals_if_sites_are_added(tmp_path, site
     np.testing.assert_allclose(widths["more"], widths["gaps"])
 
 
-def test_values_below_zero_of_a_measurement_that_never_was_are_reported(tmp_path):
-    cube = abs(network(steps=300, stations=2, measurements=1) - 10) / 100
+def test_what_is_never_negative_is_filled_so_unless_told_otherwise(tmp_path):
+    cube = (network(steps=300, stations=2, measurements=1) - 10) ** 4
     panel(cube).to_csv(tmp_path / "in.csv", index=False)
     words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--method", "linear")
-    notes = one_line(invoke(*words).stderr)
-    assert "bounds of pm25 are negative" in notes and "add --bounds pm25=0:" in notes
-    notes = invoke(*words, "--bounds", "pm25=0:", "--overwrite").stderr
-    assert "are negative" not in notes
+    words = (*words, "--detail", tmp_path / "cells.csv", "--overwrite")
+    run(*words)
+    assert pd.read_csv(tmp_path / "cells.csv")["lower"].min() == 0
+    run(*words, "--bounds", "pm25=:")
+    assert pd.read_csv(tmp_path / "cells.csv")["lower"].min() < 0
 
 
 @pytest.mark.parametrize("option", ["-o", "--detail"])

@@ -8,7 +8,7 @@ from cdsa.core.cube import (
     append_times,
     assign_metadata,
     check_cube,
-    valid_range,
+    stated_range,
 )
 from cdsa.errors import CubeError
 from conftest import network
@@ -83,7 +83,7 @@ def test_a_cube_without_coordinates_is_fine(cube):
 
 @pytest.mark.parametrize(("old", "new"), RENAMED_COORDS.items())
 def test_an_old_coordinate_name_is_answered_with_the_new_one(cube, old, new):
-    values = valid_range(cube)[0]
+    values = stated_range(cube)[0]
     refused(cube.assign_coords({old: ("measurement", values)}), f"'{old}' is called '{new}' now")
     check_cube(cube.assign_coords({old: ("location", np.zeros(3))}))  # a coordinate of the user's
 

@@ -213,3 +213,21 @@ def test_what_was_learnt_fills_another_stretch_and_other_stations(name):
 def test_float32_stays_float32(name):
     cube = small().astype(np.float32)
     assert filled(name, cube).dtype == np.float32
+
+
+UNITS = {"smaller": (1e-12, 0.0), "larger": (1e12, 0.0), "shifted": (1.0, 500.0)}
+"""Factor and offset of a measurement in another unit."""
+
+
+@every_filling_method
+@pytest.mark.parametrize("unit", UNITS)
+def test_another_unit_changes_nothing_else(name, unit):
+    factor, offset = UNITS[unit]
+    cube = small(steps=60)
+    other = cube.copy()
+    other[..., 0] = other[..., 0] * factor + offset
+    plain, changed = filled(name, cube), filled(name, other)
+    changed = changed.copy()
+    changed[..., 0] = (changed[..., 0] - offset) / factor
+    error = abs(changed - plain).max(("time", "location")) / cube.std(("time", "location"))
+    assert float(error.max()) < 1e-4

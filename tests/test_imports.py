@@ -25,7 +25,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 METHODS = [
-    {"explanation"},
+    {"explanation", "error_model"},
     {"base"},
     {"registry"},
     {"wrapper"},

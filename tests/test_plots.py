@@ -166,6 +166,16 @@ def test_accuracy_is_averaged_over_seeds():
     assert lines["a"].get_color() != lines["b"].get_color()
 
 
+def test_accuracy_by_cpu_seconds_has_round_ticks():
+    records = [
+        {"method": "net", "cpu_seconds": 7.7 * n, "mae": 30.0 / n**0.5} for n in range(1, 80)
+    ]
+    ax = plot_accuracy([*records, {"method": "fast", "cpu_seconds": 2.5, "mae": 20.0}], axes(),
+                       by="cpu_seconds")  # fmt: skip
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["3", "10", "30", "100", "300"]
+    assert ax.get_xlabel() == "CPU seconds" and ax.lines[0].get_markevery() == 7
+
+
 def test_the_rows_of_attention_maps_sum_to_one_and_that_of_the_cell_is_framed(explanation):
     assert list(explanation.maps) == ["time", "location", "measurement"]
     for ax, (axis, table) in zip(axes(3), explanation.maps.items(), strict=True):

@@ -9,6 +9,7 @@ import pytest
 import cdsa
 from cdsa.core import defaults
 from cdsa.core.cube import append_locations
+from cdsa.core.domain import Domain
 from cdsa.core.masks import Bursts
 from cdsa.core.metrics import measure
 from cdsa.core.prepare import prepare
@@ -69,16 +70,16 @@ def test_a_measurement_is_filled_by_the_method_that_is_best_for_it():
 def test_the_expected_error_of_a_combination_is_cross_fitted(monkeypatch):
     cube, seen = mixed(), []
 
-    def spy(cube, fills, weights):
+    def spy(cube, fills, weights, domain):
         seen.append(weights)
-        return blend_fills(cube, fills, weights)
+        return blend_fills(cube, fills, weights, domain)
 
     monkeypatch.setattr(f"{SELECT}.blend_fills", spy)
     selection = choose(["linear", "idw"], prepare(cube), "bursts:+0.2", combine=True)
     hidden = hidden_cells(cube, "bursts:+0.2", seed=0)
     visible = cube.where(~hidden)
     fills = [(build_method(name).fit(visible).fill(visible), {}) for name in ("linear", "idw")]
-    crossed, _ = blend_fills(visible, fills, seen[0])
+    crossed, _ = blend_fills(visible, fills, seen[0], Domain.of(visible))
     error = measure(crossed, cube, hidden, visible).overall()["mae"]
     assert selection.expected.errors.overall()["mae"] == pytest.approx(error)
     blend = selection.blend.select(("linear", "idw"))

@@ -140,6 +140,7 @@ def print_summary(source: Source, summary: CubeSummary) -> None:
     out.print()
     columns = ["measured", "missing", "share", "gaps", "longest gap"]
     print_table(["measurement", "unit"], columns, rows)
+    _print_values(summary, time_format)
     if len(summary.longest_gaps):
         print_heading("Longest gaps")
         rows = []
@@ -154,6 +155,30 @@ def print_summary(source: Source, summary: CubeSummary) -> None:
         for axis in axes or ["measurement"]:
             _print_sketch(source.cube, axis, time_format)
         out.print(f"{SHADES[0]} none missing, {SHADES[1]} up to 5% ... {SHADES[-1]} more than half")
+
+
+def _print_values(summary: CubeSummary, time_format: TimeFormat) -> None:
+    """The values that measurements can have, and outliers."""
+    print_heading("Filled values")
+    rows = [
+        [str(row.Index), row.bounds or "any", str(row.decimals) if row.decimals < 10 else "-"]
+        for row in summary.measurements.itertuples()
+    ]
+    print_table(["measurement", "values"], ["decimals"], rows)
+    out.print(
+        "as measured values are; others with --bounds NAME=A:B and --digits NAME=N", style="dim"
+    )
+    outliers = summary.outliers
+    if not len(outliers):
+        return
+    print_heading(f"{format_count(len(outliers), 'outlier')}, far from all other values")
+    rows = [
+        [str(row.location), str(row.measurement), time_format(row.time), f"{row.value:g}"]
+        for row in outliers[:MAX_ROWS].itertuples()
+    ]
+    print_table(["station", "measurement", "time"], ["value"], rows, header=False)
+    codes = ",".join(f"{value:g}" for value in outliers["value"].unique()[:3])
+    out.print(f"to treat such values as missing: --missing {codes}", style="dim")
 
 
 def _print_sketch(cube: xr.DataArray, axis: str, time_format: TimeFormat) -> None:

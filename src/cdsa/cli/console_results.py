@@ -7,7 +7,7 @@ import numpy as np
 from rich.text import Text
 
 from cdsa.cli.console import TimeFormat, out, print_by_measurement, print_paths, print_table
-from cdsa.core.cube import units_of
+from cdsa.core.cube import LEFT_OPEN, units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.records import Record, Value
 from cdsa.core.text import format_count, format_number
@@ -22,14 +22,36 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
     source, result, records = filled.source, filled.dataset, filled.records
     expected, at_sites = filled.selection.expected, filled.selection.expected_at_sites
     has_errors = any(record["expected_mae"] is not None for record in records)
-    columns = {label: label for label in FILL_SOURCES}
+    columns = {label: label for label in ("observed", "filled")}
+    open_cells = {label: sum(int(r[label] or 0) for r in records) for label in LEFT_OPEN}
+    if any(open_cells.values()):
+        columns["left open"] = "left_open"
+        records = [r | {"left_open": sum(int(r[n] or 0) for n in LEFT_OPEN)} for r in records]
+    columns["unfillable"] = "unfillable"
     columns |= {"expected error": "expected_mae"} if has_errors else {}
     columns |= {"at sites": "expected_mae_at_sites"} if at_sites else {}
     print_by_measurement(records, units_of(result["value"]), columns)
-    totals = {label: sum(int(record[label] or 0) for record in records) for label in FILL_SOURCES}
+    totals = {
+        label: sum(int(record[name] or 0) for record in records)
+        for label, name in columns.items()
+        if name in ("left_open", *FILL_SOURCES)
+    }
     out.print("in total " + ", ".join(f"{count:,} {label}" for label, count in totals.items()))
     if totals["unfillable"]:
         out.print("unfillable: never measured, so there is nothing to estimate it from")
+    if open_cells["gap_too_long"]:
+        out.print(f"left open: {format_count(open_cells['gap_too_long'], 'cell')} in longer gaps")
+    outside = {
+        "outside_lifetime": "before the first or after the last value of their station",
+        "never_measured": "of measurements that their station never had",
+    }
+    parts = [
+        f"{format_count(open_cells[label], 'cell')} {where}"
+        for label, where in outside.items()
+        if open_cells[label]
+    ]
+    if parts:
+        out.print(f"left open: {', '.join(parts)}; --extend fills them")
     if expected is not None and totals["filled"]:
         has_values = (result["source"] == "observed").any("time")  # a site has no gaps
         gaps = (result["source"] == "filled") & has_values

@@ -33,6 +33,11 @@ METHOD_HELP = (
 )
 AT_HELP = "A table of sites without a sensor (name, lat, lon), to fill as well."
 REPORT_HELP = "Also write a report, a page to open offline."
+MAX_GAP_HELP = "Longest gap to fill, such as 6h; longer ones are left open."
+EXTEND_HELP = (
+    "Fill before the first and after the last value of a station too, and measurements that it "
+    "never had."
+)
 CHECK_HELP = (
     "Hide a tenth of the measured cells first, to estimate the error. With --no-check, no methods "
     "are compared, and auto is cdsa alone."
@@ -50,6 +55,8 @@ def fill(
     method: Annotated[str | None, option("--method", "NAME", METHOD_HELP)] = None,
     model: Model = None,
     at: Annotated[Path | None, option("--at", "FILE", AT_HELP)] = None,
+    max_gap: Annotated[str | None, option("--max-gap", "TIME", MAX_GAP_HELP)] = None,
+    extend: Annotated[bool, typer.Option("--extend", help=EXTEND_HELP)] = False,
     detail: Detail = None,
     report: Annotated[Path | None, option("--report", "HTML", REPORT_HELP)] = None,
     interval: Interval = defaults.INTERVAL,
@@ -77,6 +84,8 @@ def fill(
         interval=interval,
         check=check,
         at=None if at is None else read_sites(at),
+        max_gap=max_gap,
+        extend=extend,
         device=training.device,
     )
     request.validate()

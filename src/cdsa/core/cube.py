@@ -2,8 +2,9 @@
 
 A cube is an `xr.DataArray` with dimensions (time, location, measurement), a regular time grid and
 `NaN` for missing values. Optional coordinates: `lat` and `lon` along `location`; `units`,
-`is_direction` (a direction in degrees, where 359 and 1 are neighbours) and the physical limits
-`valid_min` and `valid_max` along `measurement`.
+`is_direction` (a direction in degrees, where 359 and 1 are neighbours), the physical limits
+`valid_min` and `valid_max` and the number of `decimals` along `measurement`; NaN where it is to be
+inferred from the values (`domain.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,10 @@ DIMS = ("time", "location", "measurement")
 DEFAULT_STATION = "station"
 """Name of the only station of a source that names none."""
 
-SOURCES = ("observed", "filled", "unfillable", "forecast", "missing")
+LEFT_OPEN = ("gap_too_long", "outside_lifetime", "never_measured")
+"""Why a fill leaves a cell as it is (`scope.py`)."""
+
+SOURCES = ("observed", "filled", "unfillable", "forecast", "missing", *LEFT_OPEN)
 """Origin of a value; the position of a word is its flag in a file. A forecast leaves earlier gaps
 'missing'."""
 
@@ -283,17 +287,20 @@ def assign_metadata(
     units: Mapping[str, str] | None = None,
     directions: Sequence[str] = (),
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    digits: Mapping[str, int] | None = None,
 ) -> xr.DataArray:
-    """The cube with units, direction flags and valid ranges as coordinates of `measurement`."""
-    units, bounds = units or {}, bounds or {}
+    """The cube with units, direction flags, valid ranges and decimals as coordinates of
+    `measurement`."""
+    units, bounds, digits = units or {}, bounds or {}, digits or {}
     names = [str(name) for name in cube["measurement"].to_numpy()]
-    for option, measurements in (("units", units), ("direction", directions), ("bounds", bounds)):
+    given = {"units": units, "direction": directions, "bounds": bounds, "digits": digits}
+    for option, measurements in given.items():
         for name in measurements:
             if name not in names:
                 raise CubeError(f"--{option}: {unknown('measurement', name, names)}")
     new_units = units_of(cube) | dict(units)
     direction_flags = is_direction(cube)
-    low, high = valid_range(cube)
+    (low, high), decimals = stated_range(cube), stated_decimals(cube)
     for m, name in enumerate(names):
         direction_flags[m] |= name in directions or new_units[name].lower() in DIRECTION_UNITS
         if direction_flags[m] and not new_units[name]:
@@ -305,11 +312,13 @@ def assign_metadata(
                     f"the lower bound of '{name}' must not exceed the upper one, but found "
                     f"{low[m]:g}:{high[m]:g}"
                 )
+        decimals[m] = digits.get(name, decimals[m])
     return cube.assign_coords(
         units=("measurement", np.array([new_units[name] for name in names])),
         is_direction=("measurement", direction_flags),
         valid_min=("measurement", low),
         valid_max=("measurement", high),
+        decimals=("measurement", decimals),
     )
 
 
@@ -327,11 +336,22 @@ def is_direction(cube: xr.DataArray) -> NDArray[np.bool_]:
     return np.array([unit.lower() in DIRECTION_UNITS for unit in units_of(cube).values()])
 
 
-def valid_range(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The physical minimum and maximum of each measurement, infinite where none is set."""
-    unlimited = xr.full_like(cube["measurement"], np.inf, dtype=np.float64)
-    low, high = cube.coords.get("valid_min", -unlimited), cube.coords.get("valid_max", unlimited)
-    return low.to_numpy().copy(), high.to_numpy().copy()
+def stated_range(cube: xr.DataArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The physical minimum and maximum of each measurement: NaN where none is stated, infinite
+    where it is stated that there is none."""
+    low, high = (_stated(cube, name) for name in ("valid_min", "valid_max"))
+    return low, high
+
+
+def stated_decimals(cube: xr.DataArray) -> NDArray[np.float64]:
+    """Decimals of each measurement, NaN where they are not stated."""
+    return _stated(cube, "decimals")
+
+
+def _stated(cube: xr.DataArray, name: str) -> NDArray[np.float64]:
+    if name in cube.coords:
+        return cube[name].to_numpy().astype(np.float64)
+    return np.full(cube.sizes["measurement"], np.nan)
 
 
 def has_coordinates(cube: xr.DataArray) -> bool:

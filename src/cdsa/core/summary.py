@@ -8,8 +8,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.cube import fillable, has_coordinates, is_direction, units_of
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import gap_starts, run_lengths
-from cdsa.core.records import Value
+from cdsa.core.records import Value, to_json_value
 from cdsa.core.times import format_step, infer_step
 
 
@@ -24,7 +25,11 @@ class CubeSummary:
     locations: tuple[str, ...]
     has_coordinates: bool
     measurements: pd.DataFrame
-    """Per measurement: unit, is_direction, cells, missing, share, gaps, longest gap."""
+    """Per measurement: unit, is_direction, cells, missing, share, gaps, longest gap, outliers, and
+    what values it can have: bounds in words, low, high, decimals."""
+
+    outliers: pd.DataFrame
+    """Values far outside of all others: location, measurement, time, value."""
 
     longest_gaps: pd.DataFrame
     """The longest gaps: location, measurement, first and last missing step, steps. Empty series
@@ -43,6 +48,11 @@ class CubeSummary:
             {"measurement": row.Index, "unit": row.unit, "is_direction": bool(row.is_direction)}
             | {name: int(getattr(row, name)) for name in ("cells", "missing", "gaps", "longest")}
             | {"share_missing": round(float(row.share), 6)}
+            | {
+                "lowest_possible": to_json_value(row.low),
+                "highest_possible": to_json_value(row.high),
+            }
+            | {"decimals": int(row.decimals), "outliers": int(row.outliers)}
             | common
             for row in self.measurements.itertuples()
         ]
@@ -54,6 +64,8 @@ def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
     missing = cube.isnull().to_numpy()
     runs = run_lengths(missing)
     starts = gap_starts(missing)
+    domain = Domain.of(cube)
+    outliers = domain.outliers(cube)
     measurements = pd.DataFrame(
         {
             "unit": list(units_of(cube).values()),
@@ -63,6 +75,11 @@ def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
             "share": missing.mean(axis=(0, 1)),
             "gaps": starts.sum(axis=(0, 1)),
             "longest": runs.max(axis=(0, 1)),
+            "bounds": [domain.describe(m) for m in range(cube.sizes["measurement"])],
+            "low": domain.low,
+            "high": domain.high,
+            "decimals": domain.decimals,
+            "outliers": outliers.sum(axis=(0, 1)),
         },
         index=pd.Index(cube["measurement"].to_numpy(), name="measurement"),
     )
@@ -74,9 +91,21 @@ def summarise_cube(cube: xr.DataArray, *, n_longest: int = 5) -> CubeSummary:
         locations=tuple(str(name) for name in cube["location"].to_numpy()),
         has_coordinates=has_coordinates(cube),
         measurements=measurements,
+        outliers=_list_cells(cube, outliers).assign(value=cube.to_numpy()[outliers]),
         longest_gaps=_longest_gaps(
             cube, np.where(starts & ~missing.all(axis=0), runs, 0), n_longest
         ),
+    )
+
+
+def _list_cells(cube: xr.DataArray, cells: NDArray[np.bool_]) -> pd.DataFrame:
+    t, l, m = np.nonzero(cells)  # noqa: E741
+    return pd.DataFrame(
+        {
+            "location": cube["location"].to_numpy()[l],
+            "measurement": cube["measurement"].to_numpy()[m],
+            "time": cube["time"].to_numpy()[t],
+        }
     )
 
 

@@ -53,4 +53,5 @@ def annotate(
             name: (-math.inf if low is None else low, math.inf if high is None else high)
             for name, (low, high) in options.bounds.items()
         },
+        digits=options.digits,
     )

@@ -108,7 +108,7 @@ def find_fill_flags(data: xr.Dataset, variable: str) -> list[str]:
         name
         for name in linked
         if name in data
-        and data[name].attrs.get("flag_meanings") == FLAG_MEANINGS
+        and f"{FLAG_MEANINGS} ".startswith(f"{data[name].attrs.get('flag_meanings')} ")
         and set(data[name].dims) == set(data[variable].dims)
     ]
 

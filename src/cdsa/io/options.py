@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # the help of the command line is shown without loading panda
     import pandas as pd
 
 Layout = Literal["panel", "long", "wide"]
-Kind = Literal["text", "separator", "flag", "names", "units", "bounds", "table"]
+Kind = Literal["text", "separator", "flag", "names", "units", "bounds", "digits", "table"]
 Bound = tuple[float | None, float | None]
 
 LAYOUTS: dict[Layout, str] = {
@@ -21,6 +21,7 @@ LAYOUTS: dict[Layout, str] = {
     "long": "one row per time, station and measurement",
     "wide": "one column per station, one measurement",
 }
+MAX_DECIMALS = 15
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 RENAMED = {"angle": "directions", "angles": "directions", "unit": "units"}
 
@@ -62,6 +63,8 @@ class Option:
                 return {name: str(unit) for name, unit in self._parse_pairs(value)}
             case "bounds":
                 return {name: _parse_bound(bound) for name, bound in self._parse_pairs(value)}
+            case "digits":
+                return {name: _parse_digits(digits) for name, digits in self._parse_pairs(value)}
             case "flag":
                 if value not in (True, False):
                     raise ConfigError(f"{self.name} is True or False, but found {value!r}")
@@ -105,6 +108,16 @@ def _parse_bound(bound: object) -> Bound:
             f"pm25=0: or humid=0:100, but found {bound!r}"
         ) from bad
     return low, high
+
+
+def _parse_digits(digits: object) -> int:
+    text = str(digits).strip()
+    if not text.isdecimal() or int(text) > MAX_DECIMALS:
+        raise ConfigError(
+            f"digits are the decimals of filled values, from 0 to {MAX_DECIMALS}, as in pm25=1, "
+            f"but found {digits!r}"
+        )
+    return int(text)
 
 
 def _option(default: object, help: str, metavar: str = "", **spec: object) -> Any:
@@ -171,8 +184,14 @@ class ReadOptions:
         flag="--direction", repeatable=True,
     )
     bounds: Mapping[str, Bound] = _option(
-        dict, "Physical bounds of a measurement, such as pm25=0: or humid=0:100.", "NAME=A:B",
-        kind="bounds", repeatable=True,
+        dict,
+        "Physical bounds of a measurement, such as pm25=0: or humid=0:100, or temp=: for none; "
+        "inferred from its values if not given.",
+        "NAME=A:B", kind="bounds", repeatable=True,
+    )
+    digits: Mapping[str, int] = _option(
+        dict, "Decimals of filled values, such as pm25=1; those of the measured ones if not given.",
+        "NAME=N", kind="digits", repeatable=True,
     )
     units: Mapping[str, str] = _option(
         dict, "Units of a measurement, such as pm25=ug/m3.", "NAME=UNIT", kind="units",

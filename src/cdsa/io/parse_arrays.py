@@ -228,7 +228,7 @@ def _annotate(
         attrs = {name: data[name].attrs for name in variables}
         units = {name: str(a["units"]) for name, a in attrs.items() if "units" in a}
         return annotate(cube, options, units, [n for n, a in attrs.items() if _is_direction(a)])
-    for name in ("units", "is_direction", "valid_min", "valid_max"):
+    for name in ("units", "is_direction", "valid_min", "valid_max", "decimals"):
         if name in data.variables and data[name].dims == (axes["measurement"],):
             cube = cube.assign_coords({name: ("measurement", data[name].to_numpy())})
     return annotate(cube, options, {})

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from cdsa.core.atomic import stage_files
-from cdsa.core.cube import DIMS, append_locations, append_times
+from cdsa.core.cube import DIMS, LEFT_OPEN, append_locations, append_times
 from cdsa.core.times import Clock, subsecond_digits
 from cdsa.errors import OutputError, TableError
 from cdsa.io.arrays import Arrays
@@ -130,7 +130,7 @@ class Source:
 
     def detail(self, result: xr.Dataset) -> pd.DataFrame:
         """One row per filled or forecast cell: its labels, value, source and bounds."""
-        unchanged = result["source"].isin(["observed", "missing"]).to_numpy()
+        unchanged = result["source"].isin(["observed", "missing", *LEFT_OPEN]).to_numpy()
         t, l, m = np.nonzero(~unchanged)  # noqa: E741
         columns: dict[str, object] = {
             "time": np.array(self.content.clock.format(result["time"].to_numpy()), dtype=object)[t],

@@ -154,7 +154,8 @@ class Table:
     def _missing_rows(
         self, frame: pd.DataFrame, grid: FloatArray
     ) -> tuple[IntArray, pd.DataFrame | None]:
-        """Keys of all rows, those of the table first, and the rows that it lacks."""
+        """Keys of all rows, those of the table first, and the rows that it lacks but for those
+        without any value."""
         keys, shape = self.rows.keys, self.rows.key_shape
         present = np.zeros(int(np.prod(shape)), dtype=bool)
         present[keys] = True
@@ -162,7 +163,9 @@ class Table:
             per_step = shape[1] * shape[2]
             present[: self.horizon.start * per_step] = True
             present[self.horizon.stop * per_step :] = True
-        missing = np.flatnonzero(~present)
+        shared = tuple(axis for axis in range(3) if shape[axis] == 1)  # rows have all of these
+        has_value = ~np.isnan(grid).all(axis=shared, keepdims=True) if shared else ~np.isnan(grid)
+        missing = np.flatnonzero(~present & has_value.ravel())
         if len(missing) == 0:
             return keys, None
         time, location, measurement = np.unravel_index(missing, shape)

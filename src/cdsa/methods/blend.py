@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import wrap_degrees
 from cdsa.core.cube import is_direction
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import GAP_CLASSES
 from cdsa.core.metrics import Intervals
 from cdsa.methods.calibration import MIN_CELLS, N_FOLDS, gap_classes, pooled_classes, time_folds
@@ -161,7 +162,7 @@ def fit_blend(
     return Blend(tuple(fills), names, weights[0], n_cells), crossed
 
 
-def blend_fills(cube: xr.DataArray, fills: Sequence[Fill], weights: Floats) -> Fill:
+def blend_fills(cube: xr.DataArray, fills: Sequence[Fill], weights: Floats, domain: Domain) -> Fill:
     """The weighted mean of fills of a cube, (k, t, l, m); directions are averaged on the circle.
 
     Bounds are as far from it as the weighted mean of those that give any, even where these have no
@@ -171,7 +172,7 @@ def blend_fills(cube: xr.DataArray, fills: Sequence[Fill], weights: Floats) -> F
     for (filled, _), weight in zip(fills, weights, strict=True):
         total += np.where(weight > 0, weight * _to_points(filled.to_numpy(), directions), 0)
     degrees = wrap_degrees(np.rad2deg(np.angle(total)))
-    blended = fill_gaps(cube, np.where(directions, degrees, total.real))
+    blended = fill_gaps(cube, np.where(directions, degrees, total.real), domain)
     bounded = [k for k, (_, intervals) in enumerate(fills) if intervals]
 
     def bound(level: float, side: int) -> xr.DataArray:

@@ -16,12 +16,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import EAST, angle_difference, to_components, wrap_degrees
-from cdsa.core.cube import is_direction, round_significant, valid_range
+from cdsa.core.cube import is_direction
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import GAP_CLASSES, effective_gap_lengths, gap_class
-from cdsa.core.metrics import Intervals, standard_deviations
+from cdsa.core.metrics import Intervals
 from cdsa.core.prepare import Cube, prepare
+from cdsa.core.splits import time_mask
 from cdsa.methods.base import Bounds, Filled, Filler
-from cdsa.methods.wrapper import DIGITS
+from cdsa.methods.error_model import ErrorModel
 
 Floats = NDArray[np.float64]
 
@@ -41,10 +43,14 @@ STATION_LEVEL, STATION_PRIOR_CELLS = 0.9, 300
 """The level at which a station is compared with all, and the cells of all that it counts among its
 own."""
 
+MOSTLY = 0.9
+"""Share of the values at a bound above which only the others are calibrated on."""
+
 N_BLOCKS, N_FOLDS = 20, 5
 """Blocks of time, and the folds of cross-fitting that they are dealt to in turn."""
 
 TINY = 1e-9
+"""The narrowest width that is scaled, as a share of the mean error."""
 
 
 def quantile_pair(level: float) -> tuple[float, float]:
@@ -93,8 +99,18 @@ class CalibrationSet:
         side; for directions, the error in degrees."""
         error = self._errors(is_direction)
         below, above = self.point - self.bounds[::2], self.bounds[1::2] - self.point
-        half_width = np.maximum(np.where(error >= 0, above, below), TINY)
-        return np.abs(error) / np.where(is_direction, 1.0, half_width)
+        half_width = np.maximum(np.where(error >= 0, above, below), TINY * self._error_sizes(error))
+        half_width = np.where(is_direction, 1.0, half_width)
+        without_error = np.zeros_like(half_width)  # also where there is no width either
+        return np.divide(np.abs(error), half_width, out=without_error, where=error != 0)
+
+    def _error_sizes(self, error: Floats) -> Floats:
+        """The mean absolute error of each cell's measurement, (cells,)."""
+        known = np.isfinite(error)
+        n_cells = np.bincount(self.measurement[known])
+        sums = np.bincount(self.measurement[known], np.abs(error[known]))
+        means = np.append(sums / np.maximum(n_cells, 1), np.zeros(self.measurement.max(initial=0)))
+        return means[self.measurement]
 
     def _errors(self, is_direction: NDArray[np.bool_]) -> Floats:
         angle = angle_difference(self.truth, self.point)
@@ -132,9 +148,11 @@ class Calibration:
         cls,
         cells: CalibrationSet,
         cube: xr.DataArray,
+        domain: Domain,
         n_windows: int = 0,
     ) -> "Calibration":
-        """Factors with which the intervals of each level cover their share of the cells of a cube.
+        """Factors with which the intervals of each level cover their share of the cells of a cube;
+        of a measurement that is nearly always at a bound, such as rain at zero, of its other cells.
 
         A gap class with few cells is pooled with its neighbours. A group with too few cells falls
         back to the factor of its measurement, then to that of all measurements. Without enough
@@ -145,7 +163,7 @@ class Calibration:
         factors = np.ones((len(LEVELS), len(measurements), UNOBSERVED + 1))
         circular = directions[cells.measurement]
         scores = cells.scores(circular)
-        known = ~np.isnan(scores).any(axis=0)
+        known = ~np.isnan(scores).any(axis=0) & ~_idle(cells, domain)
         overall = _conformal_quantiles(scores[:, known & ~circular], fallback=np.ones(len(LEVELS)))
         for m, direction in enumerate(directions):
             in_measurement = known & (cells.measurement == m)
@@ -171,8 +189,9 @@ class Calibration:
         filled: xr.DataArray,
         prediction: tuple[xr.DataArray, xr.DataArray, xr.DataArray],
         gap_classes: NDArray[np.int64],
+        domain: Domain,
     ) -> Bounds:
-        """The bounds of an interval around the filled values.
+        """The bounds of an interval around the filled values, within their domain.
 
         `prediction` is the model's point, in components, and its lower and upper quantile; bounds
         are NaN where it has none. The interval of a direction runs clockwise from lower to upper.
@@ -180,7 +199,6 @@ class Calibration:
         bounds, factors = np.full((2, *filled.shape), np.nan), self._factors_at(level)
         names = pd.Index(self.stations).get_indexer(_names(filled["location"]))
         by_station = np.where(names >= 0, self.station_factors[names], 1.0)
-        minimum, maximum = valid_range(filled)
         for k, name in enumerate(filled["measurement"].to_numpy()):
             if str(name) not in self.measurements:
                 continue
@@ -190,15 +208,17 @@ class Calibration:
             if self.is_direction[m]:
                 known = prediction[0].sel(measurement=f"{name}{EAST}").notnull().to_numpy()
                 arc = np.stack([middle - factor, middle + factor])
-                arc = wrap_degrees(round_significant(arc, DIGITS))
-                circle = np.stack([np.zeros_like(middle), np.full_like(middle, 360.0)])
-                bounds[..., k] = np.where(known, np.where(factor < 180, arc, circle), np.nan)
+                bounds[..., k] = np.where(known, arc, np.nan)
                 continue
             point, lower, upper = (x.sel(measurement=name).to_numpy() for x in prediction)
             below, above = (factor * np.maximum(w, 0.0) for w in (point - lower, upper - point))
-            bounds[..., k] = np.clip([middle - below, middle + above], minimum[k], maximum[k])
-        lower_bound, upper_bound = (round_significant(bound, DIGITS) for bound in bounds)
-        return filled.copy(data=lower_bound), filled.copy(data=upper_bound)
+            bounds[..., k] = middle - below, middle + above
+        low, high = domain.fit_bounds(*bounds)
+        angles = is_direction(filled)
+        circle = angles & (high - low >= 360)
+        low, high = (np.where(angles, wrap_degrees(bound), bound) for bound in (low, high))
+        low, high = np.where(circle, 0.0, low), np.where(circle, 360.0, high)
+        return filled.copy(data=low), filled.copy(data=high)
 
     def _factors_at(self, level: float) -> Floats:
         """Factors of any level, (measurement, gap class)."""
@@ -207,6 +227,20 @@ class Calibration:
         share = float(np.clip((level - low) / (high - low), 0.0, 1.0))
         factors: Floats = (1 - share) * self.factors[above - 1] + share * self.factors[above]
         return factors
+
+
+def _idle(cells: CalibrationSet, domain: Domain) -> NDArray[np.bool_]:
+    """Cells at a bound where nearly all values of their measurement are: any interval that reaches
+    the bound holds them, so they say nothing of its width."""
+    idle = np.zeros(len(cells.truth), dtype=bool)
+    for bound in (domain.low, domain.high):
+        at_bound = cells.truth == bound[cells.measurement]
+        n_cells, n_at_bound = (
+            np.bincount(cells.measurement[mask], minlength=len(bound))
+            for mask in (np.ones_like(at_bound), at_bound)
+        )
+        idle |= at_bound & (n_at_bound > MOSTLY * n_cells)[cells.measurement]
+    return idle
 
 
 def pooled_classes(n_cells: NDArray[np.int64], gap: int) -> tuple[int, int]:
@@ -252,8 +286,8 @@ class ConformalFiller(Filler):
 
     filler: Filler
     calibration: Calibration
-    scale: xr.DataArray
-    """The unit of the widths, by measurement, if the filler gives no intervals."""
+    error_model: ErrorModel
+    """What the widths are proportional to, if the filler gives no intervals."""
 
     @classmethod
     def fit(
@@ -266,9 +300,10 @@ class ConformalFiller(Filler):
     ) -> "ConformalFiller":
         """Calibrate a filler on how `visible` was filled by it, or by one of the same method, with
         the intervals that it gives, if any."""
-        scale = _scale(visible)
-        cells, _ = _hidden_cells(filled, truth, visible, _own_bounds(filled, intervals, scale))
-        return cls(filler, Calibration.fit(cells, truth), scale)
+        model = ErrorModel.fit(filled, truth, visible)
+        sides = _own_bounds(filled, intervals, visible, model)
+        cells = _hidden_cells(filled, truth, visible, sides)
+        return cls(filler, Calibration.fit(cells, truth, Domain.of(visible)), model)
 
     def fill(self, cube: Cube) -> xr.DataArray:
         return self.filler.fill(cube)
@@ -278,9 +313,9 @@ class ConformalFiller(Filler):
         own = sorted({_own_level(level) for level in levels}) if self.filler.gives_intervals else ()
         filled, bounds = self.filler.fill_intervals(data, own)
         intervals = dict(zip(own, bounds, strict=True)) if own else None
-        sides = _own_bounds(filled, intervals, self.scale)
+        sides = _own_bounds(filled, intervals, data.cube, self.error_model)
         gaps = gap_classes(data.cube)
-        return filled, _scaled_bounds(self.calibration, filled, sides, gaps, levels)
+        return filled, _scaled_bounds(self.calibration, filled, sides, gaps, levels, data.domain)
 
     @property
     def primary(self) -> Filler:
@@ -304,17 +339,18 @@ def cross_fitted_bounds(
 
     Each fold of time is calibrated on the others; NaN where those have too few cells.
     """
-    fold = time_folds(truth.sizes["time"])
-    sides = _own_bounds(filled, intervals, _scale(visible))
-    cells, steps = _hidden_cells(filled, truth, visible, sides)
+    fold, domain = time_folds(truth.sizes["time"]), Domain.of(visible)
     gaps, bounds = gap_classes(visible), np.full((len(levels), 2, *truth.shape), np.nan)
     for number in np.unique(fold):
-        inside, others = fold == number, fold[steps] != number
-        if others.sum() >= MIN_CELLS:
-            calibration = Calibration.fit(cells.select(others), truth)
+        inside, others = fold == number, time_mask(fold != number, truth)
+        known = truth.where(others | visible.notnull()).transpose(*truth.dims)
+        sides = _own_bounds(filled, intervals, visible, ErrorModel.fit(filled, known, visible))
+        cells = _hidden_cells(filled, known, visible, sides)
+        if len(cells.truth) >= MIN_CELLS:
+            calibration = Calibration.fit(cells, truth, domain)
             part = {level: (low[inside], high[inside]) for level, (low, high) in sides.items()}
             bounds[:, :, inside] = _scaled_bounds(
-                calibration, filled[inside], part, gaps[inside], levels
+                calibration, filled[inside], part, gaps[inside], levels, domain
             )
     return {
         level: (filled.copy(data=lower), filled.copy(data=upper))
@@ -333,24 +369,23 @@ def _own_level(level: float) -> float:
 
 
 def _own_bounds(
-    filled: xr.DataArray, intervals: Intervals | None, scale: xr.DataArray
+    filled: xr.DataArray, intervals: Intervals | None, visible: xr.DataArray, model: ErrorModel
 ) -> Intervals:
-    """The bounds to be scaled, by level: the filler's own, or one scale to either side."""
+    """The bounds to be scaled, by level: the filler's own, or the expected error to either side."""
     if intervals is not None:
         return intervals
-    width = scale.reindex(measurement=filled["measurement"].to_numpy())
-    lower, upper = filled - width, filled + width
-    return {_own_level(level): (lower, upper) for level in LEVELS}
+    width = model.widths(filled, visible)
+    sides = filled - width, filled + width
+    return {_own_level(level): sides for level in LEVELS}
 
 
 def _hidden_cells(
     filled: xr.DataArray, truth: xr.DataArray, visible: xr.DataArray, sides: Intervals
-) -> tuple[CalibrationSet, NDArray[np.int64]]:
-    """The cells of `truth` that are not visible, with the bounds to be scaled, and their steps in
-    time."""
+) -> CalibrationSet:
+    """The cells of `truth` that are not visible, with the bounds to be scaled."""
     hidden = np.nonzero((truth.notnull() & visible.isnull()).transpose(*truth.dims).to_numpy())
     bounds = [side.to_numpy()[hidden] for level in LEVELS for side in sides[_own_level(level)]]
-    cells = CalibrationSet(
+    return CalibrationSet(
         point=filled.to_numpy()[hidden].astype(np.float64),
         truth=truth.to_numpy()[hidden].astype(np.float64),
         bounds=np.array(bounds, dtype=np.float64),
@@ -358,16 +393,10 @@ def _hidden_cells(
         measurement=hidden[2],
         gap_class=gap_classes(visible)[hidden],
     )
-    return cells, hidden[0]
 
 
 def _names(axis: xr.DataArray) -> tuple[str, ...]:
     return tuple(str(name) for name in axis.to_numpy())
-
-
-def _scale(cube: xr.DataArray) -> xr.DataArray:
-    names = cube["measurement"].to_numpy()
-    return xr.DataArray(standard_deviations(cube), coords=[("measurement", names)])
 
 
 def gap_classes(cube: xr.DataArray) -> NDArray[np.int64]:
@@ -381,12 +410,13 @@ def _scaled_bounds(
     sides: Intervals,
     gap_classes: NDArray[np.int64],
     levels: Sequence[float],
+    domain: Domain,
 ) -> list[Bounds]:
     """Calibrated bounds around the filled values."""
     point = to_components(filled)
     predictions = ((level, (point, *_nearest(sides, _own_level(level)))) for level in levels)
     return [
-        calibration.bounds(level, filled, prediction, gap_classes)
+        calibration.bounds(level, filled, prediction, gap_classes, domain)
         for level, prediction in predictions
     ]
 

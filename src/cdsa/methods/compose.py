@@ -34,7 +34,8 @@ class BlendedFiller(Filler):
             own = levels if filler.gives_intervals else ()
             filled, bounds = filler.fill_intervals(data, own)
             fills.append((filled, dict(zip(own, bounds, strict=True))))
-        blended, intervals = blend_fills(data.cube, fills, self.blend.cell_weights(data.cube))
+        weights = self.blend.cell_weights(data.cube)
+        blended, intervals = blend_fills(data.cube, fills, weights, data.domain)
         unknown = xr.full_like(data.cube, np.nan)
         return blended, [intervals.get(level, (unknown, unknown)) for level in levels]
 

@@ -6,7 +6,8 @@ A method proper is a pair of functions on plain numbers: `fit(components) -> pre
 - a direction in degrees goes in as two components, east and north, and comes back as degrees;
 - what the method leaves open is filled from means: of the station, else of that step over all
   stations, else of the measurement;
-- filled values stay within physical bounds; measured values come back untouched;
+- filled values are within bounds and rounded as measured values are (`core/domain.py`); measured
+  values come back untouched;
 - a measurement that was never measured stays missing: there is nothing to estimate it from.
 """
 
@@ -20,16 +21,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components, wrap_degrees
-from cdsa.core.cube import has_coordinates, is_direction, round_significant, valid_range
+from cdsa.core.cube import has_coordinates, is_direction
+from cdsa.core.domain import Domain
 from cdsa.core.prepare import Cube, PreparedCube, prepare
 from cdsa.errors import ConfigError, MissingExtraError
 from cdsa.methods.base import Filler, Method
 from cdsa.training.callbacks import RunContext
 
 PredictFn = Callable[[xr.DataArray], xr.DataArray]
-
-DIGITS = 10
-"""Significant digits of filled values, more than any sensor has: 12.396, not 12.3959999999."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +46,8 @@ class Finaliser:
         cube, components = data.cube, data.components
         prediction = prediction.transpose(*components.dims).astype(np.float64)
         complete = self._complete(components, components.where(components.notnull(), prediction))
-        filled = clip_to_bounds(from_components(complete, cube)).transpose(*cube.dims)
-        return fill_gaps(cube, filled.to_numpy())
+        filled = from_components(complete, cube).transpose(*cube.dims)
+        return fill_gaps(cube, filled.to_numpy(), data.domain)
 
     def _complete(self, components: xr.DataArray, filled: xr.DataArray) -> xr.DataArray:
         """Fill what the method left open, from the nearest mean."""
@@ -68,12 +67,13 @@ class Finaliser:
         return filled.transpose(*components.dims)
 
 
-def fill_gaps(cube: xr.DataArray, values: NDArray[np.float64]) -> xr.DataArray:
-    """The cube with values, rounded, in its gaps; measured values are untouched."""
-    values = round_significant(values, DIGITS)
-    # rounding may have made 360 of 359.99999999999
-    values = np.where(is_direction(cube), wrap_degrees(values), values)
-    return cube.copy(data=np.where(cube.isnull(), values.astype(cube.dtype), cube))
+def fill_gaps(cube: xr.DataArray, values: NDArray[np.float64], domain: Domain) -> xr.DataArray:
+    """The cube with values, as they could have been recorded, in its gaps; measured values are
+    untouched."""
+    recorded = domain.fit(values)
+    # rounding may have made 360 of 359.6
+    recorded = np.where(is_direction(cube), wrap_degrees(recorded), recorded)
+    return cube.copy(data=np.where(cube.isnull(), recorded.astype(cube.dtype), cube))
 
 
 def means_of(data: PreparedCube) -> tuple[xr.DataArray, xr.DataArray]:
@@ -111,12 +111,6 @@ class Baseline(Method):
         """Fit on float64 values with NaN for missing and directions as components; return a
         function that predicts a cube of the same measurements, NaN where it cannot."""
         raise NotImplementedError
-
-
-def clip_to_bounds(cube: xr.DataArray) -> xr.DataArray:
-    """The cube with no value outside the valid range of its measurement."""
-    low, high = (xr.DataArray(bound, dims="measurement") for bound in valid_range(cube))
-    return cube.clip(low, high)
 
 
 def import_optional(module: str, method: str, package: str) -> ModuleType:

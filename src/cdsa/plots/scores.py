@@ -35,6 +35,9 @@ MAX_INSIDE_LEGEND = 6
 LOG_TICKS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
 """Ticks of each power of ten."""
 
+MAX_TICKS, MAX_MARKERS = 12, 12
+"""Costs that are all labelled, and markers along a line."""
+
 MANNER_COLOURS = {"independent": COLOURS[-1], "joint": RED, "decomposed": BLUE, "shared": GREEN}
 BAR_WIDTH = 0.2
 
@@ -84,13 +87,20 @@ def _style(i: int) -> dict[str, Any]:
 
 
 def plot_accuracy(
-    records: Records, ax: Axes, *, levels: Mapping[str, float] | None = None, unit: str = ""
+    records: Records,
+    ax: Axes,
+    *,
+    by: str = "minutes",
+    levels: Mapping[str, float] | None = None,
+    unit: str = "",
 ) -> Axes:
-    """Mean absolute error by minutes of training, one line per method, averaged over seeds; methods
-    without training are horizontal lines at their `levels`."""
-    errors = pd.DataFrame(records).pivot_table("mae", index="minutes", columns="method")
+    """Mean absolute error by minutes of training, or by `cpu_seconds`, one line per method,
+    averaged over seeds; methods without training are horizontal lines at their `levels`."""
+    errors = pd.DataFrame(records).pivot_table("mae", index=by, columns="method", sort=False)
+    errors = errors.sort_index()
     for i, (method, line) in enumerate(errors.items()):
-        ax.plot(line.dropna(), label=escape(method), **_style(i))
+        line = line.dropna()
+        ax.plot(line, label=escape(method), markevery=len(line) // MAX_MARKERS + 1, **_style(i))
     for name, level in (levels or {}).items():
         ax.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
         ax.annotate(
@@ -99,19 +109,25 @@ def plot_accuracy(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
-    x_ticks = errors.index.to_numpy()
+    x_ticks = errors.index.to_list()
+    if levels and x_ticks:
+        ax.set_xlim(right=2.2 * x_ticks[-1])  # room for the names of levels
+    if len(x_ticks) > MAX_TICKS:
+        x_ticks = _log_ticks(*ax.get_xlim(), steps=(1, 3))
+    y_ticks = _log_ticks(*ax.get_ylim(), steps=LOG_TICKS)
     ax.set_xticks(x_ticks, [f"{x:g}" for x in x_ticks])
-    low, high = ax.get_ylim()
-    powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    y_ticks = [tick * p for p in powers for tick in LOG_TICKS if low <= tick * p <= high]
     ax.set_yticks(y_ticks, [f"{y:g}" for y in y_ticks])
     ax.minorticks_off()
-    if levels and len(x_ticks):
-        ax.set_xlim(right=2.2 * x_ticks[-1])  # room for the names of levels
-    ax.set_xlabel("minutes of training")
+    ax.set_xlabel({"minutes": "minutes of training", "cpu_seconds": "CPU seconds"}.get(by, by))
     ax.set_ylabel(error_label(unit))
     ax.legend(frameon=False, fontsize=8)
     return hide_spines(ax)
+
+
+def _log_ticks(low: float, high: float, *, steps: Sequence[float]) -> list[float]:
+    """These steps of each power of ten from low to high."""
+    powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    return [tick * power for power in powers for tick in steps if low <= tick * power <= high]
 
 
 def plot_growth(

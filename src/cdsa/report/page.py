@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from cdsa.core.config import to_dict
-from cdsa.core.cube import has_coordinates, units_of
+from cdsa.core.cube import LEFT_OPEN, has_coordinates, units_of
 from cdsa.core.metrics import LEVELS
 from cdsa.core.records import now
 from cdsa.core.summary import CubeSummary, summarise_cube
@@ -27,7 +27,6 @@ from cdsa.plots import plot_errors, plot_gaps, plot_map
 from cdsa.plots.figures import new_figure, write_figure
 from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
-from cdsa.workflows.fill import FILL_SOURCES
 from cdsa.workflows.pipeline import FillResult
 from cdsa.workflows.score import Score
 
@@ -142,14 +141,15 @@ def _missing(content: ReportContent) -> str:
 
 def _filled(content: ReportContent) -> str:
     selection, source = content.selection, content.result["source"]
-    counts = [(source == label).sum(("time", "location")).to_numpy() for label in FILL_SOURCES]
+    labels = (("observed",), ("filled",), LEFT_OPEN, ("unfillable",))
+    counts = [source.isin(group).sum(("time", "location")).to_numpy() for group in labels]
     rows = [
         [name, *numbers, selection.method_of(str(name))]
         for name, *numbers in zip(source["measurement"].to_numpy(), *counts, strict=True)
     ]
-    head = ["measurement", "measured", "filled", "unfillable", "method"]
+    head = ["measurement", "measured", "filled", "left open", "unfillable", "method"]
     messages = [f"<p>{html.escape(message)}</p>" for message in selection.reasons]
-    blocks = [*messages, table(head, rows, numeric=(1, 2, 3))]
+    blocks = [*messages, table(head, rows, numeric=(1, 2, 3, 4))]
     if selection.blend:
         names = selection.blend.candidates
         frame = selection.blend.to_frame()

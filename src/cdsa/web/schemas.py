@@ -75,6 +75,7 @@ def _read_field(option: Option) -> tuple[object, object]:
         "names": LongText | tuple[Text, ...],
         "units": LongText | tuple[Text, ...] | dict[Text, Text],
         "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Bound, Bound]],
+        "digits": LongText | tuple[Text, ...] | dict[Text, int],
     }
     kind = Literal[option.choices] if option.choices else types.get(option.kind, Text)
     help = option.help + (" Given as the text of a CSV file." if option.kind == "table" else "")
@@ -192,6 +193,13 @@ class FillRequest(JobRequest):
 
     at: Lines | None = None
     """Unmonitored sites to fill as well: the text of a CSV file with columns name, lat, lon."""
+
+    max_gap: Text | None = None
+    """Longest gap to fill, such as 6h; longer ones are left open."""
+
+    extend: bool = False
+    """Fill before the first and after the last value of a station too, and measurements that it
+    never had."""
 
     def to_request(self, limits: Limits, **parsed: object) -> Request:
         """The request of the workflow, with the sites parsed."""

@@ -104,6 +104,8 @@ def _command(request: pipeline.FillRequest, name: str) -> str:
     words += ["--interval", f"{request.interval:g}"]
     words += [] if options.minutes is None else ["--minutes", f"{options.minutes:g}"]
     words += [] if request.at is None else ["--at", "sites.csv"]
+    words += [] if request.max_gap is None else ["--max-gap", request.max_gap]
+    words += ["--extend"] if request.extend else []
     return shlex.join([*words, *([] if request.check else ["--no-check"])])
 
 

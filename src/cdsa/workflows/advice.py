@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from cdsa.core import defaults
-from cdsa.core.cube import units_of, valid_range
+from cdsa.core.cube import units_of
 from cdsa.core.geo import great_circle
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
@@ -55,21 +55,6 @@ def report_known(
         message(
             f"in the last {format_count(max(ends) - min(ends), 'step')} only {', '.join(late)} "
             f"has values; if they are known in advance, use --known {','.join(late)}"
-        )
-
-
-def report_below_zero(cube: xr.DataArray, result: xr.Dataset, message: Message) -> None:
-    """Warn about negative predictions or bounds for measurements that have never been negative."""
-    dims = ("time", "location")
-    unbounded = ~np.isfinite(valid_range(cube)[0])
-    lowest = result["lower"] if "lower" in result else result["value"]
-    positive, negative = (cube.min(dims) >= 0).to_numpy(), (lowest.min(dims) < 0).to_numpy()
-    names = [str(n) for n in cube["measurement"].to_numpy()[unbounded & positive & negative]]
-    if names:
-        message(
-            f"some predictions or lower bounds of {', '.join(names)} are negative, but no measured "
-            f"value is. If {', '.join(names)} cannot be negative, add "
-            + " ".join(f"--bounds {name}=0:" for name in names)
         )
 
 

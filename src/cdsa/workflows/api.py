@@ -25,6 +25,8 @@ def fill(
     method: str | Method | Filler = "auto",
     *,
     at: Any = None,
+    max_gap: str | None = None,
+    extend: bool = False,
     interval: float = 0.9,
     check: bool = True,
     minutes: float | None = None,
@@ -46,6 +48,11 @@ def fill(
         how they predict measured cells that were hidden; without `check` it is `cdsa` alone.
     at
         Sites without a sensor, to fill as well: a path or a table with name, lat and lon.
+    max_gap
+        Longest gap that is filled, such as '6h'; longer ones are left open.
+    extend
+        Fill before the first and after the last value of a station too, and measurements that it
+        never had.
     interval
         Nominal coverage of the prediction intervals; 0.9 by default.
     check
@@ -69,9 +76,11 @@ def fill(
     -------
     DataFrame or Dataset
         The same kind of data: the filled table for a table or a path. For a cube, a `Dataset` with
-        `value`, `source` ('observed', 'filled' or 'unfillable'), `lower`, `upper` and, by
-        measurement, `expected_mae` and `expected_rmse`, and with sites `expected_mae_at_sites`. A
-        pandas frame has the method and the expected errors in its `attrs`.
+        `value`, `source` ('observed', 'filled', 'unfillable', or why a cell was left open:
+        'gap_too_long', 'outside_lifetime' of its station, or 'never_measured' there), `lower`,
+        `upper` and, by measurement, `expected_mae` and `expected_rmse`, and with sites
+        `expected_mae_at_sites`. A pandas frame has the method and the expected errors in its
+        `attrs`.
 
     Raises
     ------
@@ -93,6 +102,8 @@ def fill(
         interval=interval,
         check=check,
         at=None if at is None else at if isinstance(at, Sites) else read_sites(at),
+        max_gap=max_gap,
+        extend=extend,
         device=device,
     )
     request.validate()

@@ -1,12 +1,14 @@
 """Forecast a cube: a fill of empty steps appended to its end."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
 from cdsa.core import defaults
 from cdsa.core.cube import append_times
+from cdsa.core.domain import Domain
 from cdsa.core.prepare import Cube, prepare
 from cdsa.core.records import Value
 from cdsa.errors import ConfigError, unknown
@@ -74,6 +76,7 @@ def forecast_with(
     end = cube.sizes["time"]
     context = end if filler.context_length is None else min(filler.context_length, end)
     window = prepare(extended.isel(time=slice(end - context, end + trained)), checked=True)
+    window = replace(window, domain=Domain.of(cube))  # of all that was measured
     ahead = fill_with(filler, window, interval=interval).isel(
         time=slice(context, context + horizon)
     )

@@ -19,6 +19,7 @@ from cdsa.core.config import override
 from cdsa.core.masks import parse_hide
 from cdsa.core.prepare import PreparedCube, prepare
 from cdsa.core.records import Value, to_json_value
+from cdsa.core.scope import left_open, steps_in
 from cdsa.core.text import format_count
 from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
@@ -128,6 +129,13 @@ class FillRequest(MethodRequest):
 
     at: Sites | None = None
     """Sites without a sensor, to fill as well."""
+
+    max_gap: str | None = None
+    """Longest gap that is filled, such as '6h'; longer ones are left open."""
+
+    extend: bool = False
+    """Fill before the first and after the last value of a station too, and measurements that it
+    never had."""
 
     def validate(self) -> None:
         check_interval(self.interval)
@@ -345,6 +353,8 @@ def run_fill(
         source = source.with_sites(request.at)
         advice.report_far_sites(stations, source.cube, reporter.message)
     data = prepare(source.cube, checked=True)
+    max_steps = None if request.max_gap is None else steps_in(request.max_gap, source.cube)
+    open_cells = left_open(source.cube, extend=request.extend, max_steps=max_steps)
     is_station = source.cube["location"].isin(stations["location"]).to_numpy()
     train = data if is_station.all() else data.isel(location=is_station)
     selection = _select(request, train, source.cube, reporter)
@@ -353,8 +363,7 @@ def run_fill(
     for text in selection.reasons:
         reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")
-    dataset = fill_with(selection.filler, data, interval=request.interval)
-    advice.report_below_zero(source.cube, dataset, reporter.message)
+    dataset = fill_with(selection.filler, data, interval=request.interval, open_cells=open_cells)
     dataset.attrs["method"] = selection.label
     return FillResult(dataset=dataset, source=source, selection=selection)
 
@@ -410,7 +419,6 @@ def run_forecast(request: ForecastRequest, source: Source, reporter: Reporter) -
         reporter.message("the table is too short to hide a part of it, so the error is unknown")
     reporter.progress(f"forecasting with {label}")
     dataset = forecast_with(filler, past, horizon, future=future, interval=request.interval)
-    advice.report_below_zero(past, dataset, reporter.message)
     end = past.sizes["time"]
     return ForecastResult(
         dataset=dataset.assign_attrs(method=label),

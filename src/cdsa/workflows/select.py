@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.core import defaults
 from cdsa.core.cube import has_coordinates
+from cdsa.core.domain import Domain
 from cdsa.core.metrics import LEVELS, measure
 from cdsa.core.prepare import PreparedCube
 from cdsa.core.records import Value
@@ -271,7 +272,7 @@ def _combine(trials: _Trials, best: str, fit: Callable[[str], Filler]) -> Select
     blend = blend.select(names)
     # bounds are those of the methods that fill
     tried = [(fill[0], fill[1] if name in names else {}) for name, fill in fills.items()]
-    crossed = blend_fills(trials.visible, tried, cell_weights)
+    crossed = blend_fills(trials.visible, tried, cell_weights, Domain.of(trials.visible))
     seconds = sum(scores[name].seconds for name in names)
     filler, expected = trials.calibrate(
         BlendedFiller({name: fit(name) for name in names}, blend),

@@ -24,6 +24,9 @@ MAX_ROOT = 0.995
 @dataclass(frozen=True)
 class Process:
     mean: float
+    scale: float
+    """Standard deviation of the values; coefficients and innovations are those of scaled ones."""
+
     coefficients: tuple[float, ...]
     """Of lag 1, 2, ..."""
 
@@ -78,10 +81,11 @@ def fit_process(series: Floats, max_order: int) -> Process | None:
     known = series[np.isfinite(series)]
     if not len(known):
         return None
-    mean = float(known.mean())
+    mean, scale = float(known.mean()), float(known.std()) or 1.0
+    series = (series - mean) / scale
     longest, common_runs = 0, np.empty((0, 1))
     for order in range(1, max_order + 1):
-        runs = _complete_runs(series - mean, order)
+        runs = _complete_runs(series, order)
         if len(runs) < MIN_RUNS_PER_COEFFICIENT * order:
             break
         longest, common_runs = order, runs
@@ -94,8 +98,8 @@ def fit_process(series: Floats, max_order: int) -> Process | None:
 
     # orders are compared on the same values, those of the longest; the best is then refitted on all
     best = min(range(1, longest + 1), key=akaike)
-    coefficients, variance = _least_squares(_complete_runs(series - mean, best), best)
-    return Process(mean, _stationary(coefficients), max(variance, 1e-12))
+    coefficients, variance = _least_squares(_complete_runs(series, best), best)
+    return Process(mean, scale, _stationary(coefficients), max(variance, 1e-12))
 
 
 def _least_squares(runs: Floats, order: int) -> tuple[Floats, float]:
@@ -126,14 +130,14 @@ def _stationary(coefficients: Floats) -> tuple[float, ...]:
 
 def smooth(series: Floats, process: Process) -> Floats:
     """The series (t,) with gaps filled by the Kalman smoother."""
-    centred = series - process.mean
-    if not np.isfinite(centred).any():
-        return np.full_like(centred, process.mean)
+    scaled = (series - process.mean) / process.scale
+    if not np.isfinite(scaled).any():
+        return np.full_like(scaled, process.mean)
     order = (len(process.coefficients), 0, 0)
-    model = _statsmodels().SARIMAX(centred, order=order, trend="n", enforce_stationarity=True)
+    model = _statsmodels().SARIMAX(scaled, order=order, trend="n", enforce_stationarity=True)
     parameters = [*process.coefficients, process.innovation_variance]
     smoothed: Floats = model.smooth(parameters).smoothed_state[0]
-    return smoothed + process.mean
+    return smoothed * process.scale + process.mean
 
 
 def _statsmodels() -> ModuleType:

@@ -21,7 +21,7 @@ from cdsa.core.sites import SiteKriging
 from cdsa.core.standardise import from_log, to_log
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Bounds, Filler, Method
-from cdsa.methods.wrapper import Finaliser, clip_to_bounds, means_of
+from cdsa.methods.wrapper import Finaliser, means_of
 from cdsa.training.callbacks import RunContext
 
 
@@ -105,9 +105,8 @@ class KalmanFiller(Finaliser, Filler):
             turn = np.minimum(np.rad2deg(across / radius), 180.0)
             low[..., m] = wrap_degrees(filled[..., m] - turn)
             high[..., m] = wrap_degrees(filled[..., m] + turn)
-        bounds = (clip_to_bounds(data.cube.copy(data=side)) for side in (low, high))
-        lower, upper = (bound.transpose(*data.cube.dims) for bound in bounds)
-        return lower, upper
+        low, high = data.domain.fit_bounds(low, high)
+        return data.cube.copy(data=low), data.cube.copy(data=high)
 
 
 @dataclass(frozen=True, kw_only=True)

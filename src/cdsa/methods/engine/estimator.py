@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cdsa.core import defaults
 from cdsa.core.circular import base_names
 from cdsa.core.cube import fillable
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import LONG_GAP
 from cdsa.core.geo import Edge
 from cdsa.core.prepare import Cube, PreparedCube, prepare
@@ -257,7 +258,7 @@ class NeuralFiller(Finaliser, Filler):
         bounds = [
             bound
             for level, lower, upper in zip(nominal, predicted[::2], predicted[1::2], strict=True)
-            for bound in calibration.bounds(level, filled, (point, lower, upper), gaps)
+            for bound in calibration.bounds(level, filled, (point, lower, upper), gaps, data.domain)
         ]
         if fresh.any():
             in_sample, out_of_sample = bounds[: 2 * len(levels)], bounds[2 * len(levels) :]
@@ -278,10 +279,12 @@ class NeuralFiller(Finaliser, Filler):
             raise ConfigError("this network was not trained to forecast. Train a forecaster")
         before = slice(0, max(1, int(origins.min(initial=1))))
         network = self.network.adapt_to(data.components.isel(time=before))
+        domain = Domain.of(data.cube.isel(time=before))
         forecasts = []
         for step, prediction in enumerate(network.forecast_from(data.components, origins)):
             at_step = data.isel(time=origins + step)
-            empty = at_step.hide(xr.ones_like(at_step.cube, dtype=bool))
+            empty = at_step.mask(xr.ones_like(at_step.cube, dtype=bool))
+            empty = replace(empty, domain=domain)
             point = prediction.isel(quantile=0).assign_coords(time=empty.cube["time"])
             forecasts.append(self.finalise(empty, point.reindex_like(empty.components)))
         return forecasts

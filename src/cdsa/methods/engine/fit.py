@@ -15,6 +15,7 @@ from cdsa.core.backbone import choose_transformations
 from cdsa.core.circular import base_names
 from cdsa.core.config import to_dict
 from cdsa.core.cube import fillable
+from cdsa.core.domain import Domain
 from cdsa.core.prepare import PreparedCube
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import time_mask
@@ -175,7 +176,7 @@ def _sort_by_name(data: PreparedCube) -> PreparedCube:
     # first plain measurements, then east components, then north ones
     order = sorted(names[is_fillable], key=lambda name: str(name).partition("\0")[::-1])
     components = components.isel(measurement=is_fillable).sortby("location").sel(measurement=order)
-    return PreparedCube(cube, components)
+    return PreparedCube(cube, components, Domain.of(cube))
 
 
 def build_network(

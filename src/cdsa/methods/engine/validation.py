@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.circular import from_components
 from cdsa.core.cube import is_direction, units_of
+from cdsa.core.domain import Domain
 from cdsa.core.gaps import effective_gap_lengths, gap_class, run_lengths
 from cdsa.core.masks import AtRandom, Bursts, LikeData, natural_gap_mask
 from cdsa.core.metrics import importance_weights, measure
@@ -28,7 +29,6 @@ from cdsa.methods.calibration import (
     CalibrationSet,
 )
 from cdsa.methods.engine.predictor import Predictor
-from cdsa.methods.wrapper import clip_to_bounds
 from cdsa.training.loop import TrainConfig
 
 MAX_VALIDATION_WINDOWS, MIN_VALIDATION_WINDOWS = 96, 12
@@ -135,11 +135,15 @@ class HoldoutPredictions:
     target: xr.DataArray
     visible: xr.DataArray
     gap_classes: NDArray[np.int64]
+    domain: Domain
+    """Of the data without the held-out cells."""
 
     @cached_property
     def point(self) -> xr.DataArray:
-        """The point prediction in the user's units."""
-        return clip_to_bounds(from_components(self.prediction.isel(quantile=0), self.truth))
+        """The point prediction in the user's units, as it would be filled."""
+        plain = from_components(self.prediction.isel(quantile=0), self.truth)
+        plain = plain.transpose(*self.truth.dims)
+        return plain.copy(data=self.domain.fit(plain.to_numpy()))
 
     def target_cells(self) -> CalibrationSet:
         cells = (self.target & self.truth.notnull()).transpose(*self.truth.dims).to_numpy()
@@ -183,7 +187,7 @@ class Validator:
         # of the training period
         hidden_steps = np.flatnonzero(self.hidden.any(("location", "measurement")).to_numpy())
         n_windows = 0 if horizon else len(np.unique(hidden_steps // self.predictor.window))
-        calibration = Calibration.fit(cells, cube, n_windows)
+        calibration = Calibration.fit(cells, cube, predictions[0].domain, n_windows)
         unmonitored = cells.mean_absolute_errors(UNOBSERVED, directions)
         return self._errors(predictions, unmonitored), calibration
 
@@ -249,7 +253,8 @@ class Validator:
         """Fills of each held-out segment with half a window on either side; with a generator, of
         some of them after hiding more cells and whole stations."""
         window, n_steps = self.predictor.window, len(self.holdout_steps)
-        predictor = self.predictor.adapt_to(self.data.hide(self.hidden).components)
+        known = self.data.hide(self.hidden)
+        predictor, domain = self.predictor.adapt_to(known.components), known.domain
         hidden_steps = self.hidden.any(("location", "measurement")).to_numpy()
         by_window = np.logical_or.reduceat(hidden_steps, np.arange(0, n_steps, window))
         held_out = segments(self.holdout_steps & np.repeat(by_window, window)[:n_steps])
@@ -258,21 +263,23 @@ class Validator:
         predictions = []
         for segment in held_out:
             steps = slice(max(0, segment.start - window // 2), segment.stop + window // 2)
-            data, target = self.data.isel(time=steps), self.hidden.isel(time=steps)
-            truth, visible = data.cube, data.hide(target)
+            truth, target = self.data.cube.isel(time=steps), self.hidden.isel(time=steps)
+            visible = known.isel(time=steps)
             dropped = np.zeros(truth.sizes["location"], dtype=bool)
             if rng is not None:
                 mask = Bursts if rng.random() < 0.5 else AtRandom
                 more_hidden = mask(share=MAX_EXTRA_HIDDEN * rng.random())(visible.cube, rng)
                 dropped = rng.random(len(dropped)) < rng.random() / 2
-                visible = visible.hide(more_hidden | xr.DataArray(dropped, dims="location"))
+                visible = visible.mask(more_hidden | xr.DataArray(dropped, dims="location"))
             gaps = gap_classes(visible.cube, 0, dropped & predictor.inductive)
             without_dropped = predictor.without_stations(truth["location"].to_numpy()[dropped])
             smoothed = None
             if rng is None and self.smoothed is not None:
                 smoothed = self.smoothed.isel(time=steps)
             prediction = without_dropped.predict(visible.components, BOUND_QUANTILES, smoothed)
-            predictions.append(HoldoutPredictions(prediction, truth, target, visible.cube, gaps))
+            predictions.append(
+                HoldoutPredictions(prediction, truth, target, visible.cube, gaps, domain)
+            )
         return predictions
 
     def _forecasts(self) -> list[HoldoutPredictions]:
@@ -281,7 +288,9 @@ class Validator:
             return []
         cube, components = self.data.cube, self.data.components
         first, last = np.flatnonzero(self.holdout_steps)[[0, -1]].tolist()
-        predictor = self.predictor.adapt_to(components.isel(time=slice(0, first + 1)))
+        past = slice(0, first + 1)
+        predictor = self.predictor.adapt_to(components.isel(time=past))
+        domain = Domain.of(cube.isel(time=past))
         horizon = predictor.horizon
         origins = np.arange(first + predictor.context_length, last + 2 - horizon, horizon)
         origins = origins[spread_evenly(len(origins), MAX_VALIDATION_WINDOWS)]
@@ -292,5 +301,5 @@ class Validator:
             prediction = forecast.assign_coords(time=truth["time"])
             target = truth.notnull() & ~truth["measurement"].isin(predictor.known_covariates)
             gaps = np.full(truth.shape, gap_class(np.array([step + 1]))[0])
-            predictions.append(HoldoutPredictions(prediction, truth, target, truth, gaps))
+            predictions.append(HoldoutPredictions(prediction, truth, target, truth, gaps, domain))
         return predictions

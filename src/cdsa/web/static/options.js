@@ -12,6 +12,7 @@ const FIELDS = [  // name, label, kind or choices, example
   ["encoding", "Character encoding", "text", "latin-1"],
   ["measurements", "Measurements to read", "list", "a,b"], ["directions", "Directions in degrees", "list", "a,b"],
   ["bounds", "Bounds of filled values", "bounds", "pm25=0:,rh=0:100"],
+  ["digits", "Decimals of filled values", "units", "pm25=1"],
   ["units", "Units", "units", "pm25=ug/m3"], ["coordinates", "Use the coordinates", ["", "true", "false"]],
   ["duplicates", "Duplicate rows", ["", "mean", "first"]],
   ["locations", "Station coordinates", "lines", "lines of a CSV table"],

@@ -189,7 +189,7 @@ def test_unsorted_rows_keep_their_order(tmp_path):
 
 def test_entries_missing_at_the_end_of_a_line_are_empty(tmp_path):
     (tmp_path / "in.csv").write_text(GOOD + "\n\n2020-01-01 03:00,A\n")
-    assert "2020-01-01 03:00,A,,,3\n" in run_fill(tmp_path)
+    assert "2020-01-01 03:00,A,,,3\n" in run_fill(tmp_path, "--extend")
 
 
 def test_an_empty_column_is_unfillable_and_stays_empty(tmp_path):
@@ -330,3 +330,79 @@ def test_a_full_disk_leaves_nothing_behind(suffix, tmp_path):
     )
     assert process.returncode == 2 and "could not be written" in process.stderr, process.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["in.csv"]
+
+
+def write_packed(path: Path, dtype: str, fill_value: int, **attributes) -> None:
+    """Whole numbers with a gap, as a program packs them."""
+    import netCDF4
+
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("time", 60)
+        file.createDimension("station", 2)
+        times = file.createVariable("time", "f8", ("time",))
+        times.units, times[:] = "hours since 2024-01-01", np.arange(60.0)
+        values = file.createVariable("pm25", dtype, ("time", "station"), fill_value=fill_value)
+        numbers = np.random.default_rng(0).integers(5, 50, (60, 2)).astype(dtype)
+        numbers[10, 0] = fill_value
+        values[:] = numbers
+        values.setncatts(attributes)
+
+
+def test_a_fill_value_at_the_end_of_an_unsigned_type_is_no_obstacle(tmp_path):
+    write_packed(tmp_path / "in.nc", "u1", 255)
+    assert run("fill", tmp_path / "in.nc", "-o", tmp_path / "o.nc").returncode == 0
+    assert library.open_cube(tmp_path / "o.nc").notnull().all()
+
+
+def test_two_codes_for_missing_values_are_both_understood(tmp_path):
+    write_packed(tmp_path / "in.nc", "i2", -99, missing_value=np.int16(7))
+    cube = library.open_cube(tmp_path / "in.nc")
+    assert int(cube.isnull().sum()) > 1
+    process = run("fill", tmp_path / "in.nc", "-o", tmp_path / "o.nc", "--extend")
+    assert process.returncode == 0 and "Warning" not in process.stderr
+    filled = library.open_cube(tmp_path / "o.nc")
+    assert filled.notnull().all() and filled.where(cube.notnull()).equals(cube)
+
+
+def test_a_variable_that_cannot_be_unpacked_is_refused(tmp_path):
+    write_packed(tmp_path / "in.nc", "i2", -99, scale_factor=0.0)
+    text = run_refused(tmp_path, paths=[tmp_path / "in.nc"])
+    assert "scale_factor of 'pm25' must be a number other than 0" in text
+
+
+def test_an_attribute_may_be_an_array(tmp_path):
+    write_packed(tmp_path / "in.nc", "i2", -99, angle=np.array([1.0, 2.0]))
+    assert run("info", tmp_path / "in.nc").returncode == 0
+
+
+def test_a_dataset_without_a_time_step_is_refused(tmp_path):
+    data = xr.Dataset({"pm25": (("time", "station"), np.empty((0, 2)))})
+    data = data.assign_coords(time=pd.DatetimeIndex([], name="time"))
+    data["time"].encoding = {"units": "hours since 2024-01-01", "dtype": "float64"}
+    data.to_netcdf(tmp_path / "in.nc")
+    assert "at least one time step" in run_refused(tmp_path, paths=[tmp_path / "in.nc"])
+
+
+@pytest.mark.parametrize("column", ["time", "station"])
+def test_nested_columns_of_keys_are_refused(tmp_path, column):
+    frame = panel(network(steps=20, stations=1))
+    frame[column] = [{"part": entry} for entry in frame[column]]
+    frame.to_parquet(tmp_path / "in.parquet")
+    text = run_refused(tmp_path, paths=[tmp_path / "in.parquet"])
+    assert f"column '{column}' should have one number, text or date in each row" in text
+
+
+@pytest.mark.parametrize("text", ["[/cm3]", "[bold]", ":smile:", "$x_{", "<b>&amp;"])
+def test_no_text_of_a_table_is_markup(tmp_path, text):
+    frame = panel(network(steps=300, stations=2)).rename(columns={"pm25": text})
+    frame["station"] = text + frame["station"]
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--method", "linear")
+    process = run(*words, "--units", f"temp={text}", "--report", tmp_path / "r.html")
+    assert process.returncode == 0, process.stderr
+    assert text in process.stdout
+    for command in ("info", "score"):
+        process = run(
+            command, tmp_path / "in.csv", *(["--methods", "mean"][: 2 * (command == "score")])
+        )
+        assert process.returncode == 0 and text in process.stdout

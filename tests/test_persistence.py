@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load, save
 
 from cdsa.core.cube import append_times
 from cdsa.errors import ConfigError, OutputError
@@ -75,15 +77,58 @@ def write_a_pickle(path):
     torch.save({"network.x": torch.ones(2)}, path)
 
 
+def nest(path):
+    path.write_text("[" * 200_000)
+
+
+def link_to_a_device(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def link_to_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
 def delete(path):
     path.unlink()
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_a_bit, write_a_list, write_a_pickle, delete])
+DAMAGES = (
+    truncate, flip_a_bit, write_a_list, write_a_pickle, nest, link_to_a_device, link_to_a_pipe,
+    delete,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["weights.safetensors", "model.json"])
 def test_a_damaged_file_is_refused(folder, name, damage):
     damage(folder / name)
     with pytest.raises(CheckpointError, match=name):
+        load_filler(folder)
+
+
+def sign(folder, weights):
+    """Weights with checksums as if they had been saved."""
+    content = weights if isinstance(weights, bytes) else save(weights)
+    (folder / "weights.safetensors").write_bytes(content)
+    document = json.loads((folder / "model.json").read_text())
+    document["weights_sha256"] = hashlib.sha256(content).hexdigest()
+    del document["sha256"]
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(document | {"sha256": digest}))
+
+
+def test_weights_that_are_no_numbers_are_refused(folder):
+    weights = load((folder / "weights.safetensors").read_bytes())
+    name = next(name for name, weight in weights.items() if weight.is_floating_point())
+    weights[name] = torch.full_like(weights[name], torch.nan)
+    sign(folder, weights)
+    with pytest.raises(CheckpointError, match="must be finite numbers, but those of"):
+        load_filler(folder)
+    sign(folder, b"no safetensors")
+    with pytest.raises(CheckpointError, match="truncated or changed"):
         load_filler(folder)
 
 

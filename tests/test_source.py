@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import cdsa
-from cdsa.core.cube import assign_metadata
+from cdsa.core.cube import SOURCES, assign_metadata
 from cdsa.errors import OutputError, TableError
 from cdsa.io.files import FORMATS, SUFFIXES, read_file
 from cdsa.io.options import ReadOptions
@@ -184,9 +184,9 @@ def test_arrays_follow_cf(suffix, tmp_path):
     engine = "netcdf4" if suffix == ".nc" else "zarr"
     with xr.open_dataset(out, engine=engine) as data:
         flags = data["pm25_source"]
-        assert flags.attrs["flag_meanings"] == "observed filled unfillable forecast missing"
-        assert list(flags.attrs["flag_values"]) == [0, 1, 2, 3, 4]
-        assert flags.dtype == np.int8 and set(np.unique(flags)) == {0, 1}
+        assert flags.attrs["flag_meanings"] == " ".join(SOURCES)
+        assert list(flags.attrs["flag_values"]) == list(range(8))
+        assert flags.dtype == np.int8 and set(np.unique(flags)) == {0, 1, 6}
         assert data["pm25"].attrs["ancillary_variables"] == "pm25_source"
         assert data["pm25"].attrs["units"] == "ug m-3"
         assert data["lat"].attrs == {"standard_name": "latitude", "units": "degrees_north"}

@@ -1,8 +1,10 @@
 """The command line: parse, call one library function, print."""
 
+import contextlib
 import logging
 import os
 import shutil
+import signal
 import sys
 import textwrap
 
@@ -41,6 +43,8 @@ def main() -> None:
 
     logging.getLogger("cdsa").propagate = False  # its warnings are printed with the results
     logging.getLogger("cdsa").addHandler(logging.NullHandler())
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _end)  # so that temporary files are removed
     try:
         _refuse_old_names(sys.argv[1:])
         app()
@@ -63,6 +67,10 @@ def main() -> None:
         if os.environ.get("CDSA_DEBUG"):
             raise
         _stop(f"something went wrong inside cdsa ({type(error).__name__}: {error}). {REPORT}", 1)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def _refuse_old_names(words: list[str]) -> None:

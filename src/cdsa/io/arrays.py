@@ -177,9 +177,12 @@ def round_to_packed(values: NDArray[np.floating], old: xr.DataArray) -> NDArray[
     limits = np.iinfo(packed)
     integers = np.clip(np.rint((values - offset) / scale), limits.min, limits.max)
     metadata = {**old.attrs, **old.encoding}
-    for code in (metadata.get("_FillValue"), metadata.get("missing_value")):
-        if code is not None:
-            neighbour = code + (1 if code < limits.max else -1)
-            integers = np.where(integers == code, neighbour, integers)
+    found = (metadata.get(key) for key in ("_FillValue", "missing_value"))
+    codes = {int(code) for value in found if value is not None for code in np.ravel(value)}
+    for code in codes:
+        upwards = range(code + 1, limits.max + 1)
+        downwards = range(code - 1, limits.min - 1, -1)
+        free = next(n for n in (*upwards[: len(codes)], *downwards[: len(codes)]) if n not in codes)
+        integers = np.where(integers == code, free, integers)
     unpacked: NDArray[np.generic] = (integers * scale + offset).astype(old.dtype)
     return unpacked

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,7 +195,15 @@ def _join_names(columns: Iterable[object]) -> str:
 
 def factorize(column: pd.Series) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
     """A code for each row, and the distinct entries in order of appearance, None for missing."""
-    codes, labels = pd.factorize(column.to_numpy(dtype=object))
+    entries = column.to_numpy(dtype=object)
+    try:
+        codes, labels = pd.factorize(entries)
+    except TypeError as bad:  # lists or structures, as Parquet has them
+        nested = next(entry for entry in entries if not isinstance(entry, Hashable))
+        raise TableError(
+            f"column '{column.name}' should have one number, text or date in each row, but found "
+            f"{nested!r:.60}. Write its parts as columns, or name another column"
+        ) from bad
     missing = codes < 0
     if missing.any():
         codes = np.where(missing, len(labels), codes)

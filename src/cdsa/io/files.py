@@ -1,5 +1,6 @@
 """File formats: one table of them, reading and writing a file, and checks of outputs."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,13 +24,28 @@ ENCODING_KEYS = (
 
 def _read_arrays(path: Path, options: ReadOptions, **engine: Any) -> xr.Dataset:
     try:
-        with xr.open_dataset(path, **engine) as data:
-            return data.load()
-    except PermissionError:
+        with warnings.catch_warnings():
+            # of several codes for missing values: all are understood
+            warnings.simplefilter("ignore", xr.SerializationWarning)
+            with xr.open_dataset(path, **engine) as data:
+                _refuse_scales(data)
+                return data.load()
+    except (PermissionError, TableError):
         raise
     except Exception as bad:  # the engines raise errors of many types, bare RuntimeErrors too
         name = detect_format(path).name
         raise TableError(f"{path} is not a complete {name} file: {single_line(bad)}") from bad
+
+
+def _refuse_scales(data: xr.Dataset) -> None:
+    """Refuse variables that cannot be unpacked."""
+    for name, variable in data.variables.items():
+        scale = variable.encoding.get("scale_factor")
+        if scale is not None and not (np.isfinite(scale).all() and np.all(scale)):
+            raise TableError(
+                f"the scale_factor of '{name}' must be a number other than 0, but it is {scale}: "
+                "its values cannot be restored. Correct the attribute"
+            )
 
 
 def _write_netcdf(data: xr.Dataset, path: Path) -> None:
@@ -66,6 +82,11 @@ def _encoding(variable: xr.DataArray) -> dict[str, Any]:
         encoding["_FillValue"] = unused[0]
     elif packed and "missing_value" in encoding:
         encoding.setdefault("_FillValue", encoding["missing_value"])
+    if {"_FillValue", "missing_value"} <= set(encoding):
+        codes = {*np.ravel(encoding["_FillValue"]), *np.ravel(encoding["missing_value"])}
+        if len(codes) > 1:  # a file has one code for its gaps
+            del encoding["missing_value"]
+            encoding["_FillValue"] = np.ravel(encoding["_FillValue"])[0]
     return encoding
 
 

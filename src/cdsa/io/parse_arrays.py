@@ -194,6 +194,11 @@ def _read_times(
         return f"step {step} of axis '{dim}'"
 
     index = pd.DatetimeIndex(data[dim].to_numpy())
+    if not len(index):
+        raise TableError(
+            f"a dataset needs at least one time step, but axis '{dim}' has none. Check how the "
+            "file was made"
+        )
     if index.isna().any():
         raise TableError(
             f"every step needs a time, but {where(int(np.argmax(index.isna())))} has none"
@@ -235,7 +240,7 @@ def _annotate(
 
 
 def _is_direction(attrs: dict[str, object]) -> bool:
-    if attrs.get("angle") == "direction":
+    if str(attrs.get("angle")) == "direction":
         return True
     name = str(attrs.get("standard_name", ""))
     return name.endswith("direction") and str(attrs.get("units", "")) in DEGREE_UNITS

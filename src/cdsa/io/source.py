@@ -205,7 +205,7 @@ def save_all(
     targets = [Path(path) for path in (output, detail) if path]
     check_outputs(targets, overwrite=overwrite)
     formats = [detect_format(target) for target in targets]
-    with stage_files(targets) as temp_files:
+    with stage_files(targets, overwrite=overwrite) as temp_files:
         formats[0].write(source._output(result, formats[0]), temp_files[0])
         if detail:
             style = source.style and replace(source.style, header=())
@@ -217,7 +217,7 @@ def save_cube(cube: xr.DataArray, path: str | Path, *, overwrite: bool = False) 
     check_outputs([Path(path)], overwrite=overwrite)
     form, data = detect_format(path), xr.Dataset({"value": cube})
     content = to_cf_dataset(data) if form.kind == "arrays" else RawTable(to_panel(data))
-    with stage_files([Path(path)]) as (temp_file,):
+    with stage_files([Path(path)], overwrite=overwrite) as (temp_file,):
         form.write(content, temp_file)
 
 

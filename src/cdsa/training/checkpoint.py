@@ -4,12 +4,14 @@
 It is written last: a folder without it holds no network. Nothing in it is ever executed.
 """
 
+import errno
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -18,6 +20,10 @@ from cdsa.errors import CdsaError
 
 FORMAT = 11
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
+
+
+MAX_WEIGHTS, MAX_DOCUMENT = 2**32, 2**28
+"""Bytes of the files."""
 
 
 class CheckpointError(CdsaError):
@@ -40,15 +46,35 @@ def save_checkpoint(
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights and the document of a network; truncated or changed files are refused."""
     document = read_document(folder)
+    path = folder / WEIGHTS
     try:
-        content = (folder / WEIGHTS).read_bytes()
+        content = _read(path, MAX_WEIGHTS)
     except OSError as error:
         raise CheckpointError(
-            f"{folder / WEIGHTS} could not be read: {error.strerror or error}. Train again"
+            f"{path} could not be read: {error.strerror or error}. Train again"
         ) from error
     if hashlib.sha256(content).hexdigest() != document.get("weights_sha256"):
-        raise _damaged(folder / WEIGHTS)
-    return load(content), document
+        raise _damaged(path)
+    try:
+        weights = load(content)
+    except SafetensorError as error:
+        raise _damaged(path) from error
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise CheckpointError(
+                f"the weights in {path} must be finite numbers, but those of '{name}' are not. "
+                "Train again"
+            )
+    return weights, document
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """The content of a file of at most so many bytes; a device or a pipe may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file")
+    if path.stat().st_size > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes")
+    return path.read_bytes()
 
 
 def read_document(folder: Path) -> dict[str, Any]:
@@ -64,10 +90,10 @@ def read_document(folder: Path) -> dict[str, Any]:
             )
         raise CheckpointError(f"{folder} holds no trained network: it has no {DOCUMENT}")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(_read(path, MAX_DOCUMENT))
         digest = document.pop("sha256")
         intact = digest == _digest(document)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise _damaged(path) from error
     if not intact:
         raise _damaged(path)

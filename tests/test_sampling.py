@@ -15,7 +15,13 @@ from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
 from cdsa.nn.context import BACKBONE_FEATURES
 from cdsa.training.masking import IMPUTATION, Task
-from cdsa.training.sampling import DROP_EVERY, POOL, SmoothedWindows, training_sizes
+from cdsa.training.sampling import (
+    DROP_EVERY,
+    POOL,
+    SmoothedWindows,
+    near_stations,
+    training_sizes,
+)
 from cdsa.training.windows import cut
 from conftest import network
 
@@ -205,3 +211,19 @@ def test_a_fold_without_a_chunk_is_left_out(cube):
     for number in range(3):
         draws.draw(number * draws.steps_per_set)
     assert asked == [1, 1, 1]
+
+
+@pytest.mark.parametrize("coordinates", [True, False])
+def test_stations_of_a_window_are_near_each_other_more_often_than_not(coordinates):
+    cube = wide(40, 1)
+    context = make(cube).windows.at(torch.arange(WINDOW).unsqueeze(0)).context
+    number = torch.arange(40.0)
+    apart = (number.unsqueeze(1) - number).abs()
+    context = context._replace(station_similarity=-apart, distance=apart if coordinates else None)
+    rng = torch.Generator().manual_seed(0)
+    drawn = torch.stack([near_stations(context, 8, rng) for _ in range(200)])
+    assert (drawn.diff(dim=1) > 0).all()  # in order, none twice
+    widths = (drawn[:, -1] - drawn[:, 0]).float()
+    assert widths.min() == 7 and widths.max() > 30  # next to each other, or from everywhere
+    assert 12 < widths.median() < 26
+    assert drawn.flatten().bincount(minlength=40).min() > 10  # every station now and then

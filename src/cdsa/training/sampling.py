@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cdsa.nn.context import WindowContext
 from cdsa.training.masking import (
     CONTEXT_GAPS,
     IMPUTATION,
@@ -69,6 +70,22 @@ def training_sizes(n_stations: int, n_measurements: int) -> tuple[int, int]:
     """Stations and measurements of a training window."""
     measurements = min(n_measurements, MAX_MEASUREMENTS)
     return min(n_stations, max(MIN_STATIONS, MAX_SERIES // measurements)), measurements
+
+
+def near_stations(context: WindowContext, count: int, rng: torch.Generator) -> Tensor:
+    """So many stations, drawn from the nearest ones of a random station, by similarity where there
+    are no coordinates: from just as many, from all, or from any number in between. What helps to
+    fill a station is mostly near it, and few of the stations of a large network are."""
+    similarity = context.station_similarity
+    similarity = similarity if similarity.ndim == 2 else similarity.mean(dim=0)  # (l, k)
+    apart = -similarity if context.distance is None else context.distance
+    centre = int(torch.randint(len(apart), (1,), generator=rng))
+    row = apart[centre].clone()
+    row[centre] = -torch.inf
+    exponent = float(torch.rand(1, generator=rng))
+    n_near = max(count, round(count * (len(row) / count) ** exponent))
+    nearest = row.argsort(stable=True)[:n_near].cpu()
+    return nearest[torch.randperm(len(nearest), generator=rng)[:count]].sort().values
 
 
 def chunk_length(n_steps: int, window: int) -> int:
@@ -216,12 +233,14 @@ class SmoothedWindows:
         return torch.where(whole.to(observed.device), by_station, by_series)
 
     def _some_series(self, batch: Masked, rng: torch.Generator) -> Masked:
-        """The same for a random part of the stations and measurements, if there are many."""
+        """The same for some stations near each other and a random part of the measurements, if
+        there are many."""
         n_stations, n_measurements = batch.target.shape[2:]
         stations, measurements = self.sizes
         if (stations, measurements) == (n_stations, n_measurements):
             return batch
-        rows = torch.randperm(n_stations, generator=rng)[:stations].sort().values
+        assert batch.window.context is not None
+        rows = near_stations(batch.window.context, stations, rng)
         shuffled = torch.randperm(int(self.groups.max()) + 1, generator=rng)
         columns = torch.isin(self.groups, shuffled[:measurements]).nonzero().squeeze(1)
         visible, target = (x[:, :, rows][..., columns] for x in (batch.visible, batch.target))

@@ -35,7 +35,8 @@ def test_the_coefficients_of_a_process_with_gaps_are_found():
     process = fit_process(with_gaps(simulate()), 12)
     assert len(process.coefficients) in (2, 3)
     np.testing.assert_allclose(process.coefficients[:2], COEFFICIENTS, atol=0.07)
-    assert process.innovation_variance == pytest.approx(1, rel=0.1)
+    innovation_variance = process.innovation_variance * process.scale**2
+    assert innovation_variance == pytest.approx(1, rel=0.1)
     assert process.mean == pytest.approx(20, abs=0.3)
 
 
@@ -50,13 +51,13 @@ def test_orders_are_compared_on_the_same_values():
 
 
 def test_a_gap_gets_its_conditional_mean_given_both_sides():
-    process = Process(mean=5.0, coefficients=(0.8,), innovation_variance=1.0)
+    process = Process(mean=5.0, scale=1.0, coefficients=(0.8,), innovation_variance=1.0)
     expected = 5 + 0.8 * (1 + 3) / (1 + 0.8**2)  # for a gap of one step in a process of order one
     np.testing.assert_allclose(smooth(np.array([6.0, np.nan, 8.0]), process), [6, expected, 8])
 
 
 def test_a_forecast_returns_to_the_mean():
-    process = Process(mean=5.0, coefficients=(0.8,), innovation_variance=1.0)
+    process = Process(mean=5.0, scale=1.0, coefficients=(0.8,), innovation_variance=1.0)
     series = np.array([5.0, 7.0, np.nan, np.nan, np.nan])
     np.testing.assert_allclose(smooth(series, process)[2:], 5 + 2 * 0.8 ** np.arange(1, 4))
 

@@ -98,7 +98,7 @@ def test_baselines_get_intervals_from_the_check(table, tmp_path):
 def test_sites_are_checked_by_hiding_whole_stations(tmp_path, sites):
     panel(network(steps=200, stations=6)).to_csv(tmp_path / "in.csv", index=False)
     text = one_line(run("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--at", sites,
-        *QUICK))  # fmt: skip
+        "--extend", *QUICK))  # fmt: skip
     assert "for sites without a sensor: error" in text and "idw" in text and "cdsa" in text
     assert "expected error at sites" in text
     assert "measured cells of stations that were hidden" in text
@@ -184,7 +184,7 @@ def test_sites_are_added_in_the_layout_of_the_table(layout, tmp_path, sites):
         )
         words = ["--locations", tmp_path / "stations.csv"]
     run("fill", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--at", sites, "--method", "cdsa",
-        *words, *QUICK)  # fmt: skip
+        "--extend", *words, *QUICK)  # fmt: skip
     filled = library.open_cube(tmp_path / "out.csv")
     assert filled["location"].values.tolist() == ["S0", "S1", "S2", "hill", "lake"]
     assert filled.notnull().all() and filled.sizes["time"] == 200

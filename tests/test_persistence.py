@@ -122,7 +122,7 @@ def sign(folder, weights):
 
 def test_weights_that_are_no_numbers_are_refused(folder):
     weights = load((folder / "weights.safetensors").read_bytes())
-    name = next(name for name, weight in weights.items() if weight.is_floating_point())
+    name = next(name for name in weights if name.startswith("network."))
     weights[name] = torch.full_like(weights[name], torch.nan)
     sign(folder, weights)
     with pytest.raises(CheckpointError, match="must be finite numbers, but those of"):

@@ -191,9 +191,14 @@ def _predictor(
     builder = _context_builder(tensors, document["context"], method.edges_for(locations))
     sizes = Sizes(context_length + horizon, len(locations), len(measurements))
     model = build_network(method, sizes, horizon, builder)
-    model.load_state_dict(
-        {n.removeprefix(WEIGHT): t for n, t in tensors.items() if n.startswith(WEIGHT)}
-    )
+    weights = {n.removeprefix(WEIGHT): t for n, t in tensors.items() if n.startswith(WEIGHT)}
+    for name, weight in weights.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            raise CheckpointError(
+                f"the weights of a network must be finite numbers, but those of '{name}' are not. "
+                "Train again"
+            )
+    model.load_state_dict(weights)
     calibration, fields = None, document["calibration"]
     if fields is not None:
         calibration = Calibration(

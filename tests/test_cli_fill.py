@@ -147,6 +147,17 @@ def test_the_coverage_is_reported_at_any_level(tmp_path):
     assert "90% intervals contain" in one_line(text)
 
 
+def test_intervals_that_hold_too_few_values_are_pointed_out(tmp_path, monkeypatch):
+    panel(network(steps=900)).to_csv(tmp_path / "in.csv", index=False)
+    words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--method", "linear")
+    assert "too narrow" not in run(*words)
+    monkeypatch.setattr("cdsa.cli.console_results.MIN_COVERAGE", 1.0)
+    text = one_line(run(*words, "--overwrite"))
+    assert (
+        "warning: these intervals are too narrow: they contain only" in text and "of pm25" in text
+    )
+
+
 def test_a_method_that_cannot_forecast_is_not_recommended_for_it(table):
     text = one_line(run("score", table, "--hide", "last:6", "--methods", "linear,last"))
     assert "--horizon 6 -o OUT --method last" in text and "--method linear" not in text

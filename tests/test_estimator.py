@@ -1,6 +1,7 @@
 """Networks as methods that fill and forecast."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import append_times
 from cdsa.errors import ConfigError
+from cdsa.methods.engine.estimator import FEW_STEPS
 from cdsa.methods.registry import build_method
 from cdsa.nn.types import MANNERS
 from cdsa.workflows.forecast import forecast_with
@@ -96,3 +98,10 @@ def test_a_forecaster_can_be_built_for_any_horizon():
         build_method("linear", horizon=3)
     with pytest.raises(ConfigError, match="'linear' has no manners"):
         build_method("linear:joint")
+
+
+def test_a_training_of_a_few_steps_warns(cube):
+    few = small_paper(train=replace(small_paper().train, epochs=None, minutes=1e-4)).fit(cube)
+    assert few.network.train_state.step < FEW_STEPS
+    assert "steps only: the machine was slow or busy" in few.warnings[0]
+    assert not small_paper().fit(cube).warnings  # few epochs were asked for

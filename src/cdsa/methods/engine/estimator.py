@@ -40,6 +40,9 @@ from cdsa.training.loop import TrainConfig
 
 logger = logging.getLogger("cdsa")
 
+FEW_STEPS = 100
+"""Steps of a training limited by minutes below which its network has hardly learnt."""
+
 SITES_AT_ONCE = 200
 """Sites without a sensor that are filled together."""
 
@@ -354,6 +357,12 @@ class NeuralFiller(Finaliser, Filler):
             return (
                 f"windows of {length} steps were shortened to the {self.network.window} that the "
                 "table allows",
+            )
+        state, epochs = self.network.train_state, self.method.train.epochs
+        if state.step < FEW_STEPS and epochs is None:
+            return (
+                f"the network trained for {state.step} steps only: the machine was slow or busy. "
+                "Give it more time with --minutes, or use --method kalman",
             )
         return ()
 

@@ -308,3 +308,32 @@ def test_none_means_not_given():
         ).size
         == 6
     )
+
+
+def dated(texts) -> str:
+    rows = [f"{text},A,{number}" for number, text in enumerate(texts)]
+    return "\n".join(["time,station,x", *rows]) + "\n"
+
+
+def test_steps_that_the_timestamps_cannot_express_are_refused(tmp_path):
+    (tmp_path / "in.csv").write_text(dated(f"2024-01-{day:02}" for day in range(1, 20)))
+    with pytest.raises(TableError, match="column 'time' would have '2024-01-01' more than once"):
+        cdsa.open_cube(tmp_path / "in.csv", step="12h")
+    dates = pd.date_range("2024-01-01", periods=9).date
+    frame = pd.DataFrame({"time": dates, "station": "A", "x": 1.0})
+    with pytest.raises(TableError, match="steps of 6 h column"):
+        cdsa.open_cube(frame, step="6h")
+    assert cdsa.open_cube(tmp_path / "in.csv", step="1d").sizes["time"] == 19
+
+
+@pytest.mark.parametrize("time_format", ["mixed", "ISO8601"])
+def test_what_is_written_with_a_format_of_pandas_is_read_again(tmp_path, time_format):
+    hours = pd.date_range("2024-01-01", periods=30, freq="h").delete([3, 11])
+    texts = [f"{hour:%Y-%m-%d %H:%M}" if n % 2 else f"{hour:%Y-%m-%dT%H:%M}"
+             for n, hour in enumerate(hours)]  # fmt: skip
+    (tmp_path / "in.csv").write_text(dated(texts))
+    source = cdsa.open_source(tmp_path / "in.csv", time_format=time_format)
+    source.save(cdsa.fill(source.cube, "linear"), tmp_path / "o.csv")
+    again = cdsa.open_cube(tmp_path / "o.csv", time_format=time_format)
+    np.testing.assert_array_equal(again["time"], source.cube["time"])
+    assert again.notnull().all()

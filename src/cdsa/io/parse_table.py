@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.cube import DEFAULT_STATION, check_cube, label_array
 from cdsa.core.text import format_count
-from cdsa.core.times import Clock, Times, Where, regular_grid
+from cdsa.core.times import Clock, Times, Where, format_step, infer_step, regular_grid
 from cdsa.errors import TableError
 from cdsa.io.assemble import annotate, combine_duplicates
 from cdsa.io.columns import (
@@ -30,13 +30,16 @@ from cdsa.io.hints import (
     staggered_stations,
 )
 from cdsa.io.options import ReadOptions
-from cdsa.io.table import FloatArray, IntArray, RowIndex, Table
+from cdsa.io.table import FloatArray, IntArray, RowIndex, Table, format_timestamps
 from cdsa.io.table_files import RawTable
 from cdsa.io.timestamps import parse_timestamps
 
 LARGE_TABLE = 10_000_000  # cells
 MAX_CELLS_PER_VALUE = 100
 """A large table with fewer values is refused: its columns were probably mistaken."""
+
+MAX_TEXTS = 100
+"""Time steps of which it is checked that their timestamps differ."""
 
 
 def parse_table(table: RawTable, options: ReadOptions) -> Table:
@@ -65,6 +68,7 @@ def parse_table(table: RawTable, options: ReadOptions) -> Table:
     )
     times, clock = clock.to_internal(times, options.step)
     grid, row_time = regular_grid(times[frame_row], where_used, options.step)
+    _refuse_repeated_texts(frame[roles.time], clock, grid)
     shape = (len(grid), len(locations), len(measurements))
     _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
     rows = RowIndex(roles.layout, shape, frame_row, row_time, row_location, row_measurement)
@@ -140,6 +144,22 @@ def _refuse_too_large(shape: tuple[int, int, int], n_values: int, options: ReadO
             f"a table should have values for most of its cells, but this one has {size}, "
             f"{n_cells:,} cells, and only {n_values:,} values. Check the columns of time and "
             "station"
+        )
+
+
+def _refuse_repeated_texts(column: pd.Series, clock: Clock, grid: Times) -> None:
+    """Refuse steps that the timestamps of a table cannot express: rows that are added would have
+    the timestamps of others."""
+    if clock.zone is not None:  # an hour is repeated when the clocks go back
+        return
+    texts = [str(entry) for entry in format_timestamps(column, clock, grid[:MAX_TEXTS])]
+    if len(set(texts)) < len(texts):
+        repeated = next(text for text in texts if texts.count(text) > 1)
+        step = format_step(infer_step(grid))
+        raise TableError(
+            f"every time step needs a timestamp of its own, but with steps of {step} column "
+            f"'{column.name}' would have '{repeated}' more than once. Give its timestamps with the "
+            "time of day, or choose a longer --step"
         )
 
 

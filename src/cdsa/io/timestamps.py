@@ -257,7 +257,7 @@ def _infer_clock(
     fraction = re.search(r"\.(\d{1,9})$", local_texts[0]) if ":" in local_texts[0] else None
     digits = len(fraction.group(1)) if fraction else 0
     unpadded = re.sub(r"%([dmH])", r"%-\1", used_format)  # 1/13/2020 2:00
-    iso = used_format == "ISO8601"
+    iso = used_format in ("ISO8601", "mixed")  # names of pandas, not patterns
     for pattern in ISO_PATTERNS if iso else (used_format, unpadded):
         clock = Clock(zone=zone, pattern=pattern, digits=digits, suffix=suffix)
         local = replace(clock, zone=None, suffix="")

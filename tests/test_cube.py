@@ -114,3 +114,9 @@ def test_added_sites_need_new_names_and_stations_with_coordinates():
         append_locations(network(), ["S1"], [1.0], [1.0])
     with pytest.raises(CubeError, match="have none"):
         append_locations(network(places=False), ["new"], [1.0], [1.0])
+
+
+def test_bounds_that_no_value_can_have_are_refused(cube):
+    for bounds in ((1e308, np.inf), (-np.inf, -1e200)):
+        with pytest.raises(CubeError, match="at most 1e\\+100 in magnitude, but found"):
+            assign_metadata(cube, bounds={"temp": bounds})

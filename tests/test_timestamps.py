@@ -337,3 +337,9 @@ def test_what_is_written_with_a_format_of_pandas_is_read_again(tmp_path, time_fo
     again = cdsa.open_cube(tmp_path / "o.csv", time_format=time_format)
     np.testing.assert_array_equal(again["time"], source.cube["time"])
     assert again.notnull().all()
+
+
+def test_a_timestamp_of_thousands_of_characters_is_refused_at_once(tmp_path):
+    (tmp_path / "in.csv").write_text(dated(["2024-01-01 00:00", "0:00" * 10_000]))
+    with pytest.raises(TableError, match="at most 100 characters.* has 40,000 in line 3"):
+        cdsa.open_cube(tmp_path / "in.csv")

@@ -103,6 +103,9 @@ def test_nothing_can_be_seen_without_its_id(client):
     [
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Host": "[::1].evil.example", "Origin": "http://[::1].evil.example"},
+        {"Host": "[::1", "Origin": "http://[::1"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Host": "evil.example"},
         {"Host": "evil.example:8000", "Origin": "http://evil.example:8000"},

@@ -312,6 +312,12 @@ def assign_metadata(
                     f"the lower bound of '{name}' must not exceed the upper one, but found "
                     f"{low[m]:g}:{high[m]:g}"
                 )
+            for bound in (low[m], high[m]):
+                if np.isnan(bound) or MAX_ABS < abs(bound) < np.inf:
+                    raise CubeError(
+                        f"the bounds of '{name}' must be numbers of at most {MAX_ABS:g} in "
+                        f"magnitude, but found {bound:g}. Leave a bound out if there is none"
+                    )
         decimals[m] = digits.get(name, decimals[m])
     return cube.assign_coords(
         units=("measurement", np.array([new_units[name] for name in names])),

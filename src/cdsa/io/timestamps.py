@@ -15,6 +15,8 @@ from cdsa.io.columns import factorize
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
 ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")
 ZONE_AT_END = re.compile(rf"(Z|UTC|GMT|{OFFSET})$")
+MAX_LENGTH = 100
+"""Characters of a timestamp."""
 
 FORMATS = (
     *("ISO8601", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
@@ -120,6 +122,12 @@ def _parse_text(
     def where_text(code: int) -> str:
         return where(int(np.argmax(codes == code)))
 
+    for code, text in enumerate(texts):
+        if len(text) > MAX_LENGTH:  # patterns would take very long
+            raise TableError(
+                f"a timestamp has at most {MAX_LENGTH} characters, but column '{column.name}' has "
+                f"{len(text):,} in {where_text(code)}. Name another column with --time"
+            )
     if time_format is not None and time_format.endswith("%z"):  # the zone is parsed here, below
         time_format = time_format.removesuffix("%z").rstrip()
         matches = [ZONE_AT_END.search(text) for text in texts]

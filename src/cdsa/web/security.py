@@ -5,12 +5,16 @@ the responses, but it could change something, so such requests are refused. Requ
 that is not the server's own are refused as well: somebody may have pointed another name at it.
 """
 
+import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BRACKETED = re.compile(r"\[([^\[\]]*)\](?::\d*)?")
+"""An IPv6 address as a host, with or without a port."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of the local machine."""
@@ -77,7 +81,7 @@ class Guard:
         if method in SAFE_METHODS:
             return None
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _host_of(origin) != host:
             return "a page of another origin may not change anything here"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "a page of another site may not change anything here"
@@ -104,10 +108,17 @@ def _is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """A host without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].removeprefix("[")
-    return host.partition(":")[0].lower()
+    """A host without its port, in lower case; an IPv6 address without its brackets."""
+    address = BRACKETED.fullmatch(host)
+    return address.group(1) if address else host.partition(":")[0].lower()
+
+
+def _host_of(origin: str) -> str | None:
+    """The host, with its port, of an origin; None if it has none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # such as http://[
+        return None
 
 
 def _policy(path: str) -> str:

@@ -195,6 +195,9 @@ def test_the_own_intervals_of_a_filler_are_scaled(rng):
     class Narrow(Filler):
         gives_intervals = True
 
+        def fill(self, cube):
+            return linear.fill(cube)
+
         def fill_intervals(self, cube, levels):
             filled = linear.fill(cube)
             sides = [(filled - level * widths, filled + level * widths) for level in levels]
@@ -204,6 +207,7 @@ def test_the_own_intervals_of_a_filler_are_scaled(rng):
     own = dict(zip(METRIC_LEVELS, bounds, strict=True))
     conformal = ConformalFiller.fit(Narrow(), filled, cube, visible, own)
     _, ((low, high),) = conformal.fill_intervals(visible, [0.9])
+    assert conformal.error_model is None and not conformal.fill_intervals(visible, [])[1]
     inside = ((cube >= low) & (cube <= high)).to_numpy()[hidden.to_numpy()]
     assert 0.88 < inside.mean() < 0.92
     width = (high - low).where(visible.isnull()).mean(("location", "measurement")).to_numpy()

@@ -286,8 +286,8 @@ class ConformalFiller(Filler):
 
     filler: Filler
     calibration: Calibration
-    error_model: ErrorModel
-    """What the widths are proportional to, if the filler gives no intervals."""
+    error_model: ErrorModel | None
+    """What the widths are proportional to; None if the filler gives intervals of its own."""
 
     @classmethod
     def fit(
@@ -300,8 +300,8 @@ class ConformalFiller(Filler):
     ) -> "ConformalFiller":
         """Calibrate a filler on how `visible` was filled by it, or by one of the same method, with
         the intervals that it gives, if any."""
-        model = ErrorModel.fit(filled, truth, visible)
-        sides = _own_bounds(filled, intervals, visible, model)
+        model = None if intervals else ErrorModel.fit(filled, truth, visible)
+        sides = intervals or _expected_errors(filled, visible, model)
         cells = _hidden_cells(filled, truth, visible, sides)
         return cls(filler, Calibration.fit(cells, truth, Domain.of(visible)), model)
 
@@ -310,10 +310,12 @@ class ConformalFiller(Filler):
 
     def fill_intervals(self, cube: Cube, levels: Sequence[float]) -> Filled:
         data = prepare(cube)
+        if not levels:
+            return self.filler.fill(data), []
         own = sorted({_own_level(level) for level in levels}) if self.filler.gives_intervals else ()
         filled, bounds = self.filler.fill_intervals(data, own)
         intervals = dict(zip(own, bounds, strict=True)) if own else None
-        sides = _own_bounds(filled, intervals, data.cube, self.error_model)
+        sides = intervals or _expected_errors(filled, data.cube, self.error_model)
         gaps = gap_classes(data.cube)
         return filled, _scaled_bounds(self.calibration, filled, sides, gaps, levels, data.domain)
 
@@ -344,7 +346,9 @@ def cross_fitted_bounds(
     for number in np.unique(fold):
         inside, others = fold == number, time_mask(fold != number, truth)
         known = truth.where(others | visible.notnull()).transpose(*truth.dims)
-        sides = _own_bounds(filled, intervals, visible, ErrorModel.fit(filled, known, visible))
+        sides = intervals or _expected_errors(
+            filled, visible, ErrorModel.fit(filled, known, visible)
+        )
         cells = _hidden_cells(filled, known, visible, sides)
         if len(cells.truth) >= MIN_CELLS:
             calibration = Calibration.fit(cells, truth, domain)
@@ -368,12 +372,11 @@ def _own_level(level: float) -> float:
     return min(level, MAX_MODEL_LEVEL)
 
 
-def _own_bounds(
-    filled: xr.DataArray, intervals: Intervals | None, visible: xr.DataArray, model: ErrorModel
+def _expected_errors(
+    filled: xr.DataArray, visible: xr.DataArray, model: ErrorModel | None
 ) -> Intervals:
-    """The bounds to be scaled, by level: the filler's own, or the expected error to either side."""
-    if intervals is not None:
-        return intervals
+    """The bounds to be scaled of a filler without intervals: the expected error to either side."""
+    assert model is not None  # the filler would give intervals
     width = model.widths(filled, visible)
     sides = filled - width, filled + width
     return {_own_level(level): sides for level in LEVELS}

@@ -8,7 +8,7 @@ import torch
 from cdsa.errors import ConfigError
 from cdsa.methods.neural.cdsa import MIN_LOW_PRECISION, CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import apply_weighted
-from cdsa.nn.context import BACKBONE_FEATURES, WindowContext
+from cdsa.nn.context import RECORD_FEATURES, WindowContext
 from cdsa.nn.quantile_head import QUANTILES, split_point_quantiles
 from cdsa.nn.types import Sizes
 
@@ -189,8 +189,8 @@ def test_a_width_that_does_not_split_into_heads_is_refused():
 def test_without_its_difference_a_network_predicts_the_smoothed_mean(model):
     values, observed = make_window()
     rng = torch.Generator().manual_seed(5)
-    smoothed = torch.rand(*values.shape, len(BACKBONE_FEATURES), generator=rng).double()
-    context = make_context()._replace(backbone=smoothed)
+    smoothed = torch.rand(*values.shape, len(RECORD_FEATURES), generator=rng).double()
+    context = make_context()._replace(record=smoothed)
     kept = split_point_quantiles(model(values, observed, context))[0]
     model.shrinkage.copy_(torch.tensor([0.0, 0.5, 1.0]))
     point = split_point_quantiles(model(values, observed, context))[0]

@@ -13,7 +13,7 @@ from cdsa.core.scaler import Scaler
 from cdsa.core.standardise import Transformation
 from cdsa.methods.engine.backbone import TrainingBackbone
 from cdsa.methods.engine.context import ContextBuilder
-from cdsa.nn.context import BACKBONE_FEATURES
+from cdsa.nn.context import RECORD_FEATURES
 from cdsa.training.masking import IMPUTATION, Task
 from cdsa.training.sampling import (
     DROP_EVERY,
@@ -94,6 +94,21 @@ def test_no_masked_value_reaches_the_smoother_or_its_parameters(cube, draws):
         assert before.target.any()
 
 
+def test_the_line_of_a_chunk_begins_at_an_observation_before_it_near_or_far(cube, draws):
+    observed, further = cube.notnull().to_numpy(), []
+    for number in range(4):
+        chunks = draws._newest_sets(number * draws.steps_per_set)[-1]
+        for chunk, first in enumerate(chunks.first.tolist()):
+            for series, proximity in np.ndenumerate(chunks.smoothed[chunk, 0, ..., 6]):
+                if observed[(first, *series)] or not 0 < proximity < 1:
+                    continue
+                distance = round(1 / proximity) - 1
+                assert observed[(first - distance, *series)]
+                nearest = first - np.flatnonzero(observed[(slice(first), *series)]).max()
+                further.append(distance - nearest)
+    assert min(further) == 0 and max(further) > 10
+
+
 def test_no_value_of_a_horizon_reaches_the_smoother_or_its_parameters(cube):
     components, task = prepare(cube).components, Task(horizon=4)
     scaler = Scaler.fit(components)
@@ -134,9 +149,9 @@ def test_masked_cells_were_measured_and_dropped_stations_have_no_smoothed_mean(d
     for step in range(0, DROP_EVERY * draws.steps_per_set, 3):
         batch = draws.draw(step)
         assert (batch.window.observed | ~batch.target).all()
-        backbone = batch.window.context.backbone
-        assert backbone.shape == (*batch.target.shape, len(BACKBONE_FEATURES))
-        lacking = backbone[..., 0].isnan()
+        record = batch.window.context.record
+        assert record.shape == (*batch.target.shape, len(RECORD_FEATURES))
+        lacking = record[..., 0].isnan()
         visible = batch.visible
         assert not (lacking & visible).any()
     first, second = draws._newest_sets(draws.steps_per_set)
@@ -161,7 +176,7 @@ def test_some_stations_are_drawn_as_if_they_were_new(draws):
     ids = torch.cat([draws.draw(step).window.context.station_ids for step in range(8)])
     assert 0.1 < (ids < 0).float().mean() < 0.7 and ids.max() == ids.shape[1] - 1
     window = draws.draw(0).window
-    dropped = window.context.backbone[..., 0].isnan().flatten(3).all(dim=3).all(dim=1)
+    dropped = window.context.record[..., 0].isnan().flatten(3).all(dim=3).all(dim=1)
     assert dropped.any() and (window.context.station_ids[dropped] == -1).all()
 
 
@@ -184,7 +199,7 @@ def test_windows_of_many_series_have_some_of_them():
     batch = draws.draw(0)
     assert batch.target.shape[2:] == batch.window.values.shape[2:] == (6, 6)
     context = batch.window.context
-    assert context.backbone.shape[2:4] == (6, 6) and len(context.variable_ids) == 6
+    assert context.record.shape[2:4] == (6, 6) and len(context.variable_ids) == 6
     assert context.distance.shape == context.station_similarity.shape[-2:] == (6, 6)
     assert len({tuple(draws.draw(n).window.context.variable_ids.tolist()) for n in range(9)}) > 1
 
@@ -207,7 +222,7 @@ def test_a_fold_without_a_chunk_is_left_out(cube):
     draws = replace(draws, windows=draws.windows.keep(complete))
     assert list(draws.starts) == [1]
     asked = []
-    draws.smooth = lambda steps, seen, fold: asked.append(fold) or torch.zeros(*seen.shape, 5)
+    draws.smooth = lambda steps, seen, *fold: asked.append(fold[0]) or torch.zeros(*seen.shape, 8)
     for number in range(3):
         draws.draw(number * draws.steps_per_set)
     assert asked == [1, 1, 1]

@@ -17,6 +17,13 @@ mean and standard deviation of the scaled value; how far the measured value is f
 standard deviations (zero where nothing was measured); and the mean and the logarithm of the
 standard deviation of its anomaly, in which a logarithm and a daily cycle may be removed."""
 
+LINE_FEATURES = ("line", "proximity_before", "proximity_after")
+"""The straight line between the nearest observations of the record, and 1 / (1 + steps) to each of
+them, zero if there is none. Both may lie far outside a window."""
+
+RECORD_FEATURES = BACKBONE_FEATURES + LINE_FEATURES
+"""What the record around a window says of each cell."""
+
 
 class WindowContext(NamedTuple):
     """The context of a batch of windows. Nothing here depends on held-out cells."""
@@ -45,9 +52,9 @@ class WindowContext(NamedTuple):
     bandwidth: float | None = None
     """Bandwidth of the kernel that makes a graph of distances, from training."""
 
-    backbone: Tensor | None = None
-    """`BACKBONE_FEATURES` of each cell, NaN for series that the model does not know;
-    (b, t, l, m, 5)."""
+    record: Tensor | None = None
+    """`RECORD_FEATURES` of each cell, NaN for series that the model does not know;
+    (b, t, l, m, 8)."""
 
     station_ids: Tensor | None = None
     """The number of each location among those that the weights know, -1 for others; (l,) or
@@ -63,12 +70,12 @@ class WindowContext(NamedTuple):
             calendar=self.calendar[at],
             climatology=self.climatology[at],
             station_similarity=similarity[at] if similarity.ndim == 3 else similarity,
-            backbone=None if self.backbone is None else self.backbone[at],
+            record=None if self.record is None else self.record[at],
         )
 
     def select_series(self, rows: Tensor, columns: Tensor) -> "WindowContext":
         """The context of some locations and measurements, by their numbers."""
-        distance, adjacency, backbone = self.distance, self.adjacency, self.backbone
+        distance, adjacency, record = self.distance, self.adjacency, self.record
         return self._replace(
             climatology=self.climatology[:, :, rows][..., columns],
             distance=None if distance is None else distance[rows][:, rows],
@@ -77,19 +84,19 @@ class WindowContext(NamedTuple):
             variable_ids=self.variable_ids[columns],
             adjacency=None if adjacency is None else adjacency[rows][:, rows],
             station_ids=None if self.station_ids is None else self.station_ids[..., rows],
-            backbone=None if backbone is None else backbone[:, :, rows][:, :, :, columns],
+            record=None if record is None else record[:, :, rows][:, :, :, columns],
         )
 
     def without_stations(self, dropped: Tensor) -> "WindowContext":
         """The context in which nothing but the coordinates of the dropped locations (b, l) is
         known."""
         either = dropped.unsqueeze(2) | dropped.unsqueeze(1)
-        backbone = self.backbone
-        if backbone is not None:
-            backbone = backbone.masked_fill(dropped.unflatten(1, (1, -1, 1, 1)), torch.nan)
+        record = self.record
+        if record is not None:
+            record = record.masked_fill(dropped.unflatten(1, (1, -1, 1, 1)), torch.nan)
         return self.forget_stations(dropped)._replace(
             climatology=self.climatology.masked_fill(dropped.unflatten(1, (1, -1, 1)), torch.nan),
-            backbone=backbone,
+            record=record,
             station_similarity=torch.where(either, 0.0, self.station_similarity),
         )
 
@@ -129,8 +136,8 @@ class CubeContext:
     these out, so that it never contains what is masked in the window."""
 
     bandwidth: float | None = None
-    backbone: Tensor | None = None
-    """(t + 1, l, m, 5)."""
+    record: Tensor | None = None
+    """(t + 1, l, m, 8)."""
 
     station_ids: Tensor | None = None
     """(l,)."""
@@ -161,7 +168,7 @@ class CubeContext:
             self.variable_ids,
             self.adjacency,
             self.bandwidth,
-            None if self.backbone is None else self.backbone[steps],
+            None if self.record is None else self.record[steps],
             self.station_ids,
         )
 

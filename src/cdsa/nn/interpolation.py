@@ -11,6 +11,9 @@ from torch import Tensor
 SHRINKAGE = 1.0
 """Prior weight of the mean of the series, in days."""
 
+MIN_PROXIMITY = 1e-6
+"""Proximity of an observation that is as good as none."""
+
 
 def subtract_sums(
     sums: tuple[Tensor, Tensor], total: Tensor, count: Tensor
@@ -51,14 +54,39 @@ class Interpolation(NamedTuple):
     has_observation: Tensor
     """Whether the series has any observation."""
 
+    def across(self, line: Tensor, before: Tensor, after: Tensor) -> "Interpolation":
+        """The same between observations that may lie outside the window, given the line and the
+        proximities (b, t, l, m), where these are not NaN. The line has the gradient of that of the
+        window, by which it is explained."""
+        known = ~line.isnan()
+        before, after = before.nan_to_num(), after.nan_to_num()
+        total = before + after
+        back, ahead = (1 / near.clamp(min=MIN_PROXIMITY) - 1 for near in (before, after))
+        variance = torch.where(after > 0, ahead, back)
+        both = (before > 0) & (after > 0)
+        variance = torch.where(both, back * ahead / (back + ahead).clamp(min=1), variance)
+        own = self.line - self.line.detach()
+        return Interpolation(
+            line=torch.where(known, line.nan_to_num() + own, self.line),
+            proximity_before=torch.where(known, before, self.proximity_before),
+            proximity_after=torch.where(known, after, self.proximity_after),
+            bridge_variance=torch.where(known & (total > 0), variance, self.bridge_variance),
+            has_observation=self.has_observation | (known & (total > 0)),
+        )
 
-def interpolate(values: Tensor, observed: Tensor) -> Interpolation:
+
+def interpolate(values: Tensor, observed: Tensor, position: Tensor | None = None) -> Interpolation:
+    """The lines of windows, of which every step has a position (b, t, l, m), one after the other if
+    not given."""
     steps = values.shape[1]
     number = torch.arange(steps, device=values.device).unflatten(0, (-1, 1, 1))
     previous = torch.where(observed, number, -1).cummax(dim=1).values
     following = torch.where(observed, number, steps).flip(1).cummin(dim=1).values.flip(1)
     has_previous, has_following = previous >= 0, following < steps
-    back, ahead = (number - previous).to(values.dtype), (following - number).to(values.dtype)
+    if position is None:
+        position = number.expand(values.shape)
+    back = (position - position.gather(1, previous.clamp(min=0))).to(values.dtype)
+    ahead = (position.gather(1, following.clamp(max=steps - 1)) - position).to(values.dtype)
     # on an observed cell both distances are zero, and both values are its own
     share = torch.where(has_previous, back / (back + ahead).clamp(min=1), 1.0)
     share = torch.where(has_following, share, 0.0)

@@ -18,7 +18,7 @@ from torch import Tensor
 from cdsa.core.atomic import write_atomic
 from cdsa.errors import CdsaError
 
-FORMAT = 11
+FORMAT = 12
 WEIGHTS, DOCUMENT, TRAINING = "weights.safetensors", "model.json", "training.safetensors"
 
 

@@ -34,9 +34,10 @@ from cdsa.training.windows import Window, Windows
 
 Integers = NDArray[np.int64]
 
-Smoother = Callable[[Integers, Tensor, int], Tensor]
-"""Steps (b, t), the cells that it may see (b, t, l, m) and the number of a time fold, outside which
-its parameters were fitted -> `BACKBONE_FEATURES` (b, t, l, m, 5)."""
+Smoother = Callable[[Integers, Tensor, int, Integers | None], Tensor]
+"""Steps (b, t) of chunks, the cells that it may see (b, t, l, m), the number of a time fold outside
+which its parameters were fitted, and how many steps around a chunk (b,) the line must not see
+either, or all if not given -> `RECORD_FEATURES` (b, t, l, m, 8)."""
 
 MARGIN = 24
 """Steps at either end of a chunk that the smoother sees but no training window contains."""
@@ -49,6 +50,10 @@ WINDOWS_PER_CHUNK = 8
 
 WHOLE_STATIONS = 1 / 3
 """Share of the chunks in which all measurements of a station are masked together."""
+
+MAX_GAP_SHARE = 0.25
+"""Gaps that are masked at the edge of a chunk go on outside of it, for any number of steps up to
+this share of the record, short or long with equal odds."""
 
 DROP_EVERY = 4
 """Whole stations are dropped from every fourth set of chunks, beginning with the first."""
@@ -121,7 +126,7 @@ class Chunks(NamedTuple):
     """Stations of which only the coordinates are known, (b, l)."""
 
     smoothed: Tensor
-    """(b, t, l, m, 5)."""
+    """(b, t, l, m, 8)."""
 
 
 @dataclass(eq=False)
@@ -180,7 +185,7 @@ class SmoothedWindows:
         window = self.windows.at(chunks.first.unsqueeze(1) + inside)
         cells = torch.arange(self.batch_size).unsqueeze(1), inside
         assert window.context is not None
-        context = window.context._replace(backbone=chunks.smoothed[cells])
+        context = window.context._replace(record=chunks.smoothed[cells])
         context = context.without_stations(chunks.dropped)
         window = replace(window, context=forget_stations(context, self.batch_size, rng))
         masked = chunks.masked[cells]
@@ -208,20 +213,23 @@ class SmoothedWindows:
         observed = self.windows.observed[steps]
         other_observed = self.windows.observed[others + torch.arange(length)]
         masked = self._mask(observed, other_observed, rng)
-        dropped = torch.zeros_like(observed[:, 0, :, 0])
+        dropped, hidden_around = torch.zeros_like(observed[:, 0, :, 0]), None
         if self.task.horizon:
             with_gaps = torch.rand((CHUNKS, 1, 1, 1), generator=rng) < CONTEXT_GAPS
             masked = (masked & with_gaps.to(masked.device)) | self.task.future(observed)
         else:
             dropped = drop_stations(observed, rng, float(number % DROP_EVERY == 0))
             masked = masked | dropped.unflatten(1, (1, -1, 1))
+            longest = math.log(max(1, n_steps * MAX_GAP_SHARE))
+            exponent = torch.rand(CHUNKS, generator=rng).double().numpy() * longest
+            hidden_around = np.exp(exponent).astype(np.int64) - 1
         masked = masked & observed
         return Chunks(
             first=torch.as_tensor(chunk),
             margin=torch.as_tensor(first - chunk),
             masked=masked,
             dropped=dropped,
-            smoothed=self.smooth(steps, observed & ~masked, fold).to(observed.device),
+            smoothed=self.smooth(steps, observed & ~masked, fold, hidden_around).to(masked.device),
         )
 
     def _mask(self, observed: Tensor, other_observed: Tensor, rng: torch.Generator) -> Tensor:

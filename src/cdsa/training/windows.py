@@ -62,7 +62,7 @@ class Windows:
 
     context: CubeContext | None = None
     smoothed: Tensor | None = None
-    """`BACKBONE_FEATURES` of each window, (b, t, l, m, 5), if they depend on the window: those of a
+    """`RECORD_FEATURES` of each window, (b, t, l, m, 8), if they depend on the window: those of a
     forecast come from the steps before its horizon."""
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Windows:
         window = self.at(self.steps[numbers])
         if self.smoothed is None or window.context is None:
             return window
-        context = window.context._replace(backbone=self.smoothed[numbers])
+        context = window.context._replace(record=self.smoothed[numbers])
         return replace(window, context=context)
 
     def at(self, steps: Tensor) -> Window:

@@ -40,7 +40,7 @@ def explain(
     around = _steps_around(predictor, data, position[0])
     nearby, step = data.isel(time=around), position[0] - around.start
     seen = slice(max(0, around.start - SMOOTHED_STEPS), around.stop + SMOOTHED_STEPS)
-    smoothed = predictor.smooth(data.isel(time=seen).components)
+    smoothed = predictor.smooth(data.components, seen)
     times, locations, measurements = (data.cube[axis].to_numpy() for axis in AXES)
     location, measurement = str(locations[position[1]]), str(measurements[position[2]])
     aligned = predictor.align(nearby.components)

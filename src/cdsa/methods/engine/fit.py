@@ -84,7 +84,7 @@ def fit_network(
         passes = TrainingBackbone.fit(visible, scaler, window, transformations)
         if not horizon:
             smoothed = smooth_segments(passes.backbone, visible, scaler, holdout_steps, window)
-            validation_context = replace(validation_context, backbone=to_tensor(smoothed))
+            validation_context = replace(validation_context, record=to_tensor(smoothed))
 
     # cut windows
     stride = min(window, method.stride or max(1, window // 4))

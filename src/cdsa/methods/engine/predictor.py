@@ -265,13 +265,13 @@ class Predictor:
         at_levels = interpolate_quantiles(quantiles, torch.tensor(levels))
         return torch.cat([point.unsqueeze(-1), at_levels], dim=-1)
 
-    def smooth(self, components: xr.DataArray) -> xr.DataArray | None:
-        """What the backbone makes of a cube, for a network that fills with its residual; for a
-        forecast, it depends on the window."""
+    def smooth(self, components: xr.DataArray, steps: slice = slice(None)) -> xr.DataArray | None:
+        """What the record says of some steps of a cube, for a network that fills with the residual
+        of the backbone, which sees these steps; for a forecast, it depends on the window."""
         if self.backbone is None or self.horizon:
             return None
         aligned = self.align(components)
-        smoothed = smooth_cube(self.backbone, aligned, self.scaler)
+        smoothed = smooth_cube(self.backbone, aligned, self.scaler, steps)
         return smoothed.where(~smoothed["location"].isin(list(self.forgotten)))
 
     def _windows_at(
@@ -290,7 +290,7 @@ class Predictor:
             smoothed = self.smooth(aligned) if smoothed is None else smoothed
             if smoothed is not None:
                 axes = {name: aligned[name].to_numpy() for name in DIMS}
-                context = replace(context, backbone=to_tensor(smoothed.sel(axes)))
+                context = replace(context, record=to_tensor(smoothed.sel(axes)))
         windows = cut_at(scaled, starts, length, context)
         if self.backbone is not None and self.horizon:
             of_windows = smooth_windows(

@@ -22,7 +22,7 @@ from cdsa.methods.engine.predictor import refuse_too_many_stations
 from cdsa.nn.attention import AttentionScope, Shared, apply_weighted
 from cdsa.nn.attention_bias import AttentionBias
 from cdsa.nn.blocks import feed_forward
-from cdsa.nn.context import BACKBONE_FEATURES, WindowContext
+from cdsa.nn.context import RECORD_FEATURES, WindowContext
 from cdsa.nn.interpolation import interpolate
 from cdsa.nn.kriging_layer import KrigingLayer
 from cdsa.nn.quantile_head import INITIAL_STEP, MEDIAN, QUANTILES, monotone_quantiles
@@ -94,7 +94,7 @@ class CdsaNetworkConfig(NetworkConfig):
 
 FEATURES = (
     "value", "observed", "interpolation", "proximity_before", "proximity_after",
-    "climatology", "has_climatology", "kriging", "anomaly_kriging",
+    "log_bridge_variance", "climatology", "has_climatology", "kriging", "anomaly_kriging",
     "smoothed_mean", "has_smoothed_mean", "smoothed_std", "smoothed_log_std",
     "residual", "anomaly", "log_spread", "measured_anomaly",
 )  # fmt: skip
@@ -275,21 +275,23 @@ class CdsaNetwork(Network):
     ) -> tuple[Tensor, BaselineAnswers]:
         """Cells as vectors (b, t, l, m, c), and the baselines."""
         values = torch.where(observed, values, 0.0)  # hidden values cannot leak
-        line = interpolate(values, observed)
+        record = context.record
+        if record is None:
+            n_features = len(RECORD_FEATURES)
+            record = values.new_full((n_features,), torch.nan).expand(*values.shape, n_features)
+        *smoothed, far_line, before, after = record.unbind(-1)
+        line = interpolate(values, observed).across(far_line, before, after)
         has_climatology = ~context.climatology.isnan()
         climatology = torch.where(has_climatology, context.climatology, 0.0)
-        smoothed = context.backbone
-        if smoothed is None:
-            n_features = len(BACKBONE_FEATURES)
-            smoothed = values.new_full((n_features,), torch.nan).expand(*values.shape, n_features)
-        is_smoothed = ~smoothed[..., 0].isnan()
-        mean, std, residual, anomaly, log_spread = smoothed.nan_to_num().unbind(-1)
+        is_smoothed = ~smoothed[0].isnan()
+        mean, std, residual, anomaly, log_spread = (feature.nan_to_num() for feature in smoothed)
         variance = context.step_variance * line.bridge_variance
         kriging = self.kriging(line.line, line.has_observation, variance, context)
         in_both = line.has_observation & has_climatology
         anomalies = self.anomaly_kriging(line.line - climatology, in_both, variance, context)
         answers = [line.line, kriging, anomalies + climatology, mean]
         features = [values, observed, line.line, line.proximity_before, line.proximity_after]
+        features += [line.bridge_variance.log1p()]
         features += [climatology, has_climatology, kriging, answers[2]]
         features += [mean, is_smoothed, std, (std + LOG_OFFSET).log()]
         features += [residual, anomaly, log_spread, anomaly + residual * log_spread.exp()]

@@ -21,7 +21,11 @@ LINE_FEATURES = ("line", "proximity_before", "proximity_after")
 """The straight line between the nearest observations of the record, and 1 / (1 + steps) to each of
 them, zero if there is none. Both may lie far outside a window."""
 
-RECORD_FEATURES = BACKBONE_FEATURES + LINE_FEATURES
+WEEK_FEATURES = ("same_hour", "has_same_hour")
+"""The mean of the values of the same series one week before and one week after, and which share of
+the two was measured; both zero if a week is not a whole number of steps."""
+
+RECORD_FEATURES = BACKBONE_FEATURES + LINE_FEATURES + WEEK_FEATURES
 """What the record around a window says of each cell."""
 
 
@@ -54,7 +58,7 @@ class WindowContext(NamedTuple):
 
     record: Tensor | None = None
     """`RECORD_FEATURES` of each cell, NaN for series that the model does not know;
-    (b, t, l, m, 8)."""
+    (b, t, l, m, 10)."""
 
     station_ids: Tensor | None = None
     """The number of each location among those that the weights know, -1 for others; (l,) or
@@ -137,7 +141,7 @@ class CubeContext:
 
     bandwidth: float | None = None
     record: Tensor | None = None
-    """(t + 1, l, m, 8)."""
+    """(t + 1, l, m, 10)."""
 
     station_ids: Tensor | None = None
     """(l,)."""

@@ -37,7 +37,7 @@ Integers = NDArray[np.int64]
 Smoother = Callable[[Integers, Tensor, int, Integers | None], Tensor]
 """Steps (b, t) of chunks, the cells that it may see (b, t, l, m), the number of a time fold outside
 which its parameters were fitted, and how many steps around a chunk (b,) the line must not see
-either, or all if not given -> `RECORD_FEATURES` (b, t, l, m, 8)."""
+either, or all if not given -> `RECORD_FEATURES` (b, t, l, m, 10)."""
 
 MARGIN = 24
 """Steps at either end of a chunk that the smoother sees but no training window contains."""
@@ -126,7 +126,7 @@ class Chunks(NamedTuple):
     """Stations of which only the coordinates are known, (b, l)."""
 
     smoothed: Tensor
-    """(b, t, l, m, 8)."""
+    """(b, t, l, m, 10)."""
 
 
 @dataclass(eq=False)
@@ -206,12 +206,15 @@ class SmoothedWindows:
         fold = list(self.starts)[number % len(self.starts)]
         starts, n_steps = self.starts[fold], len(self.fold)
         length = min(n_steps, self.length + 2 * self.margin)
-        first = starts[torch.randint(len(starts), (CHUNKS,), generator=rng).numpy()]
-        chunk = np.clip(first - self.margin, 0, n_steps - length)
-        steps = chunk[:, None] + np.arange(length)
-        others = torch.randint(n_steps - length + 1, (CHUNKS, 1), generator=rng)
+        everywhere = np.concatenate(list(self.starts.values()))  # but where nothing was measured
+        first, others = (
+            of_chunk[torch.randint(len(of_chunk), (CHUNKS,), generator=rng).numpy()]
+            for of_chunk in (starts, everywhere)
+        )
+        chunk, other = (np.clip(x - self.margin, 0, n_steps - length) for x in (first, others))
+        steps, other_steps = (x[:, None] + np.arange(length) for x in (chunk, other))
         observed = self.windows.observed[steps]
-        other_observed = self.windows.observed[others + torch.arange(length)]
+        other_observed = self.windows.observed[other_steps]
         masked = self._mask(observed, other_observed, rng)
         dropped, hidden_around = torch.zeros_like(observed[:, 0, :, 0]), None
         if self.task.horizon:

@@ -62,7 +62,7 @@ class Windows:
 
     context: CubeContext | None = None
     smoothed: Tensor | None = None
-    """`RECORD_FEATURES` of each window, (b, t, l, m, 8), if they depend on the window: those of a
+    """`RECORD_FEATURES` of each window, (b, t, l, m, 10), if they depend on the window: those of a
     forecast come from the steps before its horizon."""
 
     def __len__(self) -> int:

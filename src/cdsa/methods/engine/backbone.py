@@ -1,5 +1,5 @@
 """What the record around a window says of its cells: predictions of the linear-Gaussian model under
-a network, fitted out of fold for training, and the straight line between observations.
+a network, fitted out of fold for training, and what needs no model (`record.py`).
 
 Letters: b chunk, t time, l location, m measurement.
 """
@@ -7,7 +7,6 @@ Letters: b chunk, t time, l location, m measurement.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,13 +21,14 @@ from cdsa.core.cube import DIMS
 from cdsa.core.scaler import Scaler
 from cdsa.core.splits import segments, time_mask
 from cdsa.core.standardise import Transformation
+from cdsa.methods.engine.record import Record
 from cdsa.nn.context import BACKBONE_FEATURES, RECORD_FEATURES
-from cdsa.nn.interpolation import interpolate
 from cdsa.training.sampling import chunk_length
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Features = NDArray[np.float32]
 
 CHUNKS_PER_BLOCK, MIN_BLOCKS = 2, 4
 """Chunks of a block of time, and the blocks from which on there are two folds."""
@@ -38,16 +38,6 @@ MAX_RESIDUAL = 8.0
 
 MIN_SPREAD = 0.02
 """Added to the standard deviation of an anomaly before its logarithm."""
-
-
-class Nearest(NamedTuple):
-    """The nearest observation of each series on one side of a chunk, (b, l, m)."""
-
-    value: Floats
-    """Scaled; NaN if there is none."""
-
-    steps: Integers
-    """From the first or last step of the chunk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,42 +90,26 @@ class TrainingBackbone:
         """A `Smoother`."""
         values = np.where(seen.cpu().numpy(), self.values[steps], np.nan)
         model, times = self.out_of_fold[fold], self.times[steps]
-        around = None
-        if hidden_around is not None:
-            around = (
-                self._nearest(steps[:, 0], -1 - hidden_around),
-                self._nearest(steps[:, -1], 1 + hidden_around),
-            )
-        return torch.as_tensor(_of_chunks(model, values, times, self.scaler, around))
-
-    def _nearest(self, steps: Integers, shift: Integers) -> Nearest:
-        """The nearest observations from these steps (b,) on, shifted to the past or the future."""
-        start = steps + shift
-        inside = (start >= 0) & (start < len(self.values))
-        index = self._observations[0 if shift[0] < 0 else 1][np.where(inside, start, 0)]
-        index = np.where(inside[:, None, None], index, -1)
-        values = np.take_along_axis(self.values, np.maximum(index, 0), axis=0)
         scaled = (values - self.scaler.mean.to_numpy()) / self.scaler.std.to_numpy()
-        distance = np.abs(index - steps[:, None, None])
-        return Nearest(np.where(index >= 0, scaled, np.nan), distance)
+        if hidden_around is None:
+            around = self.record.before(steps, scaled)
+        else:
+            around = self.record.around(steps, scaled, hidden_around)
+        return torch.as_tensor(_join(_of_chunks(model, values, times, self.scaler), around))
 
     @cached_property
-    def _observations(self) -> tuple[Integers, Integers]:
-        """The last observation at or before each step and the first at or after it, (t, l, m); -1
-        if there is none."""
-        observed, n_steps = np.isfinite(self.values), len(self.values)
-        number = np.arange(n_steps)[:, None, None]
-        before = np.maximum.accumulate(np.where(observed, number, -1))
-        after = np.minimum.accumulate(np.where(observed, number, n_steps)[::-1])[::-1]
-        return before, np.where(after < n_steps, after, -1)
+    def record(self) -> Record:
+        scaled = (self.values - self.scaler.mean.to_numpy()) / self.scaler.std.to_numpy()
+        return Record(scaled, self.times)
 
 
 def smooth_cube(
     backbone: Backbone, components: xr.DataArray, scaler: Scaler, steps: slice = slice(None)
 ) -> xr.DataArray:
     """`RECORD_FEATURES` of the cells of some steps of a cube, along a last axis `feature`; NaN for
-    series without a model. The model sees these steps, the line all."""
-    return _join(_of_model(backbone, components.isel(time=steps), scaler), components, scaler)
+    series without a model. The model sees these steps only."""
+    of_model = _of_model(backbone, components.isel(time=steps), scaler)
+    return _with_record(of_model, Record.of(components, scaler).whole()[steps])
 
 
 def smooth_segments(
@@ -152,7 +126,7 @@ def smooth_segments(
     if not parts:
         return smooth_cube(backbone, components, scaler)
     of_model = xr.concat(parts, "time").reindex(time=components["time"].to_numpy())
-    return _join(of_model, components, scaler)
+    return _with_record(of_model, Record.of(components, scaler).whole())
 
 
 def smooth_windows(
@@ -164,20 +138,26 @@ def smooth_windows(
     known: Sequence[str] = (),
 ) -> Tensor:
     """The same of windows at these steps (b, t) of a cube, each by itself and without its horizon
-    but for measurements that are `known` in advance; (b, t, l, m, 8)."""
+    but for measurements that are `known` in advance; (b, t, l, m, 10)."""
     if not len(steps):
         return torch.empty((*steps.shape, *components.shape[1:], len(RECORD_FEATURES)))
+
+    def seen(cube: xr.DataArray) -> Floats:
+        """The values of the windows (b, t, l, m), NaN where they must not be seen."""
+        unknown = ~np.isin(base_names(cube["measurement"].to_numpy()), known)
+        visible = np.repeat((steps >= 0)[:, :, None, None], len(unknown), axis=3)
+        visible[:, steps.shape[1] - horizon :, :, unknown] = False
+        return np.where(visible, cube.to_numpy()[steps], np.nan)
+
     aligned = backbone.align(components)
-    unknown = ~np.isin(base_names(backbone.measurements), known)
-    seen = np.repeat((steps >= 0)[:, :, None, None], len(unknown), axis=3)
-    seen[:, steps.shape[1] - horizon :, :, unknown] = False
-    values = np.where(seen, aligned.to_numpy()[steps], np.nan)
-    features = _of_chunks(backbone, values, aligned["time"].to_numpy()[steps], scaler)
+    features = _of_chunks(backbone, seen(aligned), aligned["time"].to_numpy()[steps], scaler)
     labels = ("location", "measurement")
     axes = {name: aligned[name].to_numpy() for name in labels}
-    smoothed = xr.DataArray(features, dims=("window", *aligned.dims, "feature"), coords=axes)
-    smoothed = smoothed.reindex({name: components[name].to_numpy() for name in labels})
-    return torch.as_tensor(smoothed.to_numpy())
+    of_model = xr.DataArray(features, dims=("window", *aligned.dims, "feature"), coords=axes)
+    of_model = of_model.reindex({name: components[name].to_numpy() for name in labels})
+    record = Record.of(components, scaler)
+    scaled = seen(components.copy(data=record.values))
+    return torch.as_tensor(_join(of_model.to_numpy(), record.before(steps, scaled)))
 
 
 def to_tensor(smoothed: xr.DataArray) -> Tensor:
@@ -197,47 +177,25 @@ def _of_model(backbone: Backbone, components: xr.DataArray, scaler: Scaler) -> x
     return smoothed.reindex({name: components[name].to_numpy() for name in DIMS[1:]})
 
 
-def _join(of_model: xr.DataArray, components: xr.DataArray, scaler: Scaler) -> xr.DataArray:
-    """With the `LINE_FEATURES` of the cube these steps belong to, NaN where the others are."""
-    scaled = scaler.select(components).normalise(components)
-    lines = of_model.isel(feature=[0] * 3).copy()
-    number = components.get_index("time").get_indexer(of_model["time"].to_numpy())
-    lines[:] = _lines(scaled.to_numpy()[None])[0, number]
-    known = of_model.isel(feature=0).notnull()
-    features = xr.concat([of_model, lines.where(known)], "feature").transpose(*of_model.dims)
-    return features.assign_coords(feature=list(RECORD_FEATURES))
+def _with_record(of_model: xr.DataArray, of_record: Floats) -> xr.DataArray:
+    """Features of the model and the record, labelled."""
+    axes = {name: of_model[name].to_numpy() for name in DIMS}
+    features = _join(of_model.transpose(*DIMS, "feature").to_numpy(), of_record)
+    return xr.DataArray(
+        features, dims=(*DIMS, "feature"), coords=axes | {"feature": list(RECORD_FEATURES)}
+    )
 
 
-def _of_chunks(
-    backbone: Backbone,
-    values: Floats,
-    times: Times,
-    scaler: Scaler,
-    around: tuple[Nearest, Nearest] | None = None,
-) -> NDArray[np.float32]:
-    """`RECORD_FEATURES` of chunks (b, t, l, m) at these times (b, t), between these observations
-    before and after each; (b, t, l, m, 8)."""
-    features = _features(backbone, values.swapaxes(0, 1), times.T, scaler).swapaxes(0, 1)
-    lines = _lines((values - scaler.mean.to_numpy()) / scaler.std.to_numpy(), around)
-    lines = np.where(np.isnan(features[..., :1]), np.nan, lines)
-    return np.concatenate([features, lines], axis=-1, dtype=np.float32)
+def _join(of_model: Features, of_record: Floats) -> Features:
+    """`RECORD_FEATURES`, all of them NaN for series without a model."""
+    known = np.where(np.isnan(of_model[..., :1]), np.nan, of_record)
+    return np.concatenate([of_model, known], axis=-1, dtype=np.float32)
 
 
-def _lines(values: Floats, around: tuple[Nearest, Nearest] | None = None) -> Floats:
-    """`LINE_FEATURES` of scaled chunks (b, t, l, m) between the nearest observations before and
-    after each; (b, t, l, m, 3)."""
-    n_steps = values.shape[1]
-    position = np.broadcast_to(np.arange(n_steps)[:, None, None], values.shape)
-    if around is not None:
-        before, after = (nearest.value[:, None] for nearest in around)
-        values = np.concatenate([before, values, after], axis=1)
-        first, last = -around[0].steps[:, None], n_steps - 1 + around[1].steps[:, None]
-        position = np.concatenate([first, position, last], axis=1)
-    observed = np.isfinite(values)
-    tensors = (np.where(observed, values, 0.0), observed, position.copy())
-    line = interpolate(*map(torch.as_tensor, tensors))
-    features = torch.stack([line.line, line.proximity_before, line.proximity_after], dim=-1)
-    return features.numpy() if around is None else features.numpy()[:, 1:-1]
+def _of_chunks(backbone: Backbone, values: Floats, times: Times, scaler: Scaler) -> Features:
+    """`BACKBONE_FEATURES` of chunks (b, t, l, m) at these times (b, t); (b, t, l, m, 5)."""
+    features = _features(backbone, values.swapaxes(0, 1), times.T, scaler)
+    return features.swapaxes(0, 1).astype(np.float32)
 
 
 def _features(backbone: Backbone, values: Floats, times: Times, scaler: Scaler) -> Floats:

@@ -96,7 +96,7 @@ FEATURES = (
     "value", "observed", "interpolation", "proximity_before", "proximity_after",
     "log_bridge_variance", "climatology", "has_climatology", "kriging", "anomaly_kriging",
     "smoothed_mean", "has_smoothed_mean", "smoothed_std", "smoothed_log_std",
-    "residual", "anomaly", "log_spread", "measured_anomaly",
+    "residual", "anomaly", "log_spread", "measured_anomaly", "same_hour", "has_same_hour",
 )  # fmt: skip
 """Inputs of the network for each cell, in this order."""
 
@@ -279,7 +279,7 @@ class CdsaNetwork(Network):
         if record is None:
             n_features = len(RECORD_FEATURES)
             record = values.new_full((n_features,), torch.nan).expand(*values.shape, n_features)
-        *smoothed, far_line, before, after = record.unbind(-1)
+        *smoothed, far_line, before, after, same_hour, has_same_hour = record.unbind(-1)
         line = interpolate(values, observed).across(far_line, before, after)
         has_climatology = ~context.climatology.isnan()
         climatology = torch.where(has_climatology, context.climatology, 0.0)
@@ -295,6 +295,7 @@ class CdsaNetwork(Network):
         features += [climatology, has_climatology, kriging, answers[2]]
         features += [mean, is_smoothed, std, (std + LOG_OFFSET).log()]
         features += [residual, anomaly, log_spread, anomaly + residual * log_spread.exp()]
+        features += [same_hour.nan_to_num(), has_same_hour.nan_to_num()]
         calendar = context.calendar.unflatten(1, (-1, 1, 1)).expand(*values.shape, -1)
         stacked = torch.stack([feature.to(values.dtype) for feature in features], dim=-1)
         x = self.embed(torch.cat([stacked, calendar], dim=-1))

@@ -213,6 +213,19 @@ def test_components_of_a_direction_are_drawn_together():
         assert (6 in ids) == (7 in ids)
 
 
+def test_gaps_are_copied_from_times_with_data(cube):
+    """As a year of which some months are held out: their silence is no gap to learn from."""
+    months = cube.where((np.arange(300) < 100)[:, None, None])
+    draws = replace(make(months), masking="like_data")
+    has_data = draws.windows.observed.flatten(1).any(dim=1)
+    draws = replace(draws, windows=draws.windows.keep(has_data[draws.windows.steps].all(dim=1)))
+    for number in range(1, 4):  # in the first set whole stations are dropped too
+        chunks = draws._newest_sets(number * draws.steps_per_set)[-1]
+        for first, masked in zip(chunks.first.tolist(), chunks.masked, strict=True):
+            observed = draws.windows.observed[first : first + len(masked)]
+            assert masked.sum() < observed.sum()
+
+
 def test_a_fold_without_a_chunk_is_left_out(cube):
     """The parameters of the other fold are still those that were fitted elsewhere."""
     block = int(np.flatnonzero(make(cube).fold)[0])

@@ -35,6 +35,17 @@ def test_similar_stations_are_preferred_without_coordinates(context):
     assert (bias.diff(dim=-1).sign() == similarity.diff(dim=-1).sign()).all()
 
 
+def test_correlated_measurements_are_preferred_to_others(context):
+    correlation = torch.tensor([[1.0, 0.9, 0.1], [0.9, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    layer = AttentionBias(2, SIZES.measurements)
+    plain = layer(SIZES.steps, context)["measurement"]
+    for similarity in (correlation, correlation.expand(4, 3, 3)):
+        aware = context._replace(measurement_similarity=similarity)
+        bonus = layer(SIZES.steps, aware)["measurement"] - plain
+        assert bonus.shape[-3:] == (2, 3, 3)
+        assert (bonus[..., 0, 1] > bonus[..., 0, 2]).all() and (bonus[..., 0, 2] > 0).all()
+
+
 def test_slopes_stay_positive_whatever_is_trained(context):
     layer = AttentionBias(2, SIZES.measurements)
     layer.time_slope.data.fill_(-50.0)

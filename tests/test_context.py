@@ -12,8 +12,8 @@ from cdsa.methods.engine.context import (
     N_FOLDS,
     ContextBuilder,
     nearest_psd,
-    station_similarity,
-    station_similarity_out_of_fold,
+    similarity_of,
+    similarity_out_of_fold,
     step_variance,
 )
 from cdsa.training.windows import cut
@@ -147,29 +147,29 @@ def test_similarity_is_the_correlation_over_common_steps(rng):
     values = np.concatenate([common, common, -common, rng.normal(size=(500, 1, 1))], axis=1)
     values[:250, 1] = np.nan
     values[250:, 3] = np.nan
-    similarity = station_similarity(values)
+    similarity = similarity_of(values)
     assert similarity[0, 1] > 0.9 and similarity[0, 2] < -0.9 and abs(similarity[0, 3]) < 0.2
     assert similarity[1, 3] == 0 and np.allclose(similarity, similarity.T)
-    assert np.allclose(station_similarity(values[:, :2], values), similarity[:2])
+    assert np.allclose(similarity_of(values[:, :2], values), similarity[:2])
     values[:] = np.nan
-    assert (station_similarity(values) == 0).all()
+    assert (similarity_of(values) == 0).all()
 
 
 def test_in_training_the_similarity_of_a_window_comes_from_outside_of_it():
     values = np.random.default_rng(5).normal(size=(400, 2, 1))
     values[80:160, 1] = values[80:160, 0]  # the same in two of the folds, independent elsewhere
-    fold, by_fold = station_similarity_out_of_fold(values, 40)
+    fold, by_fold = similarity_out_of_fold(values, 40)
     assert fold.tolist() == np.repeat(np.arange(N_FOLDS), 40).tolist()
     similarity = by_fold[:, 0, 1]
     assert abs(similarity[2]) < 0.1  # windows that start there see both folds
     assert similarity[[0, 5, 9]].min() > 0.1
-    in_sample = station_similarity(values)[0, 1]
+    in_sample = similarity_of(values)[0, 1]
     assert similarity[2] < in_sample and in_sample > 0.15
 
 
 def test_the_similarity_of_a_short_table_comes_from_all_of_it():
     values = np.random.default_rng(5).normal(size=(20, 3, 2))
-    fold, by_fold = station_similarity_out_of_fold(values, 10)
+    fold, by_fold = similarity_out_of_fold(values, 10)
     assert (fold == 0).all() and by_fold.shape == (1, 3, 3)
 
 
@@ -180,6 +180,23 @@ def test_the_similarity_of_a_new_station_comes_from_its_own_values():
     np.testing.assert_allclose(similarity[:2, :2], builder.station_similarity)
     of_all = ContextBuilder.fit(cube).station_similarity
     np.testing.assert_allclose(similarity, of_all, atol=1e-9)
+
+
+def test_measurements_are_similar_as_far_as_they_are_correlated_at_the_same_station():
+    rng = np.random.default_rng(3)
+    cube = network(steps=24 * 9, stations=4, measurements=3, missing=0.0)
+    cube[..., 1] = -2 * cube[..., 0]
+    cube[..., 2] = rng.normal(size=cube.shape[:2])
+    builder = ContextBuilder.fit(cube, window=12)
+    numbers = np.arange(3)
+    contexts = [builder.build(cube, numbers, training=training) for training in (False, True)]
+    for similarity in (context.measurement_similarity for context in contexts):
+        assert (similarity[:, 0, 1] > 0.85).all() and (similarity[:, 0, 2] < 0.3).all()
+    assert [len(context.measurement_similarity) for context in contexts] == [1, N_FOLDS]
+    some = builder.build(cube.isel(measurement=[0, 2]), np.array([0, 2]))
+    torch.testing.assert_close(
+        some.measurement_similarity[0], contexts[0].measurement_similarity[0][[0, 2]][:, [0, 2]]
+    )
 
 
 def test_similarities_are_mended_to_be_positive_semi_definite():

@@ -1,5 +1,5 @@
 """Attention biases of the default network: maps favour near times, near or similar stations, and
-the same measurement.
+the same or correlated measurements.
 
 Each head starts as a smoother with a scale of its own, and training improves on that.
 
@@ -28,9 +28,12 @@ SIMILARITY_SCALES = (0.1, 8.0)
 SAME_MEASUREMENT = (0.5, 5.0)
 """Initial bonus of the same measurement."""
 
+CORRELATED_SCALES = (0.1, 4.0)
+"""Initial bonus of a measurement with a correlation of one."""
+
 
 class AttentionBias(nn.Module):
-    """The bias of one layer by axis, (h, N, N); of location (b, h, N, N) where the windows differ.
+    """The bias of one layer by axis, (h, N, N), or (b, h, N, N) where the windows differ.
     Slopes and scales are positive and trained."""
 
     def __init__(self, n_heads: int, n_measurements: int) -> None:
@@ -45,6 +48,8 @@ class AttentionBias(nn.Module):
         )
         self.distance_slope = nn.Parameter(slopes)
         self.similarity_scale = nn.Parameter(scales)
+        correlated = _inverse_softplus(_log_range(*CORRELATED_SCALES, n_heads))
+        self.correlated_scale = nn.Parameter(correlated)
         bonus = _log_range(*SAME_MEASUREMENT, n_heads).flip(0)
         self.measurement_bias = nn.Parameter(_per_head(bonus) * torch.eye(n_measurements))
 
@@ -52,16 +57,17 @@ class AttentionBias(nn.Module):
         number = torch.arange(steps, device=self.time_slope.device, dtype=self.time_slope.dtype)
         lags = (number.unsqueeze(1) - number).abs()
         ids = context.variable_ids
-        bias: dict[Axis, Tensor] = {
-            "time": -_per_head(F.softplus(self.time_slope)) * lags,
-            "measurement": self.measurement_bias[:, ids.unsqueeze(1), ids],
-        }
+        measurement = self.measurement_bias[:, ids.unsqueeze(1), ids]
+        if context.measurement_similarity is not None:  # (m, n) or (b, m, n)
+            scales = _per_head(F.softplus(self.correlated_scale))
+            measurement = measurement + scales * context.measurement_similarity.unsqueeze(-3)
         similarity = context.station_similarity.unsqueeze(-3)  # (1, l, k) or (b, 1, l, k)
         location = _per_head(F.softplus(self.similarity_scale)) * similarity
         if context.distance is not None:
             slopes = _per_head(F.softplus(self.distance_slope))
             location = location - slopes * context.distance
-        return bias | {"location": location}
+        time = -_per_head(F.softplus(self.time_slope)) * lags
+        return {"time": time, "location": location, "measurement": measurement}
 
 
 def _per_head(x: Tensor) -> Tensor:

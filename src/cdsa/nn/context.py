@@ -50,6 +50,9 @@ class WindowContext(NamedTuple):
     variable_ids: Tensor
     """The number of each measurement among those that the weights know; (m,)."""
 
+    measurement_similarity: Tensor | None = None
+    """Absolute correlation of measurements at the same location; (m, n) or (b, m, n)."""
+
     adjacency: Tensor | None = None
     """Weight of the edge from location k to location l, if a graph was given; (l, k)."""
 
@@ -69,21 +72,29 @@ class WindowContext(NamedTuple):
 
     def select(self, at: slice) -> "WindowContext":
         similarity, ids = self.station_similarity, self.station_ids
+        between = self.measurement_similarity
         return self._replace(
             station_ids=ids[at] if ids is not None and ids.ndim == 2 else ids,
             calendar=self.calendar[at],
             climatology=self.climatology[at],
             station_similarity=similarity[at] if similarity.ndim == 3 else similarity,
+            measurement_similarity=(
+                between[at] if between is not None and between.ndim == 3 else between
+            ),
             record=None if self.record is None else self.record[at],
         )
 
     def select_series(self, rows: Tensor, columns: Tensor) -> "WindowContext":
         """The context of some locations and measurements, by their numbers."""
         distance, adjacency, record = self.distance, self.adjacency, self.record
+        between = self.measurement_similarity
         return self._replace(
             climatology=self.climatology[:, :, rows][..., columns],
             distance=None if distance is None else distance[rows][:, rows],
             station_similarity=self.station_similarity[..., rows, :][..., rows],
+            measurement_similarity=None
+            if between is None
+            else between[..., columns, :][..., columns],
             step_variance=self.step_variance[columns],
             variable_ids=self.variable_ids[columns],
             adjacency=None if adjacency is None else adjacency[rows][:, rows],
@@ -132,6 +143,9 @@ class CubeContext:
     station_similarity: Tensor
     """For windows that start in each fold, (folds, l, k)."""
 
+    measurement_similarity: Tensor
+    """(folds, m, n)."""
+
     step_variance: Tensor
     variable_ids: Tensor
     adjacency: Tensor | None
@@ -162,14 +176,18 @@ class CubeContext:
             series_total, series_count = subtract_sums(
                 (series_total, series_count), *(x.sum(dim=1, keepdim=True) for x in sums)
             )
-        similarity = self.station_similarity
+        stations, measurements = (
+            similarity[0] if len(similarity) == 1 else similarity[self.fold[steps[:, 0]]]
+            for similarity in (self.station_similarity, self.measurement_similarity)
+        )
         return WindowContext(
             self.calendar[steps],
             shrunken_mean(total, count, series_total, series_count),
             self.distance,
-            similarity[0] if len(similarity) == 1 else similarity[self.fold[steps[:, 0]]],
+            stations,
             self.step_variance,
             self.variable_ids,
+            measurements,
             self.adjacency,
             self.bandwidth,
             None if self.record is None else self.record[steps],

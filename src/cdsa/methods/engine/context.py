@@ -61,15 +61,16 @@ def step_variance(values: Floats) -> Floats:
     return variance
 
 
-def station_similarity(anomalies: Floats, others: Floats | None = None) -> Floats:
+def similarity_of(anomalies: Floats, others: Floats | None = None) -> Floats:
     """Correlations (l, k) of stations (t, l, m) with each other or with `others` (t, k, m), over
     the steps at which both report, averaged over measurements. They are shrunk towards zero where
-    there are few common steps, and zero where there are none."""
+    there are few common steps, and zero where there are none. With the axes of stations and
+    measurements swapped, those of measurements."""
     centred = _centred(anomalies)
     return _correlations(_pair_sums(centred, centred if others is None else _centred(others)))
 
 
-def station_similarity_out_of_fold(anomalies: Floats, window: int) -> tuple[Integers, Floats]:
+def similarity_out_of_fold(anomalies: Floats, window: int) -> tuple[Integers, Floats]:
     """The time fold of each step, (t,), and for each fold the similarity (fold, l, k) for windows
     of this length that start in it, computed from the steps outside all of them.
 
@@ -80,7 +81,7 @@ def station_similarity_out_of_fold(anomalies: Floats, window: int) -> tuple[Inte
     n_steps = len(anomalies)
     n_folds = min(N_FOLDS, n_steps // window)
     if n_folds < 3:
-        return np.zeros(n_steps, dtype=np.int64), nearest_psd(station_similarity(anomalies))[None]
+        return np.zeros(n_steps, dtype=np.int64), nearest_psd(similarity_of(anomalies))[None]
     fold = np.arange(n_steps) * n_folds // n_steps
     values, observed = _centred(anomalies)
     by_fold = [(values[fold == number], observed[fold == number]) for number in range(n_folds)]
@@ -144,6 +145,9 @@ class ContextBuilder:
     station_similarity: Floats
     """(l, k)."""
 
+    measurement_similarity: Floats
+    """(m, n)."""
+
     step_variance: Floats
     """(m,)."""
 
@@ -196,7 +200,8 @@ class ContextBuilder:
             distance_scale=distance_scale,
             cycles=cycles,
             climatology=climatology,
-            station_similarity=nearest_psd(station_similarity(anomalies)),
+            station_similarity=nearest_psd(similarity_of(anomalies)),
+            measurement_similarity=np.abs(similarity_of(anomalies.swapaxes(1, 2))),
             step_variance=step_variance(values),
             trained_ranges=_time_ranges(scaled),
             min_steps=min_steps,
@@ -263,7 +268,7 @@ class ContextBuilder:
         new = np.flatnonzero(~known & untrained.any(axis=1))
         if len(new):
             anomalies = values - np.nan_to_num(climatology.at(times)[:, :, variable_ids])
-            to_others = station_similarity(anomalies[:, new], anomalies)
+            to_others = similarity_of(anomalies[:, new], anomalies)
             similarity[new], similarity[:, new] = to_others, to_others.T
             similarity = nearest_psd(similarity)
         return replace(
@@ -311,11 +316,12 @@ class ContextBuilder:
         if self.distance_scale is not None and np.isfinite(self.coordinates).all():
             distance = _floats(great_circle(*self.coordinates.T) / self.distance_scale)
         fold, similarity = np.zeros(len(times), dtype=np.int64), self.station_similarity[None]
+        between = self.measurement_similarity[np.ix_(variable_ids, variable_ids)][None]
         if training:
-            means = climatology.at(times)[:, :, variable_ids]
-            fold, similarity = station_similarity_out_of_fold(
-                scaled.to_numpy() - np.nan_to_num(means), self.min_steps // MIN_WINDOWS
-            )
+            means, window = climatology.at(times)[:, :, variable_ids], self.min_steps // MIN_WINDOWS
+            anomalies = scaled.to_numpy() - np.nan_to_num(means)
+            fold, similarity = similarity_out_of_fold(anomalies, window)
+            between = np.abs(similarity_out_of_fold(anomalies.swapaxes(1, 2), window)[1])
         calendar = self._calendar_features(times)
         names = self.locations.tolist()
         adjacency = adjacency_of_edges(self.edges, names) if self.edges else None
@@ -328,6 +334,7 @@ class ContextBuilder:
             distance=distance,
             fold=torch.as_tensor(np.append(fold, 0)),
             station_similarity=_floats(similarity),
+            measurement_similarity=_floats(between),
             step_variance=_floats(self.step_variance[variable_ids]),
             variable_ids=torch.as_tensor(variable_ids),
             adjacency=adjacency,

@@ -49,7 +49,8 @@ WEIGHT = "network."
 """Prefix of the network's parameters; other tensors are arrays of the data."""
 
 CONTEXT_ARRAYS = (
-    "station_similarity", "step_variance", "measured", "coordinates", "station_ids",
+    "station_similarity", "measurement_similarity", "step_variance", "measured", "coordinates",
+    "station_ids",
 )  # fmt: skip
 CONTEXT_NUMBERS = ("distance_scale", "min_steps", "bandwidth")
 """Fields of a `ContextBuilder` that are saved as they are."""

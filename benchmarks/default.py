@@ -30,7 +30,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cdsa.core.cube import make_cube
 from cdsa.core.records import Value, append_results, provenance
-from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa import Cdsa
+from cdsa.methods.neural.cdsa_network import CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes
 from cdsa.training.loss import masked_loss

@@ -10,7 +10,8 @@ from cdsa import score
 from cdsa.core.cube import append_locations
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.persistence import load_filler, save_filler
-from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa import Cdsa
+from cdsa.methods.neural.cdsa_network import CdsaNetworkConfig
 from cdsa.training.callbacks import RunContext
 from cdsa.workflows.fill import fill_with
 from conftest import network

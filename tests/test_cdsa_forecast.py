@@ -9,7 +9,8 @@ import xarray as xr
 import cdsa
 from cdsa.core.cube import append_times, make_cube
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa import Cdsa, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa import Cdsa
+from cdsa.methods.neural.cdsa_network import CdsaNetworkConfig
 from cdsa.methods.registry import build_method
 from cdsa.workflows.forecast import forecast_with, split_known
 from conftest import network

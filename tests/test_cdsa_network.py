@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cdsa.errors import ConfigError
-from cdsa.methods.neural.cdsa import MIN_LOW_PRECISION, CdsaNetwork, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa_network import MIN_LOW_PRECISION, CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.attention import apply_weighted
 from cdsa.nn.context import RECORD_FEATURES, WindowContext
 from cdsa.nn.quantile_head import QUANTILES, split_point_quantiles
@@ -212,7 +212,7 @@ def test_training_in_low_precision_is_close_to_training_in_single_precision(monk
     }
     outputs, gradients = [], []
     for is_fast in (lambda device: True, lambda device: False):
-        monkeypatch.setattr("cdsa.methods.neural.cdsa.has_fast_bfloat16", is_fast)
+        monkeypatch.setattr("cdsa.methods.neural.cdsa_network.has_fast_bfloat16", is_fast)
         model.zero_grad()
         output = model(values.float(), observed, context._replace(**single))
         output.square().mean().backward()

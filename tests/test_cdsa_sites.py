@@ -8,7 +8,7 @@ import xarray as xr
 
 from cdsa.core.cube import append_locations, make_cube
 from cdsa.methods.engine import estimator
-from cdsa.methods.neural.cdsa import CdsaNetworkConfig
+from cdsa.methods.neural.cdsa_network import CdsaNetworkConfig
 from cdsa.workflows.fill import fill_with
 from conftest import network
 from small_networks import small_cdsa

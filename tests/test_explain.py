@@ -17,7 +17,7 @@ from cdsa.core.records import read_results
 from cdsa.errors import ConfigError
 from cdsa.methods.engine.persistence import save_filler
 from cdsa.methods.explanation import Cell
-from cdsa.methods.neural.cdsa import CdsaNetworkConfig
+from cdsa.methods.neural.cdsa_network import CdsaNetworkConfig
 from cdsa.methods.registry import build_method
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Sizes

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cdsa.methods.neural.cdsa import CdsaNetwork, CdsaNetworkConfig
+from cdsa.methods.neural.cdsa_network import CdsaNetwork, CdsaNetworkConfig
 from cdsa.nn.context import WindowContext
 from cdsa.nn.types import Network, Sizes
 from cdsa.training.parallel import data_parallel

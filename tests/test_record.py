@@ -23,9 +23,13 @@ def days():
 
 
 def test_a_line_joins_the_ends_of_a_gap_however_long(days):
-    features = days.whole()[:, 0, 0]
+    features = days.at()[:, 0, 0]
     np.testing.assert_allclose(features[:, LINE], np.arange(30))
     np.testing.assert_allclose(features[12, [BEFORE, AFTER]], [1 / 4, 1 / 9])
+
+
+def test_some_steps_know_all_others(days):
+    np.testing.assert_array_equal(days.at(slice(8, 17)), days.at()[8:17])
 
 
 def test_a_chunk_does_not_know_what_is_hidden_in_it_and_around_it(days):
@@ -40,7 +44,7 @@ def test_a_chunk_does_not_know_what_is_hidden_in_it_and_around_it(days):
 
 
 def test_the_same_hour_is_a_mean_of_the_week_before_and_the_week_after(days):
-    features = days.whole()[:, 0, 0]
+    features = days.at()[:, 0, 0]
     assert features[9, [SAME_HOUR, HAS_SAME_HOUR]].tolist() == [2, 0.5]  # the 16th is missing
     assert features[14, [SAME_HOUR, HAS_SAME_HOUR]].tolist() == [14, 1]
     assert features[3, HAS_SAME_HOUR] == 0
@@ -68,7 +72,7 @@ def test_a_forecast_knows_the_week_before_its_window_and_no_later_day(days):
 @pytest.mark.parametrize("step", [np.timedelta64(5, "h"), np.timedelta64(7, "D")])
 def test_steps_that_make_no_week_have_no_same_hour(step):
     record = make(np.arange(200.0), step)
-    assert (record.whole()[..., HAS_SAME_HOUR] == 0).all()
+    assert (record.at()[..., HAS_SAME_HOUR] == 0).all()
 
 
 def test_empty_steps_before_a_table_are_known_to_nobody(days):

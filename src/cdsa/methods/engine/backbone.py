@@ -109,7 +109,7 @@ def smooth_cube(
     """`RECORD_FEATURES` of the cells of some steps of a cube, along a last axis `feature`; NaN for
     series without a model. The model sees these steps only."""
     of_model = _of_model(backbone, components.isel(time=steps), scaler)
-    return _with_record(of_model, Record.of(components, scaler).whole()[steps])
+    return _with_record(of_model, Record.of(components, scaler).at(steps))
 
 
 def smooth_segments(
@@ -126,7 +126,7 @@ def smooth_segments(
     if not parts:
         return smooth_cube(backbone, components, scaler)
     of_model = xr.concat(parts, "time").reindex(time=components["time"].to_numpy())
-    return _with_record(of_model, Record.of(components, scaler).whole())
+    return _with_record(of_model, Record.of(components, scaler).at())
 
 
 def smooth_windows(

@@ -47,9 +47,10 @@ class Record:
         scaled = scaler.select(components).normalise(components)
         return cls(scaled.to_numpy().astype(np.float64), components["time"].to_numpy())
 
-    def whole(self) -> Floats:
-        """`LINE_FEATURES` and `WEEK_FEATURES` of all cells, (t, l, m, 5)."""
-        features: Floats = self.around(np.arange(len(self.values))[None], self.values[None])[0]
+    def at(self, steps: slice = slice(None)) -> Floats:
+        """`LINE_FEATURES` and `WEEK_FEATURES` of all cells of these steps, (t, l, m, 5)."""
+        number = np.arange(len(self.values))[None, steps]
+        features: Floats = self.around(number, self.values[number])[0]
         return features
 
     def around(

@@ -235,7 +235,10 @@ def test_a_fold_without_a_chunk_is_left_out(cube):
     draws = replace(draws, windows=draws.windows.keep(complete))
     assert list(draws.starts) == [1]
     asked = []
-    draws.smooth = lambda steps, seen, *fold: asked.append(fold[0]) or torch.zeros(*seen.shape, 8)
+    nothing = torch.zeros(len(RECORD_FEATURES))
+    draws.smooth = lambda steps, seen, fold, hidden_around: (
+        asked.append(fold) or nothing.expand(*seen.shape, -1)
+    )
     for number in range(3):
         draws.draw(number * draws.steps_per_set)
     assert asked == [1, 1, 1]

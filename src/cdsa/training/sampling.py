@@ -208,8 +208,8 @@ class SmoothedWindows:
         length = min(n_steps, self.length + 2 * self.margin)
         everywhere = np.concatenate(list(self.starts.values()))  # but where nothing was measured
         first, others = (
-            of_chunk[torch.randint(len(of_chunk), (CHUNKS,), generator=rng).numpy()]
-            for of_chunk in (starts, everywhere)
+            candidates[torch.randint(len(candidates), (CHUNKS,), generator=rng).numpy()]
+            for candidates in (starts, everywhere)
         )
         chunk, other = (np.clip(x - self.margin, 0, n_steps - length) for x in (first, others))
         steps, other_steps = (x[:, None] + np.arange(length) for x in (chunk, other))

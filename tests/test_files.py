@@ -78,7 +78,7 @@ def replace_once(old: str, new: str) -> str:
 
 CASES = {
     "no header": ("\n".join(ROWS), "the first line must name the columns"),
-    "text in a number column": (replace_once("5.0", "five"), "'five' in line 6.*--missing 'five'"),
+    "text in a number column": (replace_once("5.0", "five"), "'five' in line 6.*--missing five"),
     "a decimal comma": (replace_once(",5.0", ',"5,0"'), "'5,0' in line 6.*--decimal ,"),
     "duplicate rows": (GOOD + ROWS[0], "line 2 and again in line 8.*--duplicates mean"),
     "two time zones": (
@@ -135,7 +135,7 @@ def hours(pattern: str, count: int = 30) -> list[str]:
             "in line 25. Write such timestamps",
         ),
         ([f"2024-03-01T08:{m:02}:{m % 7:02}" for m in range(0, 60, 10)], "--step 10min"),
-        (hours("%Y-%m-%d"), "If the hour is in another column, join it"),
+        (hours("%Y-%m-%d"), "If the hour is in another column, give --time DATE,HOUR"),
     ],
     ids=["day first", "month first", "24:00", "off the clock", "days only"],
 )

@@ -24,7 +24,7 @@ def _with_read_options(*, cell: bool) -> Callable[[Command], Command]:
         flag = f"--{name}-column" if cell and name in CELL else entry.command_line_flag
         declared = option(flag, entry.metavar, entry.help, rich_help_panel=PANEL)
         kind = list[str] | None if entry.repeatable else TYPES.get(entry.kind, str | None)
-        empty = entry.kind in ("names", "units", "bounds", "digits")
+        empty = entry.kind in ("names", "units", "bounds", "digits", "lines")
         default = None if empty else getattr(DEFAULTS, name)
         parameters.append(declare(name, kind, declared, default))
     for old in RENAMED:

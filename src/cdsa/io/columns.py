@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from cdsa.core.times import Where
 from cdsa.errors import TableError, unknown
+from cdsa.io.date_and_time import TIME_OF_DAY, is_date_only, is_time_of_day, join
+from cdsa.io.headers import Header, detect_pattern, is_measurement, parse_header, split_unit
 from cdsa.io.options import Layout, ReadOptions
 
 # Usual column names, the most specific first, in lower case and without punctuation.
@@ -32,12 +35,18 @@ LAT = ("lat", "latitude")
 LON = ("lon", "lng", "long", "longitude")
 UNIT = ("unit", "units")
 
-ROW_NUMBER = re.compile(r"$|Unnamed: \d+$|__index_level_\d+__$|\(column \d+\)$")
-"""Names of columns that hold the row numbers of another program, or have no name."""
+ROW_NUMBER = re.compile(r"$|Unnamed: \d+$|__index_level_\d+__$|\(column \d+\)$|RECORD$")
+"""Names of columns that hold the row numbers of another program or logger, or have no name."""
 
 EMPTY_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "--"})
 DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 DATE = re.compile(r"\s*(\d{4}[-/]\d{1,2}([-/]\d{1,2}|$)|\d{1,2}[./-]\d{1,2}[./-]\d{4})\b")
+
+FLAG_NAME = re.compile(r"(^|[^a-z])(flags?|qc|qa|qf|qcode|quality|qualifiers?)([^a-z]|$)")
+"""Lower-case names of columns that say how good other values are."""
+
+MAX_FLAGS = 20
+"""Distinct whole numbers of such a column, at most."""
 
 SAMPLE_ROWS = 100
 MAX_SAMPLE = 10_000
@@ -56,6 +65,9 @@ class ColumnRoles:
 
     layout: Layout
     time: str
+    time_of_day: str | None
+    """The column of times or hours, if that of the timestamps has dates only."""
+
     location: str | None
     measurement: str | None
     values: tuple[str, ...]
@@ -65,68 +77,181 @@ class ColumnRoles:
     passthrough: tuple[str, ...]
     """Columns without a role, which are returned as they are."""
 
+    pattern: str | None = None
+    """How the headers of a wide table name a station and a measurement, if they do."""
 
-def detect_roles(frame: pd.DataFrame, options: ReadOptions, where: Where) -> ColumnRoles:
-    """Detect the layout of a table and the role of each column."""
+    flags: tuple[str, ...] = ()
+    """Those of the other columns that hold numbers and are taken for quality flags."""
+
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Units of columns from a line below the headers."""
+
+    def time_column(self, frame: pd.DataFrame) -> pd.Series:
+        """The timestamps of a frame, those of two columns joined."""
+        dates = frame[self.time]
+        return dates if self.time_of_day is None else join(dates, frame[self.time_of_day])
+
+    @property
+    def headers(self) -> list[Header]:
+        """What each value column holds, by its header. Names that would be the same without their
+        units stay whole."""
+        if self.layout == "wide" and self.pattern is None:
+            return [Header(column, "", "") for column in self.values]
+        headers = [parse_header(column, self.pattern) for column in self.values]
+        if len({(header.station, header.measurement) for header in headers}) < len(headers):
+            return [parse_header(column, self.pattern, units=False) for column in self.values]
+        return [
+            header._replace(unit=header.unit or self.units.get(column, ""))
+            for header, column in zip(headers, self.values, strict=True)
+        ]
+
+
+def detect_roles(
+    frame: pd.DataFrame, options: ReadOptions, where: Where, units: Mapping[str, str] | None = None
+) -> ColumnRoles:
+    """Detect the layout of a table and the role of each column; `units` are those of a line below
+    the headers."""
+    units = units or {}
     columns = [str(name) for name in frame.columns]
-    time = options.time or find_name(columns, TIME) or _find_date_column(frame)
+    time, time_of_day = _find_time_columns(frame, columns, options)
     if time is None:
         raise TableError(
             "a table needs a column of timestamps, but none of these is one: "
             f"{_join_names(columns)}. Name it with --time COLUMN; if the date and the hour are in "
-            "separate columns, join them into one first"
+            "separate columns, name both with --time DATE,HOUR"
         )
-    _check_names(options, time, columns)
-    free = [name for name in columns if name != time]
-    location = options.location or (None if options.layout == "wide" else find_name(free, LOCATION))
+    _check_names(options, (time, time_of_day), columns)
+    free = [name for name in columns if name not in (time, time_of_day)]
+    is_wide = options.layout == "wide" or options.column_pattern is not None
+    location = options.location or (None if is_wide else find_name(free, LOCATION))
     free = [name for name in free if name != location]
     measurement = options.measurement or find_name(free, MEASUREMENT)
     value = options.value or find_name(free, VALUE)
     is_long = measurement is not None and value is not None
-    detected: Layout = "long" if is_long else "wide" if location is None else "panel"
-    layout = options.layout or detected
+    one_station = location is not None or (
+        not is_wide and _are_of_one_station(free, options, units)
+    )
+    detected: Layout = "long" if is_long else "panel" if one_station else "wide"
+    layout = options.layout or ("wide" if is_wide else detected)
     if layout == "long" and (measurement is None or value is None):
         raise TableError(
             "the long layout has a column of measurement names and a column of values, but found "
             f"{_join_names(columns)}. Name them with --measurement COLUMN and --value COLUMN"
         )
-    lat, lon = options.lat or find_name(free, LAT), options.lon or find_name(free, LON)
+    lat = options.lat if options.lat in free else find_name(free, LAT)
+    lon = options.lon if options.lon in free else find_name(free, LON)
     unit = find_name(free, UNIT) if layout == "long" else None
     if layout == "wide":
         lat = lon = None
     measurement = measurement if layout == "long" else None
     rest = [name for name in free if name not in {location, lat, lon, unit, measurement}]
-    if layout == "long":
-        values = [value] if value is not None else []
-    else:
-        values = _find_value_columns(frame, rest, options, layout, where)
-    passthrough = tuple(name for name in rest if name not in values)
+    values, flags = ([value] if value is not None else []), list[str]()
+    if layout != "long":
+        values, flags = _find_value_columns(frame, rest, options, layout, where)
+    pattern = None
+    if layout == "wide":
+        pattern = _find_pattern(values, options)
+        values = _columns_with(pattern, values, options) if pattern else values
     return ColumnRoles(
-        layout, time, location, measurement, tuple(values), lat, lon, unit, passthrough
+        layout=layout,
+        time=time,
+        time_of_day=time_of_day,
+        location=location,
+        measurement=measurement,
+        values=tuple(values),
+        lat=lat,
+        lon=lon,
+        unit=unit,
+        passthrough=tuple(name for name in rest if name not in values),
+        pattern=pattern,
+        flags=tuple(flags),
+        units=units,
     )
 
 
-def _check_names(options: ReadOptions, time: str, columns: list[str]) -> None:
+def _are_of_one_station(
+    columns: Sequence[str], options: ReadOptions, units: Mapping[str, str]
+) -> bool:
+    """Whether columns without one of stations are measurements: at least half of them have a unit
+    or the name of one."""
+    named = [name for name in columns if not ROW_NUMBER.match(name) and not FLAG_NAME.search(name)]
+    known = [n for n in named if units.get(n) or split_unit(n)[1] or is_measurement(n)]
+    as_stations = options.measurements or options.locations is not None
+    return bool(known) and not as_stations and len(known) >= len(named) / 2
+
+
+def _find_time_columns(
+    frame: pd.DataFrame, columns: list[str], options: ReadOptions
+) -> tuple[str | None, str | None]:
+    """The column of the timestamps, and that of the time of day if the first has dates only."""
+    if options.time is not None:
+        first, comma, second = (part.strip() for part in options.time.partition(","))
+        joined = comma and options.time not in columns
+        return (first, second) if joined else (options.time, None)
+    time = find_name(columns, TIME) or _find_date_column(frame)
+    if time is None:
+        return None, None
+    if is_time_of_day(frame[time].iloc[0]):  # a column 'time' beside one of dates
+        others = [name for name in columns if name != time]
+        date = find_name(others, TIME) or _find_date_column(frame[others])
+        return (time, None) if date is None or not is_date_only(frame[date]) else (date, time)
+    time_of_day = find_name([name for name in columns if name != time], TIME_OF_DAY)
+    if time_of_day is None or not is_date_only(frame[time]) or not frame[time].duplicated().any():
+        return time, None
+    return time, time_of_day if is_time_of_day(frame[time_of_day].iloc[0]) else None
+
+
+def _check_names(options: ReadOptions, time: tuple[str, str | None], columns: list[str]) -> None:
     """Refuse column names that the table lacks, and one column in two roles."""
-    names = {"time": time} | {
-        option: getattr(options, option)
-        for option in ("location", "lat", "lon", "measurement", "value")
-        if getattr(options, option) is not None
-    }
-    for option, name in names.items():
+    roles = ("location", "lat", "lon", "measurement", "value")
+    names = [("time", name) for name in time] + [(role, getattr(options, role)) for role in roles]
+    given = [(option, name) for option, name in names if name is not None]
+    for option, name in given:
+        if options.locations is not None and option in ("lat", "lon") and name not in columns:
+            continue  # a column of the table of stations
         if name not in columns:
             raise TableError(f"--{option}: {unknown('column', name, columns)}")
-        if list(names.values()).count(name) > 1:
+        if [other for _, other in given].count(name) > 1:
             raise TableError(f"a column has one role, but '{name}' was given for two")
+
+
+def _find_pattern(columns: Sequence[str], options: ReadOptions) -> str | None:
+    """The pattern of headers that is given, or that is certain without any option."""
+    if options.column_pattern is not None:
+        return options.column_pattern
+    found = None if options.layout or options.measurements else detect_pattern(columns)
+    return found.text if found and found.certain else None
+
+
+def _columns_with(pattern: str, columns: list[str], options: ReadOptions) -> list[str]:
+    """The columns with headers of this pattern, and with the measurements that are asked for."""
+    headers = {column: parse_header(column, pattern) for column in columns}
+    headers = {column: header for column, header in headers.items() if header.station}
+    if not headers:
+        raise TableError(
+            f"--column-pattern: no column of numbers has the pattern '{pattern}': "
+            f"{_join_names(columns)}"
+        )
+    check_measurements(options, "measurement", [x.measurement for x in headers.values()])
+    wanted = options.measurements or [header.measurement for header in headers.values()]
+    return [column for column, header in headers.items() if header.measurement in wanted]
 
 
 def _find_value_columns(
     frame: pd.DataFrame, names: list[str], options: ReadOptions, layout: Layout, where: Where
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
+    """The columns of values, and those of numbers that are taken for quality flags."""
     if layout == "panel" and options.measurements:
-        check_measurements(options, "column", names)
-        return list(options.measurements)
+        by_name = {split_unit(name)[0]: name for name in reversed(names)}
+        known = by_name | {name: name for name in names}
+        check_measurements(options, "column", [*names, *by_name])
+        return [known[name] for name in options.measurements], []
     columns = [n for n in names if not ROW_NUMBER.match(n) and _is_numeric(frame[n], options)]
+    flags = [name for name in columns if _is_flag(frame[name], options)]
+    if len(flags) < len(columns):
+        columns = [name for name in columns if name not in flags]
+    else:
+        flags = []
     if not columns:
         texts = {name: str(frame[name].iloc[0]) for name in names}
         comma = next((n for n, text in texts.items() if DECIMAL_COMMA.fullmatch(text)), None)
@@ -139,7 +264,17 @@ def _find_value_columns(
             + (f" (such as {examples} in {where(0)})" if examples else "")
             + ". If the separator or the decimal mark is unusual, give --separator or --decimal"
         )
-    return columns
+    return columns, flags
+
+
+def _is_flag(column: pd.Series, options: ReadOptions) -> bool:
+    """Whether a column of numbers says how good other values are, by its name and its entries."""
+    if not FLAG_NAME.search(str(column.name).lower()):
+        return False
+    entries = column.dropna().unique()
+    numbers = [parse_number(str(entry), options) for entry in entries[: MAX_FLAGS + 1]]
+    whole = all(n is None or math.isnan(n) or n.is_integer() for n in numbers)
+    return whole and len(entries) <= MAX_FLAGS
 
 
 def check_measurements(options: ReadOptions, kind: str, names: Sequence[str]) -> None:
@@ -258,7 +393,7 @@ def _not_a_number(text: str, column: str, place: str) -> str:
     remedy = (
         "If the comma is the decimal mark, give --decimal ,"
         if DECIMAL_COMMA.fullmatch(text)
-        else f"If it means missing, give --missing '{text}'"
+        else f"If it means missing, give --missing {shlex.quote(text)}"
     )
     return (
         f"column '{column}' must hold numbers, but found '{text}' in {place}. {remedy}; if the "

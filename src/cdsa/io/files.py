@@ -1,5 +1,6 @@
 """File formats: one table of them, reading and writing a file, and checks of outputs."""
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from cdsa.core.text import single_line
 from cdsa.errors import ConfigError, MissingExtraError, OutputError, TableError
 from cdsa.io import table_files as tables
 from cdsa.io.options import ReadOptions
+
+ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.IGNORECASE)
 
 ENCODING_KEYS = (
     *("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "units", "calendar"),
@@ -160,6 +163,7 @@ def detect_format(path: str | Path) -> Format:
 
 
 def read_file(path: Path, options: ReadOptions) -> tables.RawTable | xr.Dataset:
+    _refuse_address(path)
     form = detect_format(path)
     try:
         if path.is_dir() and not form.is_folder:
@@ -178,9 +182,20 @@ def read_file(path: Path, options: ReadOptions) -> tables.RawTable | xr.Dataset:
         raise TableError(f"{path} could not be read: {bad.strerror or bad}") from bad
 
 
+def _refuse_address(path: Path) -> None:
+    """Refuse an address of another machine, which a path has with one slash less."""
+    if address := ADDRESS.match(str(path)):
+        rest = str(path)[address.end() :]
+        raise ConfigError(
+            f"files are read and written on this machine, but '{address[1]}://{rest}' is an "
+            "address. Download or mount it first, and give its path"
+        )
+
+
 def check_outputs(targets: Sequence[Path], *, overwrite: bool, file: Path | None = None) -> None:
     """Refuse outputs that could not be written or are the input `file`, before any work is done."""
     for number, target in enumerate(targets):
+        _refuse_address(target)
         if not target.name.lower().endswith(SUFFIXES):
             raise ConfigError(
                 f"cannot write '{target}': its suffix must be one of {', '.join(SUFFIXES)}"

@@ -1,6 +1,7 @@
 """Hints about what a source may contain without saying so."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,7 +46,10 @@ def likely_directions(cube: xr.DataArray) -> Iterator[str]:
         known = values[np.isfinite(values) & ~np.isin(values, MISSING_CODES)]
         in_range = len(known) and known.min() >= 0 and 180 < known.max() <= 360
         if in_range and not marked and DIRECTION_NAMES.search(name.lower()):
-            yield f"{name} looks like a direction in degrees; if it is one, give --direction {name}"
+            yield (
+                f"{name} looks like a direction in degrees; if it is one, give "
+                f"--direction {shlex.quote(name)}"
+            )
 
 
 def likely_coordinates(cube: xr.DataArray) -> Iterator[str]:
@@ -58,9 +62,10 @@ def likely_coordinates(cube: xr.DataArray) -> Iterator[str]:
             continue
         low, high = (f(values[:, known], axis=0) for f in (np.nanmin, np.nanmax))
         if (low == high).all() and len(np.unique(low)) > 1 and np.abs(low).max() <= MAX_COORDINATE:
+            column = shlex.quote(name)
             yield (
-                f"{name} never changes at a station; if it is a coordinate, give --lat {name} or "
-                f"--lon {name}, and if it is not a measurement, name the others with "
+                f"{name} never changes at a station; if it is a coordinate, give --lat {column} or "
+                f"--lon {column}, and if it is not a measurement, name the others with "
                 "--measurements"
             )
 

@@ -1,6 +1,7 @@
 """Reading options, declared once: the command line, the REST API and the keyword arguments of
 `open_source` are all derived from the fields of `ReadOptions`."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import tzinfo
@@ -13,15 +14,22 @@ if TYPE_CHECKING:  # the help of the command line is shown without loading panda
     import pandas as pd
 
 Layout = Literal["panel", "long", "wide"]
-Kind = Literal["text", "separator", "flag", "names", "units", "bounds", "digits", "table"]
+Kind = Literal["text", "separator", "flag", "names", "units", "bounds", "digits", "table", "lines"]
 Bound = tuple[float | None, float | None]
 
 LAYOUTS: dict[Layout, str] = {
     "panel": "one row per time and station, one column per measurement",
     "long": "one row per time, station and measurement",
-    "wide": "one column per station, one measurement",
+    "wide": "one column per station, or per station and measurement",
 }
 MAX_DECIMALS = 15
+LINES = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+MAX_SKIPPED = 1000
+"""Lines of a CSV file that can be skipped."""
+
+PATTERN = re.compile(
+    r"[^{}]*(\{station\}[^{}]+\{measurement\}|\{measurement\}[^{}]+\{station\})[^{}]*"
+)
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 RENAMED = {"angle": "directions", "angles": "directions", "unit": "units"}
 
@@ -59,6 +67,8 @@ class Option:
                 return value
             case "names":
                 return tuple(str(item) for item in _split(value))
+            case "lines":
+                return _parse_lines(value)
             case "units":
                 return {name: str(unit) for name, unit in self._parse_pairs(value)}
             case "bounds":
@@ -120,6 +130,24 @@ def _parse_digits(digits: object) -> int:
     return int(text)
 
 
+def _parse_lines(value: object) -> tuple[int, ...]:
+    """Numbers of lines, from 1 on: a count of the first ones, or a list such as '1,3-4'."""
+    numbers: list[int] = []
+    for item in _split(value):
+        match = LINES.fullmatch(str(item).strip())
+        if match is None:
+            raise ConfigError(
+                "lines to skip are a number of lines at the top, such as 4, or lines such as "
+                f"1,3-4, but found {value!r:.60}"
+            )
+        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    is_count = len(numbers) == 1 and "-" not in str(value) and not isinstance(value, list | tuple)
+    lines = range(1, numbers[0] + 1) if is_count else sorted(set(numbers))
+    if len(lines) > MAX_SKIPPED or 0 in lines:
+        raise ConfigError(f"lines are numbered from 1, and at most {MAX_SKIPPED} can be skipped")
+    return tuple(lines)
+
+
 def _option(default: object, help: str, metavar: str = "", **spec: object) -> Any:
     """A field with the metadata of its `Option`."""
     metadata = {"help": help, "metavar": metavar, **spec}
@@ -143,15 +171,19 @@ class ReadOptions:
         "station).",
         "NAME", choices=tuple(LAYOUTS), tables_only=True,
     )
-    time: str | None = _column("Column of the timestamps.")
+    time: str | None = _column("Column of the timestamps, or those of date and time: DATE,TIME.")
     location: str | None = _column("Column of the station names.")
     measurement: str | None = _column("Long layout: column of the measurement names.")
     value: str | None = _column("Long layout: column of the values.")
+    column_pattern: str | None = _option(
+        None, "Wide layout with several measurements: how columns are named, such as "
+        "'{station}_{measurement}'.", "PATTERN", tables_only=True,
+    )
     measurements: tuple[str, ...] = _option(
         (), "Measurements to read; wide layout: the name of the only one.", "A,B", kind="names"
     )
-    lat: str | None = _column("Column of the latitudes.")
-    lon: str | None = _column("Column of the longitudes.")
+    lat: str | None = _column("Column of the latitudes, here or in --locations.")
+    lon: str | None = _column("Column of the longitudes, here or in --locations.")
     locations: "str | Path | pd.DataFrame | None" = _option(  # noqa: RUF009
         None, "Table of stations with the columns station, lat and lon.", "FILE", kind="table"
     )
@@ -200,6 +232,10 @@ class ReadOptions:
     refill: bool = _option(
         False, "NetCDF, Zarr: treat cells that were filled before as gaps again.", kind="flag"
     )
+    skip_rows: tuple[int, ...] = _option(
+        (), "CSV: lines to skip, the first N, or lines such as 1,3-4 around the column names; they "
+        "are written back.", "N", kind="lines",
+    )
     separator: str | None = _option(
         None, "CSV: column separator, one character, tab or space.", "CHAR", kind="separator"
     )
@@ -222,6 +258,12 @@ class ReadOptions:
             value = getattr(self, option.name)
             if option.choices and value is not None and value not in option.choices:
                 raise ConfigError(unknown(f"{option.name} option", str(value), option.choices))
+        if self.column_pattern is not None and not PATTERN.fullmatch(self.column_pattern):
+            raise ConfigError(
+                "a pattern of column names has {station} and {measurement} once each, with "
+                "something in between, as in '{station}_{measurement}', but found "
+                f"'{self.column_pattern:.60}'"
+            )
         if self.separator is not None and (
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
         ):

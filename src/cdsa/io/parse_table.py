@@ -22,6 +22,7 @@ from cdsa.io.columns import (
     parse_labels,
     parse_numbers,
 )  # fmt: skip
+from cdsa.io.headers import detect_pattern
 from cdsa.io.hints import (
     likely_coordinates,
     likely_directions,
@@ -49,7 +50,7 @@ def parse_table(table: RawTable, options: ReadOptions) -> Table:
     if len(frame) == 0:
         names = ", ".join(str(name) for name in frame.columns)
         raise TableError(f"a table needs at least one row, but found only the columns {names}")
-    roles = detect_roles(frame, options, where)
+    roles = detect_roles(frame, options, where, table.units)
     frame_row, (row_measurement, measurements, measurement_labels) = _parse_measurements(
         frame, roles, options, where
     )
@@ -59,21 +60,22 @@ def parse_table(table: RawTable, options: ReadOptions) -> Table:
         return where(int(frame_row[row]))
 
     row_location, locations, location_labels = _parse_stations(used, roles, where_used)
-    is_repeat = None
+    is_repeat, time_column = None, roles.time_column(frame)
     if options.tz is not None:
-        keys = [name for name in (roles.time, roles.location, roles.measurement) if name]
+        key_columns = (roles.time, roles.time_of_day, roles.location, roles.measurement)
+        keys = [name for name in key_columns if name]
         is_repeat = frame[keys].astype(object).duplicated().to_numpy()
-    times, clock = parse_timestamps(
-        frame[roles.time], where, options.tz, options.time_format, is_repeat
-    )
+    times, clock = parse_timestamps(time_column, where, options.tz, options.time_format, is_repeat)
     times, clock = clock.to_internal(times, options.step)
     grid, row_time = regular_grid(times[frame_row], where_used, options.step)
-    _refuse_repeated_texts(frame[roles.time], clock, grid)
+    _refuse_repeated_texts(time_column, clock, grid)
     shape = (len(grid), len(locations), len(measurements))
     _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
-    rows = RowIndex(roles.layout, shape, frame_row, row_time, row_location, row_measurement)
+    columns = _columns_of(roles, locations, measurements)
+    row_cells = (row_time, row_location, row_measurement)
+    rows = RowIndex(roles.layout, shape, columns, frame_row, *row_cells)
     if options.duplicates is None:
-        _refuse_duplicates(rows, times, clock, locations, measurements, where_used)
+        _refuse_duplicates(rows, roles, times, clock, locations, measurements, where_used)
     numbers = {name: _parse_finite(used[name], options, where_used) for name in roles.values}
     lat, lon = _parse_coordinates(used, roles, options, row_location, locations, where_used)
     cube = label_array(np.full(shape, np.nan), grid, locations, measurements, lat=lat, lon=lon)
@@ -101,15 +103,18 @@ def _parse_measurements(
 ) -> tuple[IntArray, Labels]:
     """The rows to read, and their measurements."""
     rows = np.arange(len(frame))
-    if roles.layout == "wide" and len(options.measurements) > 1:
+    if roles.layout == "wide" and roles.pattern is None and len(options.measurements) > 1:
         raise TableError(
             f"the wide layout has one measurement, but --measurements names "
             f"{len(options.measurements)}. If the columns are measurements of one station, give "
-            "--layout panel"
+            "--layout panel; if columns are named after stations and measurements, give "
+            "--column-pattern"
         )
     if roles.measurement is None:
-        values = roles.values if roles.layout == "panel" else options.measurements or ("value",)
-        return rows, (np.zeros_like(rows), list(values), [])
+        names = list(dict.fromkeys(header.measurement for header in roles.headers))
+        if names == [""]:  # a wide table of one measurement
+            names = [*(options.measurements or ("value",))]
+        return rows, (np.zeros_like(rows), names, [])
     codes, names, labels = parse_labels(frame[roles.measurement], where)
     if not options.measurements:
         return rows, (codes, names, labels)
@@ -126,8 +131,24 @@ def _parse_measurements(
 def _parse_stations(frame: pd.DataFrame, roles: ColumnRoles, where: Where) -> Labels:
     if roles.layout != "wide" and roles.location is not None:
         return parse_labels(frame[roles.location], where)
-    names = list(roles.values) if roles.layout == "wide" else [DEFAULT_STATION]
+    is_wide = roles.layout == "wide"
+    names = list(dict.fromkeys(x.station for x in roles.headers)) if is_wide else [DEFAULT_STATION]
     return np.zeros(len(frame), dtype=np.int64), names, [*names]
+
+
+def _columns_of(
+    roles: ColumnRoles, locations: list[str], measurements: list[str]
+) -> tuple[tuple[int, int], ...]:
+    """The station and the measurement of each value column; 0 where its rows have them."""
+    if roles.layout == "long":
+        return ((0, 0),)
+    stations = {name: number for number, name in enumerate(locations)}
+    numbers = {name: number for number, name in enumerate(measurements)}
+    is_wide = roles.layout == "wide"
+    return tuple(
+        (stations[header.station] if is_wide else 0, numbers.get(header.measurement, 0))
+        for header in roles.headers
+    )
 
 
 def _refuse_too_large(shape: tuple[int, int, int], n_values: int, options: ReadOptions) -> None:
@@ -165,6 +186,7 @@ def _refuse_repeated_texts(column: pd.Series, clock: Clock, grid: Times) -> None
 
 def _refuse_duplicates(
     rows: RowIndex,
+    roles: ColumnRoles,
     times: Times,
     clock: Clock,
     locations: list[str],
@@ -182,18 +204,18 @@ def _refuse_duplicates(
     dates_only = bool((times.astype("datetime64[D]") == times).all())
     station = f" of '{locations[rows.location[row]]}'"
     measurement = f", '{measurements[rows.measurement[row]]}'"
-    key, cell = {
-        "wide": ("time", ""),
-        "panel": ("time and station", station),
-        "long": ("time, station and measurement", station + measurement),
-    }[rows.layout]
+    key, cell = "time", ""
+    if roles.layout == "long":
+        key, cell = "time, station and measurement", station + measurement
+    elif roles.location is not None:
+        key, cell = "time and station", station
     # without a zone, it may be the repeated hour of a night when the clocks went back
     night = clock.zone is None and moment.month in (3, 4, 9, 10, 11) and moment.hour < 4
     raise TableError(
         f"each {key} may appear only once, but {moment}{zone}{cell} is in {where(first)} and again "
         f"in {where(row)}. "
         + ("" if cell else "Name the station column with --location. ")
-        + ("If the hour is in another column, join it with the date. " if dates_only else "")
+        + ("If the hour is in another column, give --time DATE,HOUR. " if dates_only else "")
         + ("If the clocks went back that night, give --tz. " if night and not dates_only else "")
         + "If both are the same cell, combine them with --duplicates mean or --duplicates first"
     )
@@ -248,6 +270,8 @@ def _parse_coordinates(
 def _parse_units(
     frame: pd.DataFrame, roles: ColumnRoles, measurements: list[str], row_measurement: IntArray
 ) -> dict[str, str]:
+    if roles.layout != "long":
+        return {header.measurement: header.unit for header in roles.headers if header.unit}
     if roles.unit is None:
         return {}
     first = frame[roles.unit].astype(object).groupby(row_measurement).first()
@@ -286,16 +310,37 @@ def _notes(
             f"{format_count(n_combined, 'duplicate row')} combined ({options.duplicates}); the "
             "output keeps entries with a value, empty ones get the combined value"
         )
+    if roles.time_of_day:
+        yield f"timestamps read from two columns: {roles.time} and {roles.time_of_day}"
     if roles.passthrough:
         yield f"not read, returned unchanged: {', '.join(roles.passthrough)}"
+    if roles.flags:
+        yield (
+            f"taken for quality flags, not for measurements: {', '.join(roles.flags)}; to read "
+            "them, list them with --measurements"
+        )
 
 
 def _warnings(cube: xr.DataArray, roles: ColumnRoles, options: ReadOptions) -> Iterator[str]:
-    given = options.layout or options.measurements or options.locations is not None
-    if roles.layout == "wide" and not given:
+    named = options.layout or options.measurements or options.column_pattern
+    given = bool(named) or options.locations is not None
+    if roles.layout == "panel" and roles.location is None and not given:
+        yield (
+            "every column was read as a measurement of one station; if the columns are stations, "
+            "give --layout wide"
+        )
+    if roles.pattern is not None and options.column_pattern is None:
+        header = roles.headers[0]
+        yield (
+            f"columns were read as {roles.pattern}: '{roles.values[0]}' is {header.measurement} at "
+            f"{header.station}; if every column is a station of its own, give --layout wide"
+        )
+    elif roles.layout == "wide" and not given:
+        guess = detect_pattern(roles.values)
         yield (
             "every column was read as a station; if the columns are measurements of one station, "
             "give --layout panel"
+            + (f"; if they are pairs, give --column-pattern '{guess.text}'" if guess else "")
         )
     yield from likely_missing_codes(cube)
     yield from likely_directions(cube)

@@ -52,15 +52,23 @@ def read_sites(sites: Any) -> Sites:
     return parse_sites(read_frame(sites), name)
 
 
-def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") -> Sites:
-    """The sites of a table with a column of names and the columns lat and lon."""
+def parse_sites(
+    table: pd.DataFrame,
+    table_name: str = "the locations table",
+    lat: str | None = None,
+    lon: str | None = None,
+) -> Sites:
+    """The sites of a table with a column of names and those of latitude and longitude, which have
+    their usual names or these."""
     columns = [str(column) for column in table.columns]
     key = find_name(columns, LOCATION) or columns[0]
-    lat, lon = find_name(columns, LAT), find_name(columns, LON)
+    lat = lat if lat in columns else find_name(columns, LAT)
+    lon = lon if lon in columns else find_name(columns, LON)
     if lat is None or lon is None:
         raise TableError(
             f"{table_name} must have a column of names and the columns lat and lon, but has "
-            f"{', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}"
+            f"{', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}. Name those of the "
+            "locations table with --lat COLUMN and --lon COLUMN"
         )
 
     def where(row: int) -> str:
@@ -83,9 +91,12 @@ def parse_sites(table: pd.DataFrame, table_name: str = "the locations table") ->
     return Sites(names, *degrees)
 
 
-def add_coordinates(cube: xr.DataArray, table: pd.DataFrame) -> xr.DataArray:
-    """The cube with the coordinates of its stations from a table of stations."""
-    sites = parse_sites(table)
+def add_coordinates(
+    cube: xr.DataArray, table: pd.DataFrame, lat: str | None = None, lon: str | None = None
+) -> xr.DataArray:
+    """The cube with the coordinates of its stations from a table of stations, in which their
+    columns may have these names."""
+    sites = parse_sites(table, lat=lat, lon=lon)
     stations = cube["location"].to_numpy()
     rows = pd.Index(sites.names).get_indexer(stations)
     for station in stations[rows < 0]:

@@ -305,7 +305,7 @@ def open_source(data: object, **options: object) -> Source:
         content, style, schema = parse_arrays(raw, read_options), None, None
     cube = content.cube
     if isinstance(read_options.locations, pd.DataFrame) and read_options.coordinates:
-        cube = add_coordinates(cube, read_options.locations)
+        cube = add_coordinates(cube, read_options.locations, read_options.lat, read_options.lon)
     for warning in content.warnings:
         logger.warning("%s: %s", name, warning)
     row_index = data.index if isinstance(data, pd.DataFrame) and not index_names else None

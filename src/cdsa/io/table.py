@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cdsa.core.times import Clock, Times
 from cdsa.errors import TableError
 from cdsa.io.columns import ROW_NUMBER, ColumnRoles, parse_numbers
+from cdsa.io.date_and_time import split
 from cdsa.io.options import LAYOUTS, Layout, ReadOptions
 
 IntArray = NDArray[np.int64]
@@ -28,6 +29,9 @@ class RowIndex:
 
     layout: Layout
     shape: tuple[int, int, int]
+    columns: tuple[tuple[int, int], ...]
+    """Station and measurement of each value column, 0 where its rows have them."""
+
     frame_row: IntArray
     """Positions in the frame: all, unless measurements of a long table were selected."""
 
@@ -52,9 +56,8 @@ class RowIndex:
 
     def cells(self, column: int, rows: Cells) -> Cells:
         time, location, measurement = rows
-        number = np.full(len(time), column)
-        is_wide, is_panel = self.layout == "wide", self.layout == "panel"
-        return time, number if is_wide else location, number if is_panel else measurement
+        of_column = self.columns[column]
+        return time, location + of_column[0], measurement + of_column[1]
 
     def column_cells(self, column: int, rows: IntArray | NDArray[np.bool_]) -> Cells:
         """The cells of a value column in some of the rows that were read."""
@@ -102,13 +105,18 @@ class Table:
         """The table with room for the additional stations of `cube`: rows or, in the wide layout,
         columns."""
         names = [str(name) for name in cube["location"].to_numpy()[self.cube.sizes["location"] :]]
-        n_steps, _, n_measurements = self.rows.shape
+        n_steps, n_stations, n_measurements = self.rows.shape
         rows = replace(self.rows, shape=(n_steps, cube.sizes["location"], n_measurements))
         labels = self.labels | {"location": [*self.labels["location"], *names]}
         table = replace(self, cube=cube, rows=rows, labels=labels)
         if self.roles.layout != "wide":
             return table
-        for name in names:
+        columns = {
+            self._header(site, number): (n_stations + row, number)
+            for row, site in enumerate(names)
+            for number in range(n_measurements)
+        }
+        for name in columns:
             if name in self.frame.columns:
                 raise TableError(
                     f"a new site needs a new name, but there is already a column '{name}'. Rename "
@@ -117,10 +125,20 @@ class Table:
         empty = np.full(len(self.rows.frame_row), np.nan)
         return replace(
             table,
-            frame=self.frame.assign(**dict.fromkeys(names, np.nan)),
-            roles=replace(self.roles, values=(*self.roles.values, *names)),
-            numbers=self.numbers | dict.fromkeys(names, empty),
+            frame=self.frame.assign(**dict.fromkeys(columns, np.nan)),
+            roles=replace(self.roles, values=(*self.roles.values, *columns)),
+            numbers=self.numbers | dict.fromkeys(columns, empty),
+            rows=replace(rows, columns=(*rows.columns, *columns.values())),
         )
+
+    def _header(self, site: str, measurement: int) -> str:
+        """The column of a new site in the wide layout: like that of a measurement elsewhere."""
+        headers = zip(self.roles.headers, self.rows.columns, strict=True)
+        if self.roles.pattern is None:
+            return site
+        like = next(header for header, (_, number) in headers if number == measurement)
+        unit = f" [{like.unit}]" if like.unit else ""
+        return self.roles.pattern.format(station=site, measurement=like.measurement + unit)
 
     def filled(self, values: xr.DataArray, *, typed: bool = False) -> pd.DataFrame:
         """The user's frame with its missing cells taken from `values` and missing rows added.
@@ -147,7 +165,7 @@ class Table:
             if name is not None and is_text(frame[name]):
                 codes = () if name in coordinates else self.options.missing
                 frame[name] = parse_numbers(frame[name], replace(self.options, missing=codes), str)
-        if is_text(frame[self.roles.time]):
+        if self.roles.time_of_day is None and is_text(frame[self.roles.time]):
             frame[self.roles.time] = self.clock.to_local(self.times)
         return frame
 
@@ -172,10 +190,10 @@ class Table:
         new = {"location": location, "measurement": measurement, "time": time}
         roles = self.roles
         entries: dict[str, ObjectArray | FloatArray] = {}
+        stamps = self._timestamp_entries(frame, self.cube["time"].to_numpy()[time])
         for name in self.frame.columns:
-            if name == roles.time:
-                times = self.cube["time"].to_numpy()[time]
-                entries[name] = format_timestamps(frame[name], self.clock, times)
+            if name in stamps:
+                entries[name] = stamps[name]
             elif name in (roles.location, roles.measurement):
                 axis = "location" if name == roles.location else "measurement"
                 entries[name] = np.array(self.labels[axis], dtype=object)[new[axis]]
@@ -188,6 +206,15 @@ class Table:
             else:
                 entries[name] = self._passthrough_entries(frame[name], new)
         return np.concatenate([keys, missing]), pd.DataFrame(entries, dtype=object)
+
+    def _timestamp_entries(self, frame: pd.DataFrame, times: Times) -> dict[str, ObjectArray]:
+        """The entries of the time column, or of the columns of date and time, for new rows."""
+        roles, column = self.roles, self.roles.time_column(frame)
+        texts = format_timestamps(column, self.clock, times)
+        if roles.time_of_day is None:
+            return {roles.time: texts}
+        dates, times_of_day = split(texts, frame[roles.time], frame[roles.time_of_day])
+        return {roles.time: dates, roles.time_of_day: times_of_day}
 
     def _passthrough_entries(self, column: pd.Series, new: dict[str, IntArray]) -> ObjectArray:
         """Entries of a further column in new rows: those that depend on the station, the

@@ -1,12 +1,14 @@
 """Files of tables: CSV, whose entries stay text, and Parquet."""
 
 import codecs
+import csv
 import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,11 @@ DECIMAL_SAMPLE_ROWS = 1000  # rows from which the decimal mark is detected
 COMMA_NUMBER, POINT_NUMBER = re.compile(r"[+-]?\d+,\d+"), re.compile(r"[+-]?\d*\.\d+")
 THOUSANDS_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 BYTES_PER_ENTRY = 8
+TOA5_LINES = (1, 3, 4)
+"""Lines of a file of a Campbell logger that hold the station, units and processing."""
+
+SKIP_SAMPLE = 20_000
+"""Bytes in which the line of the column names is looked for."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,13 @@ class CsvStyle:
     encoding: str = "utf-8"
     decimal: str = "."
     header: tuple[str, ...] = ()
-    """The first line as it was written, with blanks and nameless columns."""
+    """The column names as they were written, with blanks and nameless columns."""
+
+    above: str = ""
+    """Lines above the column names that were skipped."""
+
+    below: str = ""
+    """Skipped lines between the column names and the first row, such as one of units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +61,9 @@ class RawTable:
     """The style of a CSV file; None for other formats."""
 
     schema: Any = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Units of columns from a line below the headers."""
+
     where: Where = lambda row: f"row {row}"
 
 
@@ -78,11 +94,18 @@ def read_csv(path: Path, options: ReadOptions, *, compressed: bool = False) -> R
             dtype=object, na_filter=False, skip_blank_lines=False, low_memory=False,
         )  # fmt: skip
 
+    above = below = ""
+    is_toa5 = data.startswith((b'"TOA5"', b"TOA5,"))
+    skipped = options.skip_rows or (TOA5_LINES if is_toa5 else ())
     try:
+        if skipped:
+            above, below, rest = _skip_lines(path, data.decode(encoding), skipped)
+            data = rest.encode(encoding)
         first_line = io.TextIOWrapper(io.BytesIO(data), encoding, newline="").readline()
         if not first_line.strip():
             raise TableError(
                 f"{path} is empty, or its first line is. The first line names the columns"
+                + _skip_hint(data, encoding, SEPARATORS, options)
             )
         if options.separator is None:
             separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", first_line).count)
@@ -96,11 +119,12 @@ def read_csv(path: Path, options: ReadOptions, *, compressed: bool = False) -> R
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as bad:
         reason = str(bad).removeprefix("Error tokenizing data. C error: ").strip()
         raise TableError(
-            f"{path} is not a table separated by '{separator}': {reason}. Correct it, remove the "
-            "lines above the column names, or give the separator with --separator"
+            f"{path} is not a table separated by '{separator}': {reason}. Correct it, or give the "
+            "separator with --separator" + _skip_hint(data, encoding, SEPARATORS, options)
         ) from bad
     header = tuple(str(name) for name in lines.iloc[0])
-    _check_header(path, [name.strip() for name in header], separator)
+    hint = _skip_hint(data, encoding, separator, options)
+    _check_header(path, [name.strip() for name in header], separator, hint)
     candidates = (*np.flatnonzero(lines[0] == ""), len(lines) - 1)  # the last may be blanks only
     blank = [row for row in candidates if not "".join(map(str, lines.iloc[row])).strip()]
     rows = lines.drop(index=[0, *blank])
@@ -109,13 +133,48 @@ def read_csv(path: Path, options: ReadOptions, *, compressed: bool = False) -> R
         line = int(rows.index[row])
         entries = lines.iloc[:line].to_numpy().flat
         n_breaks = sum(str(entry).count("\n") for entry in entries)  # within quoted entries
-        return f"line {line + 1 + n_breaks}"
+        number = line + 1 + n_breaks
+        for line_number in skipped:
+            number += line_number <= number
+        return f"line {number}"
 
     names = [name.strip() or f"(column {n + 1})" for n, name in enumerate(header)]
     frame = rows.set_axis(names, axis=1).reset_index(drop=True)
     newline = next((end for end in ("\r\n", "\r") if first_line.endswith(end)), "\n")
     decimal = options.decimal or _detect_decimal(frame)
-    return RawTable(frame, CsvStyle(separator, newline, encoding, decimal, header), where=where)
+    style = CsvStyle(separator, newline, encoding, decimal, header, above, below)
+    unit_line = below.partition("\n")[0] if is_toa5 and not options.skip_rows else ""
+    units = dict(zip(names, next(csv.reader([unit_line]), []), strict=False))
+    return RawTable(frame, style, units=units, where=where)
+
+
+def _skip_lines(path: Path, text: str, numbers: tuple[int, ...]) -> tuple[str, str, str]:
+    """The skipped lines above and below the column names, and all others."""
+    lines = text.splitlines(keepends=True)
+    first_row = len(numbers) + 1  # only the column names are in between
+    if len(lines) < first_row or numbers[-1] > first_row:
+        raise TableError(
+            "the lines to skip are those above and right below the column names, but in "
+            f"{path}, which has {len(lines):,} lines, more than one line lies before line "
+            f"{numbers[-1]}. Correct --skip-rows"
+            if len(lines) >= first_row
+            else f"{path} has only {len(lines):,} lines. Correct --skip-rows"
+        )
+    header = next(n for n in range(1, first_row + 1) if n not in numbers)
+    above, below = lines[: header - 1], lines[header:first_row]
+    return "".join(above), "".join(below), lines[header - 1] + "".join(lines[first_row:])
+
+
+def _skip_hint(data: bytes, encoding: str, separators: str, options: ReadOptions) -> str:
+    """How to skip the lines at the top that have fewer columns than most."""
+    lines = data[:SKIP_SAMPLE].decode(encoding, "replace").splitlines()
+    if not lines or options.skip_rows:
+        return ""
+    counts = max(([line.count(mark) for line in lines] for mark in separators), key=max)
+    first = counts.index(max(counts))
+    if not first:
+        return ""
+    return f". If the columns are named in line {first + 1}, give --skip-rows {first}"
 
 
 def _refuse_too_many_columns(path: Path, n_columns: int, options: ReadOptions) -> None:
@@ -138,12 +197,12 @@ def _find_undecodable(data: bytes, encoding: str) -> str:
     return "it is not"
 
 
-def _check_header(path: Path, names: list[str], separator: str) -> None:
+def _check_header(path: Path, names: list[str], separator: str, hint: str) -> None:
     if len(names) == 1:
         raise TableError(
             f"a table needs at least two columns, but the first line of {path} has one: "
             f"'{names[0][:60]}'. If the columns are not separated by '{separator}', give "
-            "--separator"
+            f"--separator{hint}"
         )
     all_numbers = all(parse_number(name, ReadOptions()) is not None for name in names)
     if all_numbers or any(DATE.match(name) for name in names):
@@ -180,12 +239,18 @@ def write_csv(table: RawTable, path: Path, *, compressed: bool = False) -> None:
         # without a name and a time, the same table gives the same bytes
         target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compressed else file
         with target:
-            frame.to_csv(
-                target, mode="wb", sep=style.separator, encoding=style.encoding,
+            write = partial(
+                pd.DataFrame.to_csv, sep=style.separator, encoding=style.encoding,
                 header=list(style.header) if len(style.header) == len(frame.columns) else True,
                 index=not isinstance(frame.index, pd.RangeIndex),
                 decimal=style.decimal, lineterminator=style.newline,
             )  # fmt: skip
+            if not (style.above or style.below):
+                write(frame, target, mode="wb")
+                return
+            header = write(frame.iloc[:0])
+            rows = write(frame).removeprefix(header)
+            target.write((style.above + header + style.below + rows).encode(style.encoding))
 
 
 def csv_size(path: Path, max_bytes: int, *, compressed: bool = False) -> int:

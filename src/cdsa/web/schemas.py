@@ -73,6 +73,7 @@ def _read_field(option: Option) -> tuple[object, object]:
         "flag": bool,
         "table": Lines,
         "names": LongText | tuple[Text, ...],
+        "lines": Text | tuple[int, ...],
         "units": LongText | tuple[Text, ...] | dict[Text, Text],
         "bounds": LongText | tuple[Text, ...] | dict[Text, tuple[Bound, Bound]],
         "digits": LongText | tuple[Text, ...] | dict[Text, int],

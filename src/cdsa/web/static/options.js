@@ -10,6 +10,8 @@ const FIELDS = [  // name, label, kind or choices, example
   ["time_format", "Time format", "text", "%d.%m.%Y %H:%M"],
   ["separator", "Column separator", "separator", "; tab space"], ["decimal", "Decimal mark", ["", ".", ","]],
   ["encoding", "Character encoding", "text", "latin-1"],
+  ["skip_rows", "Lines to skip", "rows", "4 or 1,3-4"],
+  ["column_pattern", "Names of columns", "text", "{station}_{measurement}"],
   ["measurements", "Measurements to read", "list", "a,b"], ["directions", "Directions in degrees", "list", "a,b"],
   ["bounds", "Bounds of filled values", "bounds", "pm25=0:,rh=0:100"],
   ["digits", "Decimals of filled values", "units", "pm25=1"],
@@ -23,6 +25,7 @@ const SEPARATORS = { tab: "\t", space: " " };
 // How the value of a field is shown, by the kind of the field; the server parses the text.
 const FORMAT = {
   list: (value) => value.join(","),
+  rows: (value) => (value.length === value.at(-1) ? `${value.length}` : value.map((line) => `${line}-${line}`).join(",")),
   separator: (value) => Object.keys(SEPARATORS).find((word) => SEPARATORS[word] === value) || value,
   units: (value) => Object.entries(value).map(([name, unit]) => `${name}=${unit}`).join(","),
   bounds: (value) => Object.entries(value).map(([name, [low, high]]) => `${name}=${low ?? ""}:${high ?? ""}`).join(","),

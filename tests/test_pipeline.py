@@ -15,6 +15,7 @@ from cdsa.errors import ConfigError
 from cdsa.io.sidecars import Sites
 from cdsa.methods.baselines.simple import Linear
 from cdsa.methods.registry import MethodOptions
+from cdsa.workflows.advice import report_unlike_gaps
 from cdsa.workflows.pipeline import CompareRequest, FillRequest, Reporter, TrainRequest
 from commands import run
 from conftest import network
@@ -27,6 +28,45 @@ def table(tmp_path):
     path = tmp_path / "in.csv"
     panel(network(steps=200)).to_csv(path, index=False)
     return path
+
+
+def gaps_of(*lengths, steps=600, stations=3):
+    """A cube with a gap of each length at the first station."""
+    cube = network(steps=steps, stations=stations, measurements=1, missing=0.0)
+    values, start = cube.to_numpy().copy(), 5
+    for length in lengths:
+        values[start : start + length, 0] = np.nan
+        start += length + 5
+    return cube.copy(data=values)
+
+
+def messages_on(cube, hidden):
+    messages = []
+    report_unlike_gaps(cube, cube.isnull().to_numpy(), hidden, messages.append)
+    return messages
+
+
+def test_gaps_much_longer_than_those_with_hidden_cells_are_reported():
+    cube = gaps_of(300)
+    hidden = cube.notnull() & False
+    hidden[400:420, 1] = True
+    [message] = messages_on(cube, hidden)
+    assert "100% of the cells to fill are in gaps of up to 300 steps" in message
+    assert "has 20:" in message
+    hidden[400:560, 1] = True
+    assert messages_on(cube, hidden) == []
+
+
+def test_times_at_which_no_station_reports_are_reported():
+    cube = gaps_of(30)
+    hidden = cube.notnull() & False
+    hidden[300:330, 1] = True
+    assert messages_on(cube, hidden) == []
+    cube[5:35] = np.nan
+    [message] = messages_on(cube, hidden)
+    assert "100% of the cells to fill are at times at which no station has a value" in message
+    hidden[300:330] = True
+    assert messages_on(cube, hidden) == []
 
 
 @pytest.fixture

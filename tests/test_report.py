@@ -14,12 +14,14 @@ import xarray as xr
 from playwright.sync_api import expect
 
 from cdsa import fill, score
+from cdsa.io.sidecars import read_sites
 from cdsa.io.source import open_source
 from cdsa.methods.blend import Blend
 from cdsa.methods.registry import build_method
 from cdsa.report.content import ReportContent, cells_to_check
-from cdsa.report.page import render
+from cdsa.report.page import render, render_report
 from cdsa.report.series import choose_series, pack_series
+from cdsa.workflows.pipeline import FillRequest, Reporter, run_fill
 from cdsa.workflows.select import Selection
 from commands import refused, run
 from conftest import network
@@ -59,6 +61,33 @@ def test_it_has_every_section_and_loads_nothing(content):
     assert "default-src 'none'" in page
     outside = re.findall(r"""(?:src|href)=["']?(?!data:)[^"'\s>]+|https?://\S+|@import\S*""", page)
     assert outside == []
+
+
+def test_it_states_facts_of_the_file_and_not_of_added_sites(tmp_path):
+    path = tmp_path / "air.csv"
+    panel(network(steps=120, stations=4)).to_csv(path, index=False)
+    sites = pd.DataFrame({"name": ["here", "there"], "lat": [40.05, 40.1], "lon": [116.2, 116.3]})
+    source, request = open_source(path), FillRequest(method="idw", at=read_sites(sites))
+    page, without_sites = (
+        render_report(run_fill(x, source, Reporter()), "air.csv", "")
+        for x in (request, replace(request, at=None))
+    )
+    contents = r"<h2>Contents of the file</h2>.*?</table>"
+    expected = re.search(contents, without_sites, re.DOTALL)[0]
+    assert re.search(contents, page, re.DOTALL)[0] == expected
+    assert "<b>4</b>stations" in page and "<b>2</b>sites without a sensor" in page
+    assert "values of whole stations that were hidden" in page
+
+
+def test_it_has_what_the_user_was_told(tmp_path):
+    path = tmp_path / "air.csv"
+    frame = panel(network(steps=120)).assign(wind_dir=350.0, operator="x & y")
+    frame.to_csv(path, index=False)
+    request = FillRequest(method="linear", check=False)
+    result = run_fill(request, open_source(path), Reporter())
+    page = render_report(replace(result, messages=("a < b",)), "air.csv", "")
+    notes = re.search(r"<h2>Notes and warnings</h2>.*?</ul>", page, re.DOTALL)[0]
+    assert "operator" in notes and "--direction wind_dir" in notes and "a &lt; b" in notes
 
 
 def test_the_weights_of_combined_methods_are_listed_by_gap_length(content):

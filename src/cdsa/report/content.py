@@ -20,12 +20,25 @@ N_CELLS_TO_CHECK = 15
 class ReportContent:
     name: str
     cube: xr.DataArray
+    """What was filled: the stations of the file, then sites without a sensor."""
+
     result: xr.Dataset
     selection: Selection
     """The method that filled, and how it was chosen."""
 
+    n_sites: int = 0
+    """Sites without a sensor that are not in the file."""
+
+    messages: tuple[str, ...] = ()
+    """How the file was read, and what else the user was told."""
+
     command: str = ""
     clock: Clock = field(default_factory=Clock)
+
+    @property
+    def stations(self) -> xr.DataArray:
+        """The cube of the file."""
+        return self.cube.isel(location=slice(self.cube.sizes["location"] - self.n_sites))
 
     @property
     def interval(self) -> str:

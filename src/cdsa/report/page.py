@@ -29,6 +29,7 @@ from cdsa.report.content import ReportContent, cells_to_check
 from cdsa.report.series import pack_series
 from cdsa.workflows.pipeline import FillResult
 from cdsa.workflows.score import Score
+from cdsa.workflows.select import Selection
 
 DPI = 110
 DIGITS = 4
@@ -64,6 +65,8 @@ def render_report(filled: FillResult, name: str, command: str) -> str:
         ReportContent(
             name=name,
             cube=filled.source.cube,
+            n_sites=filled.n_sites,
+            messages=(*filled.source.notes, *filled.source.warnings, *filled.messages),
             result=filled.dataset,
             selection=filled.selection,
             command=command,
@@ -73,11 +76,12 @@ def render_report(filled: FillResult, name: str, command: str) -> str:
 
 
 def render(content: ReportContent) -> str:
-    summary, suspects = summarise_cube(content.cube), cells_to_check(content)
+    summary, suspects = summarise_cube(content.stations), cells_to_check(content)
     series = pack_series(content.result, list(suspects["series"]), content.clock)
     sections = [
         _header(content, summary),
         _contents(summary),
+        _messages(content),
         _missing(content),
         _filled(content),
         _expected_error(content),
@@ -96,14 +100,22 @@ def render(content: ReportContent) -> str:
 
 
 def _header(content: ReportContent, summary: CubeSummary) -> str:
-    n_filled = int((content.result["source"] == "filled").sum())
+    n_stations = len(summary.locations)
+    is_filled = (content.result["source"] == "filled").transpose(*content.cube.dims).to_numpy()
+    n_filled, n_at_sites = (
+        int(is_filled[:, :n_stations].sum()),
+        int(is_filled[:, n_stations:].sum()),
+    )
     facts = [
         (f"{summary.n_steps:,}", f"steps of {summary.step}"),
-        (f"{len(summary.locations):,}", "stations"),
-        (f"{len(summary.measurements):,}", "measurements"),
-        (f"{n_filled:,}", f"cells filled, {n_filled / content.cube.size:.1%} of all"),
+        (f"{n_stations:,}", _plural("station", n_stations)),
+        (f"{len(summary.measurements):,}", _plural("measurement", len(summary.measurements))),
+        (f"{n_filled:,}", f"cells filled, {n_filled / content.stations.size:.1%} of all"),
         (content.selection.label, "(method)"),
     ]
+    if content.n_sites:
+        text = f"{_plural('site', content.n_sites)} without a sensor, {n_at_sites:,} cells"
+        facts.insert(4, (f"{content.n_sites:,}", text))
     boxes = "".join(f"<div><b>{html.escape(a)}</b>{html.escape(b)}</div>" for a, b in facts)
     times = content.cube["time"].to_numpy()
     span = html.escape(f"{content.format_time(times[0])} to {content.format_time(times[-1])}")
@@ -115,24 +127,44 @@ def _header(content: ReportContent, summary: CubeSummary) -> str:
 
 def _contents(summary: CubeSummary) -> str:
     rows = [
-        [row.Index, row.unit, row.missing, f"{row.share:.1%}", row.gaps, row.longest]
+        [
+            *(row.Index, row.unit, row.bounds, row.decimals),
+            *(row.missing, f"{row.share:.1%}", row.gaps, row.longest),
+        ]
         for row in summary.measurements.itertuples()
     ]
-    head = ["measurement", "unit", "missing", "share", "gaps", "longest gap (steps)"]
-    return section("Contents of the file", table(head, rows, numeric=range(2, 6)))
+    head = ["measurement", "unit", "bounds", "decimals", "missing", "share", "gaps"]
+    head.append("longest gap (steps)")
+    note = (
+        "<p class=soft>Filled values and intervals are within the bounds and have the decimals of "
+        "the measured ones; both are inferred from these unless they were given.</p>"
+    )
+    return section("Contents of the file", table(head, rows, numeric=range(3, 8)), note)
+
+
+def _messages(content: ReportContent) -> str:
+    """How the file was read, and what may be wrong with it or with the result."""
+    if not content.messages:
+        return ""
+    items = "".join(f"<li>{html.escape(message)}</li>" for message in content.messages)
+    return section("Notes and warnings", f"<ul>{items}</ul>")
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
 
 
 def _missing(content: ReportContent) -> str:
-    n_rows = min(40, max(4, content.cube.sizes["location"]))
+    n_rows = min(40, max(4, content.stations.sizes["location"]))
     figure = new_figure(9, 1.2 + 0.22 * n_rows)
-    plot_gaps(content.cube, figure.axes[0])
+    plot_gaps(content.stations, figure.axes[0])
     images = [image(figure, "Missing values by station and time; darker is more.")]
     if has_coordinates(content.cube):
         errors, unit, expected = None, "", content.selection.expected
         if expected is not None:
             errors, unit = expected.table("location")["mae"].to_dict(), expected.unit
         figure = new_figure(7, 5)
-        plot_map(content.cube, figure.axes[0], errors=errors, unit=unit)
+        plot_map(content.stations, figure.axes[0], errors=errors, unit=unit)
         caption = "Stations, with their share of missing values"
         caption += " and their error." if errors else "."
         images.append(image(figure, caption, narrow=True))
@@ -144,7 +176,7 @@ def _filled(content: ReportContent) -> str:
     labels = (("observed",), ("filled",), LEFT_OPEN, ("unfillable",))
     counts = [source.isin(group).sum(("time", "location")).to_numpy() for group in labels]
     rows = [
-        [name, *numbers, selection.method_of(str(name))]
+        [name, *numbers, selection.describe(str(name))]
         for name, *numbers in zip(source["measurement"].to_numpy(), *counts, strict=True)
     ]
     head = ["measurement", "measured", "filled", "left open", "unfillable", "method"]
@@ -167,14 +199,16 @@ def _expected_error(content: ReportContent) -> str:
     score = selection.expected
     if score is None:
         if not selection.validation_errors:
-            return section(title, "<p>No cells were hidden to measure an error.</p>")
+            nothing = "<p>No cells were hidden to measure an error.</p>"
+            return section(title, nothing, *_error_at_sites(selection))
         rows = [
             [error["measurement"], error.get("mae"), error.get("unit", ""), error.get("cells", 0)]
             for error in selection.validation_errors
         ]
         head = ["measurement", "mean absolute error", "unit", "cells"]
         note = "<p class=soft>On cells that were held out from the training of the network.</p>"
-        return section(title, note, table(head, rows, numeric=(1, 3)))
+        errors = table(head, rows, numeric=(1, 3))
+        return section(title, note, errors, *_error_at_sites(selection))
     note = (
         f"<p class=soft>On {score.hidden:,} measured cells that were hidden from every method, in "
         f"gaps of up to {score.longest:,} steps.</p>"
@@ -193,7 +227,20 @@ def _expected_error(content: ReportContent) -> str:
         _error_table(score, "measurement"),
         _error_table(score, "gap"),
         image(figure, "Errors by gap length.", narrow=True),
+        *_error_at_sites(selection),
     )
+
+
+def _error_at_sites(selection: Selection) -> list[str]:
+    """The error where whole stations were hidden, if sites without a sensor were filled."""
+    score = selection.expected_at_sites
+    if score is None:
+        return []
+    note = (
+        f"<p class=soft>At sites without a sensor, filled by {html.escape(score.method)}: on "
+        f"{score.hidden:,} values of whole stations that were hidden.</p>"
+    )
+    return [note, _error_table(score, "measurement")]
 
 
 def _error_table(score: Score, key: str) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cdsa.core import defaults
 from cdsa.core.cube import units_of
+from cdsa.core.gaps import run_lengths
 from cdsa.core.geo import great_circle
 from cdsa.core.records import Value
 from cdsa.core.text import format_count, format_number
@@ -16,6 +17,11 @@ from cdsa.methods.base import Filler, Prefitted
 from cdsa.workflows.score import Score, hidden_cells, try_method
 
 Message = Callable[[str], None]
+Flags = NDArray[np.bool_]
+
+MUCH_LONGER, MUCH_RARER, MANY_UNLIKE = 2, 3, 0.05
+"""How much longer gaps are, and how much rarer, than those with hidden cells, and the share of the
+cells to fill from which on that is reported."""
 
 
 def report_far_sites(stations: xr.DataArray, cube: xr.DataArray, message: Message) -> None:
@@ -56,6 +62,36 @@ def report_known(
             f"in the last {format_count(max(ends) - min(ends), 'step')} only {', '.join(late)} "
             f"has values; if they are known in advance, use --known {','.join(late)}"
         )
+
+
+def report_unlike_gaps(
+    cube: xr.DataArray, to_fill: Flags, hidden: xr.DataArray, message: Message
+) -> None:
+    """Warn where many of the cells to fill (t, l, m) are unlike those that were hidden to measure
+    the error: in much longer gaps, or at times without a value at any station."""
+    measured, is_hidden = cube.notnull().to_numpy(), hidden.transpose(*cube.dims).to_numpy()
+    visible = measured & ~is_hidden
+    if not to_fill.any() or not is_hidden.any():
+        return
+    lengths, longest = run_lengths(~measured)[to_fill], int(run_lengths(~visible)[is_hidden].max())
+    share = float((lengths > MUCH_LONGER * longest).mean())
+    if share >= MANY_UNLIKE:
+        message(
+            f"{share:.0%} of the cells to fill are in gaps of up to {lengths.max():,} steps, but "
+            f"the longest gap with hidden cells has {longest:,}: errors there may be larger than "
+            "expected. --max-gap leaves longer gaps open"
+        )
+    if cube.sizes["location"] > 1:
+        silent, silent_hidden = (
+            float(np.broadcast_to(~x.any(axis=1, keepdims=True), x.shape)[cells].mean())
+            for x, cells in ((measured, to_fill), (visible, is_hidden))
+        )
+        if silent >= MANY_UNLIKE and silent_hidden < silent / MUCH_RARER:
+            message(
+                f"{silent:.0%} of the cells to fill are at times at which no station has a value "
+                f"of the measurement, but only {silent_hidden:.1%} of the hidden ones: errors "
+                "there may be larger than expected"
+            )
 
 
 def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:

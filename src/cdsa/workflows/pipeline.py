@@ -304,6 +304,12 @@ class FillResult(WorkflowResult):
     selection: Selection
     """The method, why it was chosen, and the scores of the candidates."""
 
+    n_sites: int = 0
+    """Sites without a sensor that were added, the last locations."""
+
+    messages: tuple[str, ...] = ()
+    """What the user was told about the data and the result."""
+
     @property
     def records(self) -> list[dict[str, Value]]:
         # errors on cells hidden for the choice, else those of a network's validation
@@ -348,28 +354,47 @@ def run_fill(
     stations: xr.DataArray | None = None,
 ) -> FillResult:
     """Choose and fit a method on the stations, by default all, and fill the table and new sites."""
-    stations = source.cube if stations is None else stations
+    stations, n_before = source.cube if stations is None else stations, source.cube.shape[1]
+    messages: list[str] = []
+
+    def message(text: str) -> None:
+        messages.append(text)
+        reporter.message(text)
+
     if request.at is not None:
         source = source.with_sites(request.at)
-        advice.report_far_sites(stations, source.cube, reporter.message)
+        advice.report_far_sites(stations, source.cube, message)
     data = prepare(source.cube, checked=True)
     max_steps = None if request.max_gap is None else steps_in(request.max_gap, source.cube)
     open_cells = left_open(source.cube, extend=request.extend, max_steps=max_steps)
     is_station = source.cube["location"].isin(stations["location"]).to_numpy()
     train = data if is_station.all() else data.isel(location=is_station)
-    selection = _select(request, train, source.cube, reporter)
+    selection = _select(request, train, source.cube, reporter, message)
     for text in selection.filler.primary.warnings:
-        reporter.message(text)
+        message(text)
+    if selection.hidden is not None:
+        to_fill = source.cube.isnull().to_numpy() & (open_cells == 0)
+        advice.report_unlike_gaps(source.cube, to_fill, selection.hidden, message)
     for text in selection.reasons:
         reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")
     dataset = fill_with(selection.filler, data, interval=request.interval, open_cells=open_cells)
     dataset.attrs["method"] = selection.label
-    return FillResult(dataset=dataset, source=source, selection=selection)
+    return FillResult(
+        dataset=dataset,
+        source=source,
+        selection=selection,
+        n_sites=source.cube.shape[1] - n_before,
+        messages=tuple(messages),
+    )
 
 
 def _select(
-    request: FillRequest, train: PreparedCube, cube: xr.DataArray, reporter: Reporter
+    request: FillRequest,
+    train: PreparedCube,
+    cube: xr.DataArray,
+    reporter: Reporter,
+    message: advice.Message,
 ) -> Selection:
     method = request.method
     if isinstance(method, Filler):
@@ -385,7 +410,7 @@ def _select(
         cube,
         check=request.check,
         run=reporter.run_context(request.device),
-        message=reporter.message,
+        message=message,
         progress=reporter.progress,
     )
 

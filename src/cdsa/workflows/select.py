@@ -61,6 +61,9 @@ class Selection:
     blend: Blend | None = None
     """The weights of the methods, if several are combined."""
 
+    hidden: xr.DataArray | None = None
+    """Cells that were hidden in the gaps of stations to measure the error."""
+
     networks: Mapping[str, Filler] = field(default_factory=dict)
     """The networks that were trained for the choice, by name."""
 
@@ -71,6 +74,10 @@ class Selection:
         if len(names) > MAX_NAMES:
             names = *names[: MAX_NAMES - 1], f"{len(names) - MAX_NAMES + 1} others"
         return " + ".join(names)
+
+    def describe(self, measurement: str) -> str:
+        """The methods that fill a measurement, in words."""
+        return self.blend.describe(measurement) if self.blend else self.best
 
     def method_of(self, measurement: str) -> str:
         """The method of a measurement, or that with the largest weight."""
@@ -139,7 +146,11 @@ def select_method(
         progress=lambda name: progress(f"trying {name}"),
         message=message,
     )
-    selection = replace(selection, reasons=tuple(_reasons(selection, at_sites=sites)))
+    selection = replace(
+        selection,
+        reasons=tuple(_reasons(selection, at_sites=sites)),
+        hidden=None if sites else hidden,
+    )
     return _split_sites(selection, built, train, message) if sites else selection
 
 

@@ -151,11 +151,13 @@ def test_intervals_that_hold_too_few_values_are_pointed_out(tmp_path, monkeypatc
     panel(network(steps=900)).to_csv(tmp_path / "in.csv", index=False)
     words = ("fill", tmp_path / "in.csv", "-o", tmp_path / "o.csv", "--method", "linear")
     assert "too narrow" not in run(*words)
-    monkeypatch.setattr("cdsa.cli.console_results.MIN_COVERAGE", 1.0)
-    text = one_line(run(*words, "--overwrite"))
-    assert (
-        "warning: these intervals are too narrow: they contain only" in text and "of pm25" in text
-    )
+    monkeypatch.setattr("cdsa.workflows.advice.MIN_COVERAGE", 1.0)
+    monkeypatch.setattr("cdsa.workflows.advice.MIN_GROUP", 1)
+    report = tmp_path / "report.html"
+    text = one_line(run(*words, "--overwrite", "--report", report))
+    assert "warning: the 90% intervals are too narrow: of the hidden values they contain" in text
+    assert "of pm25" in text and "in gaps of" in text and "too few at" not in text
+    assert "intervals are too narrow" in report.read_text()
 
 
 def test_a_method_that_cannot_forecast_is_not_recommended_for_it(table):

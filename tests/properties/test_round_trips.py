@@ -19,6 +19,7 @@ from cdsa.core.gaps import gap_lengths, run_lengths
 from cdsa.core.masks import parse_hide
 from cdsa.core.prepare import prepare
 from cdsa.core.scaler import Scaler
+from cdsa.errors import TableError
 from cdsa.io.files import FORMATS, TABLE_SUFFIXES
 from cdsa.io.parse_arrays import NETCDF_DEFAULT_FILL
 from cdsa.io.source import open_source
@@ -139,3 +140,31 @@ def test_hidden_cells_were_measured_and_some_are_left(cube, rule, seed):
 def test_gap_lengths_add_up_to_the_missing_cells(missing):
     assert gap_lengths(missing).sum() == missing.sum()
     assert ((run_lengths(missing) > 0) == missing).all()
+
+
+TIME_FORMATS = (
+    *("%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%m/%d/%y %H:%M:%S", "%Y-%m-%d", "%Y%m%d%H%M", "%Y-%j"),
+    *("%b %d %Y %I:%M %p", "%d-%m-%Y %I:%M", "%Y-%m-%dT%H:%M:%S.%f", "%H:%M %d.%m.%Y", "%d %B %Y"),
+)
+
+
+@given(
+    st.sampled_from(TIME_FORMATS),
+    st.sampled_from(["1s", "30s", "10min", "1h", "6h", "12h", "1D", "7D"]),
+    st.datetimes(pd.Timestamp("1990-01-01"), pd.Timestamp("2060-01-01")),
+    st.sets(st.integers(1, 18)),
+)
+@settings(max_examples=60)
+def test_timestamps_of_added_rows_are_read_as_the_steps_that_they_are(form, step, start, absent):
+    times = pd.date_range(pd.Timestamp(start).floor(step), periods=20, freq=step)
+    kept = times.delete(sorted(absent))
+    frame = pd.DataFrame({"time": kept.strftime(form), "station": "A", "x": np.arange(len(kept))})
+    options = {"time_format": form, "step": step.lower()}
+    try:
+        source = open_source(frame, **options)
+    except TableError:  # the format cannot express the steps
+        return
+    filled = source.filled(cdsa.fill(source.cube, "linear", check=False))
+    again = open_source(filled, **options).cube
+    np.testing.assert_array_equal(again["time"], source.cube["time"])
+    assert again.notnull().all()

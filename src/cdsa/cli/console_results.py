@@ -17,9 +17,6 @@ from cdsa.methods.explanation import Cell, Explanation
 from cdsa.workflows.fill import FILL_SOURCES
 from cdsa.workflows.pipeline import FillResult, ForecastResult
 
-MIN_COVERAGE = 0.85
-"""Share of hidden cells in their 90% intervals below which these are said to be too narrow."""
-
 
 def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
     source, result, records = filled.source, filled.dataset, filled.records
@@ -68,12 +65,6 @@ def print_filled(filled: FillResult, outputs: Sequence[Path]) -> None:
         coverage = expected.errors.overall()["coverage"]
         if np.isfinite(coverage):
             out.print(f"90% intervals contain {coverage:.0%} of those cells")
-            by_measurement = expected.errors.by("measurement")["coverage"]
-            narrow = by_measurement[by_measurement < MIN_COVERAGE]
-            if len(narrow):
-                shares = ", ".join(f"{share:.0%} of {name}" for name, share in narrow.items())
-                text = f" these intervals are too narrow: they contain only {shares}"
-                out.print(Text.assemble(("warning:", "yellow"), text))
     elif has_errors and totals["filled"]:
         out.print(
             "expected error: mean absolute error on cells not used to fit the network, but used to "

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
+from rich.text import Text
 
 from cdsa.cli import console
 from cdsa.methods.base import Method
@@ -79,6 +80,9 @@ class ConsoleReporter(Reporter):
 
     def message(self, text: str) -> None:
         console.note(text)
+
+    def warn(self, text: str) -> None:
+        self.out.print(Text.assemble(("warning:", "yellow"), f" {text}"))
 
     def reason(self, text: str) -> None:
         self.out.print(f"note: {text}" if self.json else text)

@@ -122,6 +122,11 @@ def _print_best(scores: "Sequence[Score]", hide: str) -> None:
         command += f" -o OUT --method {best_method(usable)}"
         out.print(
             f"\nto use the best method: cdsa {command}, with the same reading options as here"
+            + (
+                ""
+                if forecast
+                else "; without --method, cdsa fill combines several where that helps"
+            )
         )
 
 
@@ -153,6 +158,7 @@ def demo(
     from cdsa.cli.progress import ConsoleReporter
     from cdsa.core.atomic import make_directory, write_texts
     from cdsa.core.prepare import prepare
+    from cdsa.core.scope import left_open
     from cdsa.core.summary import summarise_cube
     from cdsa.datasets.nyc_weather import open_demo_source
     from cdsa.io.source import save_all
@@ -165,7 +171,7 @@ def demo(
     source = open_demo_source()
     console.print_section("1. Contents of the table (cdsa info)")
     console.print_summary(source, summarise_cube(source.cube))
-    console.print_section(f"2. The best method (cdsa score --hide {hide})")
+    console.print_section(f"2. Methods compared (cdsa score --hide {hide})")
     names = tuple(usable_methods(source.cube))
     request = CompareRequest(methods=names, hide=hide, options=MethodOptions(minutes=minutes))
     request.validate()
@@ -180,6 +186,7 @@ def demo(
             request.built,
             prepare(source.cube, checked=True),
             hide,
+            combine=True,
             run=reporter.run_context(),
             progress=progress,
         )
@@ -190,9 +197,9 @@ def demo(
     console.print_scores(scores)
     records = [row for score in scores for row in score.records()]
     _record(record, records, data="nyc-weather", seed=0)
-    best = selection.best
-    console.print_section(f"3. The table filled by it (cdsa fill --method {best})")
-    dataset = fill_with(selection.filler, source.cube)
+    console.print_section(f"3. The table filled by {selection.label} (cdsa fill)")
+    dataset = fill_with(selection.filler, source.cube, open_cells=left_open(source.cube))
+    dataset.attrs["method"] = selection.label
     result = FillResult(dataset=dataset, source=source, selection=selection)
     outputs, report = [folder / "filled.csv", folder / "detail.csv"], folder / "report.html"
     save_all(source, result.dataset, outputs[0], detail=outputs[1], overwrite=True)

@@ -31,7 +31,7 @@ from cdsa.io.hints import (
     staggered_stations,
 )
 from cdsa.io.options import ReadOptions
-from cdsa.io.table import FloatArray, IntArray, RowIndex, Table, format_timestamps
+from cdsa.io.table import FloatArray, IntArray, RowIndex, Table, format_timestamps, is_text
 from cdsa.io.table_files import RawTable
 from cdsa.io.timestamps import parse_timestamps
 
@@ -40,7 +40,7 @@ MAX_CELLS_PER_VALUE = 100
 """A large table with fewer values is refused: its columns were probably mistaken."""
 
 MAX_TEXTS = 100
-"""Time steps of which it is checked that their timestamps differ."""
+"""First and last time steps of which it is checked that their timestamps can be read again."""
 
 
 def parse_table(table: RawTable, options: ReadOptions) -> Table:
@@ -68,7 +68,7 @@ def parse_table(table: RawTable, options: ReadOptions) -> Table:
     times, clock = parse_timestamps(time_column, where, options.tz, options.time_format, is_repeat)
     times, clock = clock.to_internal(times, options.step)
     grid, row_time = regular_grid(times[frame_row], where_used, options.step)
-    _refuse_repeated_texts(time_column, clock, grid)
+    _refuse_other_times(time_column, clock, grid, options)
     shape = (len(grid), len(locations), len(measurements))
     _refuse_too_large(shape, len(used) * max(1, len(roles.values)), options)
     columns = _columns_of(roles, locations, measurements)
@@ -168,19 +168,29 @@ def _refuse_too_large(shape: tuple[int, int, int], n_values: int, options: ReadO
         )
 
 
-def _refuse_repeated_texts(column: pd.Series, clock: Clock, grid: Times) -> None:
+def _refuse_other_times(column: pd.Series, clock: Clock, grid: Times, options: ReadOptions) -> None:
     """Refuse steps that the timestamps of a table cannot express: rows that are added would have
-    the timestamps of others."""
+    other timestamps when they are read again, perhaps those of other rows."""
     if clock.zone is not None:  # an hour is repeated when the clocks go back
         return
-    texts = [str(entry) for entry in format_timestamps(column, clock, grid[:MAX_TEXTS])]
-    if len(set(texts)) < len(texts):
-        repeated = next(text for text in texts if texts.count(text) > 1)
-        step = format_step(infer_step(grid))
+    steps = np.unique(np.concatenate([grid[:MAX_TEXTS], grid[-MAX_TEXTS:]]))
+    entries = format_timestamps(column, clock, steps)
+    written = pd.Series(entries, dtype=object, name=column.name)
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        written = pd.to_numeric(written)
+    elif column.dtype != object and not is_text(column):
+        written = written.astype(column.dtype)
+    try:
+        times, again = parse_timestamps(written, str, options.tz, options.time_format)
+        same = again.to_internal(times, options.step)[0] == steps
+    except TableError:
+        same = np.zeros(len(steps), dtype=bool)
+    if not same.all():
+        row, step = int(np.argmin(same)), format_step(infer_step(grid))
         raise TableError(
             f"every time step needs a timestamp of its own, but with steps of {step} column "
-            f"'{column.name}' would have '{repeated}' more than once. Give its timestamps with the "
-            "time of day, or choose a longer --step"
+            f"'{column.name}' would have '{entries[row]}' for {pd.Timestamp(steps[row])}. Give its "
+            "timestamps with the time of day, or choose a longer --step"
         )
 
 

@@ -10,14 +10,22 @@ from cdsa.core import defaults
 from cdsa.core.cube import units_of
 from cdsa.core.gaps import run_lengths
 from cdsa.core.geo import great_circle
+from cdsa.core.metrics import LEVELS
 from cdsa.core.records import Value
-from cdsa.core.text import format_count, format_number
+from cdsa.core.text import format_count, format_interval, format_number
 from cdsa.errors import ConfigError
 from cdsa.methods.base import Filler, Prefitted
 from cdsa.workflows.score import Score, hidden_cells, try_method
 
 Message = Callable[[str], None]
 Flags = NDArray[np.bool_]
+
+MIN_COVERAGE = 0.85
+"""Share of hidden cells in their 90% intervals below which these are said to be too narrow."""
+
+MIN_GROUP, MAX_NAMED = 200, 3
+"""Hidden cells of a class of gaps or a station whose coverage means something, and how many of them
+a message names."""
 
 MUCH_LONGER, MUCH_RARER, MANY_UNLIKE = 2, 3, 0.05
 """How much longer gaps are, and how much rarer, than those with hidden cells, and the share of the
@@ -92,6 +100,24 @@ def report_unlike_gaps(
                 f"of the measurement, but only {silent_hidden:.1%} of the hidden ones: errors "
                 "there may be larger than expected"
             )
+
+
+def report_narrow_intervals(score: Score, message: Message) -> None:
+    """Warn where intervals contain too few of the hidden cells: of a measurement, in gaps of some
+    length, or at a station."""
+    parts = []
+    for key, where in (("measurement", "of"), ("gap", "in gaps of"), ("location", "at")):
+        table = score.table(key)
+        known = table["cells"] >= (1 if key == "measurement" else MIN_GROUP)
+        narrow = table["coverage"][known & (table["coverage"] < MIN_COVERAGE)].sort_values()
+        unit = " steps" if key == "gap" else ""
+        parts += [f"{share:.0%} {where} {name}{unit}" for name, share in narrow[:MAX_NAMED].items()]
+        parts += [f"too few at {len(narrow) - MAX_NAMED} more"] if len(narrow) > MAX_NAMED else []
+    if parts:
+        message(
+            f"the {format_interval(max(LEVELS))}s are too narrow: of the hidden values they "
+            f"contain only {', '.join(parts)}"
+        )
 
 
 def errors_at_new_stations(filler: Filler, cube: xr.DataArray) -> list[str]:

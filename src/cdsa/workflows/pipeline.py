@@ -60,6 +60,10 @@ class Reporter:
     def message(self, text: str) -> None:
         """Something the user should know."""
 
+    def warn(self, text: str) -> None:
+        """What may be wrong with a result; a message unless overridden."""
+        self.message(text)
+
     def reason(self, text: str) -> None:
         """Why a method was chosen, or what error to expect of it; a message unless overridden."""
         self.message(text)
@@ -361,6 +365,10 @@ def run_fill(
         messages.append(text)
         reporter.message(text)
 
+    def warn(text: str) -> None:
+        messages.append(text)
+        reporter.warn(text)
+
     if request.at is not None:
         source = source.with_sites(request.at)
         advice.report_far_sites(stations, source.cube, message)
@@ -374,7 +382,9 @@ def run_fill(
         message(text)
     if selection.hidden is not None:
         to_fill = source.cube.isnull().to_numpy() & (open_cells == 0)
-        advice.report_unlike_gaps(source.cube, to_fill, selection.hidden, message)
+        advice.report_unlike_gaps(source.cube, to_fill, selection.hidden, warn)
+    if selection.expected is not None:
+        advice.report_narrow_intervals(selection.expected, warn)
     for text in selection.reasons:
         reporter.reason(text)
     reporter.progress(f"filling with {selection.label}")

@@ -11,14 +11,14 @@ import uvicorn
 
 from cdsa.web.app import make_app
 from cdsa.web.limits import Limits
+from cdsa.web.server import make_config
 
 
 @contextmanager
 def running(limits: Limits | None = None) -> Iterator[str]:
     """The address of a server that runs as long as the block."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(make_app(limits), log_level="error")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(make_config(make_app(limits), log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:

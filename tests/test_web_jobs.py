@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -14,9 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cdsa.cli.app import app
+from cdsa.errors import TableError
 from cdsa.web.jobs import CancelledError, Jobs
 from cdsa.web.limits import Limits
-from cdsa.web.store import StoredTable, TableStore
+from cdsa.web.parsing import MAX_EXPANSION
+from cdsa.web.store import LOCK, PREFIX, StoredTable, TableStore
 from cdsa.workflows.pipeline import FillRequest
 from server import connect, finish, run, running, table, upload, wait_until
 
@@ -166,17 +169,17 @@ def test_a_job_that_fails_says_why(client):
 
 def test_a_table_is_parsed_once_for_all_its_jobs(monkeypatch):
     """A job that parsed the file again would fail: it is overwritten after the upload."""
-    from cdsa.web import store
+    from cdsa.web import worker
 
-    parsed, parse_table = [], store.parse_table
+    parsed, parse = [], worker.parse
 
-    def count(stored, options, limits):
-        parsed.append(options)
-        source = parse_table(stored, options, limits)
-        stored.path.write_bytes(b"overwritten")
-        return source
+    def count(context, limits, function, folder):
+        table = parse(context, limits, function, folder)
+        parsed.append(table)
+        next(folder.glob("table.*")).write_bytes(b"overwritten")
+        return table
 
-    monkeypatch.setattr(store, "parse_table", count)
+    monkeypatch.setattr(worker, "parse", count)
     with running() as address, connect(address) as client:
         summary = upload(client, table())
         fills = [run(client, summary, "fill", method="linear") for _ in range(2)]
@@ -186,7 +189,38 @@ def test_a_table_is_parsed_once_for_all_its_jobs(monkeypatch):
         client.put(f"/api/tables/{summary['id']}/options", json={})
     assert [job["state"] for job in (*fills, forecast)] == ["done"] * 3
     assert series.status_code == 200
-    assert parsed == [{}]
+    assert len(parsed) == 1
+
+
+def test_parsed_tables_are_removed_when_others_need_their_space(store):
+    stored = [add_table(store) for _ in range(3)]
+    first = store.parsed(stored[0])
+    assert store.parsed(stored[0]) is first and first.arrays["value"].shape == first.cube.shape
+    store.limits = Limits(megabytes=1.5 * first.bytes / MAX_EXPANSION / 1e6)
+    second = store.parsed(stored[1])
+    assert second.folder.exists() and not first.folder.exists()
+    assert store.parsed(stored[0]).folder != first.folder and not second.folder.exists()
+
+
+def test_a_table_that_cannot_be_parsed_leaves_no_files(store):
+    stored = add_table(store)
+    stored.path.write_text("time,station,x\n2020-01-01,A,one\n")
+    with pytest.raises(TableError, match="at least one column of numbers"):
+        store.parsed(stored)
+    assert list(stored.path.parent.iterdir()) == [stored.path]
+
+
+def test_what_a_killed_server_left_is_removed_by_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    alive = TableStore(Limits())
+    add_table(alive)
+    killed = tmp_path / f"{PREFIX}killed"
+    (killed / "table").mkdir(parents=True)
+    (killed / LOCK).touch()
+    (tmp_path / f"{PREFIX}starting").mkdir()  # no lock yet
+    TableStore(Limits()).close()
+    assert sorted(tmp_path.iterdir()) == sorted([alive.folder, tmp_path / f"{PREFIX}starting"])
+    alive.close()
 
 
 SERVE_A_NETWORK = """

@@ -1,8 +1,10 @@
 """The server among strangers: limits, foreign requests, and what is removed after a while."""
 
+import asyncio
 import gzip
 import io
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -45,7 +47,6 @@ def test_a_table_that_is_too_large_is_refused(client):
     for frame in (
         pd.DataFrame({"time": "2024-01-01", "v": np.zeros(2_000_000)}),
         pd.DataFrame({"time": "2024-01-01", "v": ["x" * 5_000] * 20_000}),
-        pd.DataFrame({"time": ["2024-01-01"], "v": [np.zeros(3_000_000)]}),
     ):
         same = io.BytesIO()
         frame.to_parquet(same)
@@ -195,3 +196,86 @@ def test_an_interrupted_upload_leaves_nothing(address):
         with pytest.raises((httpx.HTTPError, ConnectionError)):
             client.post("/api/tables", params={"name": "a.csv"}, content=interrupted())
         wait_until(lambda: client.get("/api/health").json()["tables"] == before)
+
+
+def test_a_slow_upload_is_stopped_and_others_go_on():
+    async def slow():
+        yield b"time,station,v\n"
+        await asyncio.sleep(30)
+
+    async def steady():
+        for _ in range(40):
+            yield b"time,station,v\n" * 100
+            await asyncio.sleep(0.02)
+
+    limits = Limits(upload_seconds=0.2, upload_rate=10_000.0)
+    store = TableStore(limits)
+    with pytest.raises(CapacityError, match="10,000 bytes a second"):
+        asyncio.run(store.receive("a.csv", slow()))
+    assert len(store) == 0
+    assert asyncio.run(store.receive("a.csv", steady())).size == 60_000
+    store.close()
+
+
+def test_a_client_has_a_limited_number_of_uploads_at_a_time():
+    async def waiting(started, end):
+        started.set()
+        await end.wait()
+        yield b"time"
+
+    async def upload_many(store):
+        end, started = asyncio.Event(), [asyncio.Event() for _ in range(2)]
+        uploads = [
+            asyncio.create_task(store.receive("a.csv", waiting(event, end), "here"))
+            for event in started
+        ]
+        for event in started:
+            await event.wait()
+        with pytest.raises(CapacityError, match="at most 2 uploads of one client"):
+            await store.receive("a.csv", waiting(asyncio.Event(), end), "here")
+        end.set()
+        await store.receive("a.csv", waiting(asyncio.Event(), end), "elsewhere")
+        await asyncio.gather(*uploads)
+
+    store = TableStore(Limits(uploads=2))
+    asyncio.run(upload_many(store))
+    assert len(store) == 3
+    store.close()
+
+
+def test_a_connection_that_sends_no_request_is_closed(monkeypatch):
+    monkeypatch.setattr("cdsa.web.server.HEADER_SECONDS", 0.3)
+    with running() as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+            assert connection.recv(100) == b""
+        with connect(address) as client:  # requests that are slow to answer are not
+            upload(client, table(steps=700))
+
+
+def test_an_upload_that_needs_too_much_memory_is_refused(monkeypatch):
+    """A small Parquet file with a long text in every row."""
+    monkeypatch.setattr("cdsa.web.worker.PARSING_MEMORY", 1)
+    frame = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=400_000, freq="min")})
+    frame = frame.assign(station="A", x=1.0, note=["a" * 20 + str(n) for n in range(400_000)])
+    content = io.BytesIO()
+    frame.to_parquet(content)
+    with running(Limits(megabytes=20)) as address, connect(address) as client:
+        response = client.post(
+            "/api/tables", params={"name": "a.parquet"}, content=content.getvalue()
+        )
+        assert response.status_code == 422 and "more memory" in response.json()["detail"]
+        assert client.get("/api/health").json()["tables"] == 0
+
+
+@pytest.mark.parametrize("column", [[b"a" * 9] * 3, [[1, 2]] * 3, [{"a": 1}] * 3])
+def test_columns_that_no_table_has_are_refused_before_they_are_decoded(address, column):
+    frame = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=3), "x": 1.0, "odd": column})
+    content = io.BytesIO()
+    frame.to_parquet(content)
+    with connect(address) as client:
+        response = client.post(
+            "/api/tables", params={"name": "a.parquet"}, content=content.getvalue()
+        )
+    assert response.status_code == 422 and "'odd' of a.parquet" in response.json()["detail"]

@@ -42,6 +42,7 @@ def serve(
 
     from cdsa.web.app import make_app
     from cdsa.web.security import LOOPBACK
+    from cdsa.web.server import make_config
 
     limits = Limits(
         megabytes=megabytes,
@@ -64,9 +65,6 @@ def serve(
     address = f"[{host}]" if ":" in host else host
     console.out.print(f"http://{address}:{listener.getsockname()[1]}/   (Ctrl-C to stop)")
     app = make_app(limits, hosts=tuple(dict.fromkeys(map(str.lower, hosts))))
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
-    )
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger("cdsa").addHandler(errors)  # visitors get one sentence of them
@@ -76,6 +74,6 @@ def serve(
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(make_config(app)).run(sockets=[listener])
     finally:  # also if the server was stopped while it started
         app.state.services.close()

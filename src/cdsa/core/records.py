@@ -99,6 +99,11 @@ def append_results(path: str | Path, records: Iterable[Record]) -> None:
         raise OutputError(f"{path} could not be written: {bad.strerror or bad}") from bad
 
 
+def can_lock() -> bool:
+    """Whether the system can lock files."""
+    return fcntl is not None
+
+
 def lock_file(file: IO[bytes], *, wait: bool = True) -> bool:
     """Lock a file until it is closed, if the system supports it; False if another process has the
     lock."""

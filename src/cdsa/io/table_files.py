@@ -312,9 +312,15 @@ def write_parquet(table: RawTable, path: Path) -> None:
 def parquet_size(path: Path, max_bytes: int) -> int:
     """Bytes of the entries, approximately; counts no further than `max_bytes`. Repeated text takes
     hardly any space in the file."""
-    from pyarrow import compute, parquet
+    from pyarrow import compute, parquet, types
 
     file = parquet.ParquetFile(path)
+    for column in file.schema_arrow:
+        if types.is_nested(column.type) or "binary" in str(column.type):
+            raise TableError(
+                f"a column has one number, text or date in each row, but column '{column.name}' of "
+                f"{path} has the type {column.type!s:.60}. Remove it"
+            )
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     entries = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
     size = max(sum(group.total_byte_size for group in groups), BYTES_PER_ENTRY * entries)

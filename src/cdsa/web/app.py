@@ -15,9 +15,10 @@ from starlette.requests import ClientDisconnect
 from cdsa.errors import CdsaError
 from cdsa.web import routes
 from cdsa.web.limits import Limits
+from cdsa.web.parsing import TooLargeError
 from cdsa.web.security import LOOPBACK, Guard
 from cdsa.web.services import Services
-from cdsa.web.store import CapacityError, NotFoundError, TooLargeError
+from cdsa.web.store import CapacityError, NotFoundError
 
 MEDIA_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 

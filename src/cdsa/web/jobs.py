@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 from cdsa.core.records import Value
 from cdsa.errors import CdsaError
 from cdsa.web.limits import Limits
-from cdsa.web.store import CapacityError, NotFoundError, Options, StoredTable, TableStore
+from cdsa.web.parsing import Options
+from cdsa.web.store import CapacityError, NotFoundError, StoredTable, TableStore
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 

@@ -31,6 +31,15 @@ class Limits:
     upload_minutes: float = 10.0
     """Duration of an upload."""
 
+    upload_seconds: float = 10.0
+    """Time that an upload may take in addition to that of its bytes at the slowest rate."""
+
+    upload_rate: float = 10_000.0
+    """Bytes a second of an upload, at least."""
+
+    uploads: int = 8
+    """Uploads of one client at the same time."""
+
     queue: int = 20
     """Jobs waiting in the queue."""
 

@@ -93,13 +93,17 @@ async def upload(
             "the body of the request must be the file itself, not a form: curl --data-binary "
             "@air.csv"
         )
-    table = await services.store.receive(query.name, request.stream())
+    table = await services.store.receive(query.name, request.stream(), _address(request))
     table.options = options.model_dump(exclude_none=True)
     try:
         return await services.summary(table)
     except BaseException:
         services.store.remove(table.id)
         raise
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 @tables.post("/example", status_code=201)
@@ -125,7 +129,7 @@ async def set_options(
     the table cannot be read, nothing changes."""
     stored = services.store.get(table)
     new_options = options.model_dump(exclude_none=True)
-    await services.run_limited(services.store.source, stored, new_options)
+    await services.run_limited(services.store.parsed, stored, new_options)
     stored.options = new_options
     services.jobs.remove_all(stored)
     return await services.summary(stored)
@@ -145,7 +149,7 @@ async def gaps(
     """How much of each station is missing, over time."""
     stored = services.store.get(table)
     return await services.run_limited(
-        lambda: views.gaps(services.store.source(stored), measurement)
+        lambda: views.gaps(services.store.parsed(stored), measurement)
     )
 
 
@@ -156,7 +160,7 @@ async def series(
     """A series of a table."""
     stored = services.store.get(table)
     return await services.run_limited(
-        lambda: views.series(services.store.source(stored), location, measurement)
+        lambda: views.series(services.store.parsed(stored), location, measurement)
     )
 
 

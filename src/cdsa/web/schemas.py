@@ -13,7 +13,7 @@ from cdsa.io.sidecars import SITES_TABLE, parse_sites
 from cdsa.methods.registry import MethodOptions, info_of
 from cdsa.web.jobs import Request, State
 from cdsa.web.limits import Limits
-from cdsa.web.store import parse_sidecar
+from cdsa.web.parsing import parse_sidecar
 from cdsa.workflows import pipeline
 
 MAX_TEXT = 200_000

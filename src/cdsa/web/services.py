@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 class Services:
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.store = limits, TableStore(limits)
+        self.limits = limits
         self._context = context = worker.make_context()
+        self.store = TableStore(limits, run=partial(worker.parse, context, limits))
         self.jobs = Jobs(
             limits, self.store, lambda job: worker.run_job(job, self.store, limits, context)
         )
@@ -56,7 +57,7 @@ class Services:
 
     async def summary(self, table: StoredTable) -> schemas.TableSummary:
         """What a table contains; it is parsed unless it has been before."""
-        return await self.run_limited(lambda: views.table_summary(table, self.store.source(table)))
+        return await self.run_limited(lambda: views.table_summary(table, self.store.parsed(table)))
 
     async def submit(self, table_id: str, body: schemas.JobRequest) -> schemas.JobStatus:
         """Check a request and put it into the queue."""

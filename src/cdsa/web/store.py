@@ -6,35 +6,38 @@ the server stops.
 """
 
 import asyncio
-import re
+import contextlib
+import os
 import secrets
 import shutil
 import tempfile
 import threading
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import pandas as pd
-
+from cdsa.core.records import can_lock, lock_file
 from cdsa.errors import CdsaError, TableError
-from cdsa.io.files import UPLOAD_SUFFIXES, detect_format
-from cdsa.io.sidecars import read_frame
-from cdsa.io.source import Source, open_source
-from cdsa.io.table import Table
 from cdsa.web.limits import Limits
+from cdsa.web.parsing import (
+    MAX_EXPANSION,
+    MAX_NAME_LENGTH,
+    Options,
+    ParsedTable,
+    TooLargeError,
+    parse_to_folder,
+    suffix_of,
+)
 
-MAX_EXPANSION = 8
-"""How many times larger than the upload limit a compressed table may become."""
+Run = Callable[[Callable[[], ParsedTable], Path], ParsedTable]
+"""Runs a function; its temporary files go into a folder."""
 
-MAX_NAME_LENGTH = 120
-MAX_SIDECAR_COLUMNS = 100
 
-Options = dict[str, object]
-"""Read options, by their names in `cdsa.open_source`."""
+PREFIX, LOCK = "cdsa-server-", "lock"
+"""Of the folder of a server, and the file in it that is locked as long as the server lives."""
 
 
 class NotFoundError(CdsaError):
@@ -43,10 +46,6 @@ class NotFoundError(CdsaError):
 
 class CapacityError(CdsaError):
     """More than the server can take now; trying again later may work."""
-
-
-class TooLargeError(CdsaError):
-    """A table that is larger than the server accepts."""
 
 
 @dataclass(eq=False)
@@ -60,14 +59,28 @@ class StoredTable:
     n_jobs: int = 0
     """Waiting and running jobs; the table is kept while there are any."""
 
+    client: str = ""
+    """The address that it was uploaded from."""
+
 
 class TableStore:
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits, self.clock = limits, clock
-        self.folder = Path(tempfile.mkdtemp(prefix="cdsa-"))
+    """Uploaded tables. `run` calls a function that parses one, perhaps in another process."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        run: Run = lambda parse, folder: parse(),
+    ) -> None:
+        self.limits, self.clock, self.run = limits, clock, run
+        remove_leftovers()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._alive = (self.folder / LOCK).open("wb")
+        lock_file(self._alive)
         self._tables: dict[str, StoredTable] = {}
         self._uploads: list[StoredTable] = []
-        self._parsed: dict[tuple[str, str], tuple[Source, int]] = {}  # with their bytes
+        self._parsed: dict[tuple[str, str], ParsedTable] = {}
+        self._parsing: dict[tuple[str, str], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -81,21 +94,29 @@ class TableStore:
             self._tables.clear()
             self._parsed.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._alive.close()
 
-    async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> StoredTable:
-        """Store an upload."""
-        with self._new_table(name) as table:
+    async def receive(
+        self, name: str, chunks: AsyncIterator[bytes], client: str = ""
+    ) -> StoredTable:
+        """Store an upload of a client, which must not be slow."""
+        limits = self.limits
+        with self._new_table(name, client) as table:
+            started = asyncio.get_running_loop().time()
             try:
-                async with asyncio.timeout(60 * self.limits.upload_minutes):
+                async with asyncio.timeout(limits.upload_seconds) as timeout:
                     with table.path.open("wb") as file:
                         async for chunk in chunks:
                             self._add_size(table, len(chunk))
                             file.write(chunk)
+                            allowed = limits.upload_seconds + table.size / limits.upload_rate
+                            allowed = min(allowed, 60 * limits.upload_minutes)
+                            timeout.reschedule(started + allowed)
             except TimeoutError:
                 raise CapacityError(
-                    f"an upload may take {self.limits.upload_minutes:g} minutes, but this one took "
-                    "longer. Try again, with the table compressed as .csv.gz if your connection is "
-                    "slow"
+                    f"an upload has at least {limits.upload_rate:,.0f} bytes a second and takes "
+                    f"{limits.upload_minutes:g} minutes at most, but this one was slower. Try "
+                    "again, with the table compressed as .csv.gz if your connection is slow"
                 ) from None
             if not table.size:
                 raise TableError(f"'{table.name}' is empty")
@@ -118,24 +139,46 @@ class TableStore:
             table.last_used = self.clock()
             return table
 
-    def source(self, table: StoredTable, options: Options | None = None) -> Source:
-        """The parsed table, with its own options or others. It is parsed once; of the parsed
-        tables, the last used ones stay in memory, up to the size that a single one may have."""
+    def parsed(self, table: StoredTable, options: Options | None = None) -> ParsedTable:
+        """The table parsed with its own options or others. It is parsed once; the files of those
+        that were not used for the longest time are removed, but for the jobs that have them."""
         options = table.options if options is None else options
         key = table.id, repr(sorted(options.items()))
         with self._lock:
-            if key in self._parsed:
-                self._parsed[key] = self._parsed.pop(key)  # now the last one used
-                return self._parsed[key][0]
-        source = parse_table(table, options, self.limits)
-        n_bytes = _memory_size(source)
+            parsing = self._parsing.setdefault(key, threading.Lock())
+        with parsing:
+            with self._lock:
+                if key in self._parsed:
+                    self._parsed[key] = self._parsed.pop(key)  # now the last one used
+                    return self._parsed[key]
+            folder = table.path.parent / f"parsed-{secrets.token_hex(8)}"
+            parse = partial(parse_to_folder, table.path, table.name, options, self.limits, folder)
+            try:
+                parsed = self.run(parse, table.path.parent)
+            finally:
+                with self._lock:
+                    self._parsing.pop(key, None)
+            removed = self._keep(table, key, parsed)
+        for old_table in removed:
+            shutil.rmtree(old_table.folder, ignore_errors=True)
+        return parsed
+
+    def _keep(
+        self, table: StoredTable, key: tuple[str, str], parsed: ParsedTable
+    ) -> list[ParsedTable]:
+        """Remember a parsed table; returns those for which there is no space any more."""
+        removed: list[ParsedTable] = []
         with self._lock:
-            if table.id in self._tables:
-                self._parsed[key] = source, n_bytes
-                total = sum(size for _, size in self._parsed.values())
-                while len(self._parsed) > 1 and total > MAX_EXPANSION * self.limits.bytes:
-                    total -= self._parsed.pop(next(iter(self._parsed)))[1]
-        return source
+            if table.id not in self._tables:
+                return removed
+            self._parsed[key] = parsed
+            total = sum(other.bytes for other in self._parsed.values())
+            for old in list(self._parsed)[:-1]:
+                if total <= MAX_EXPANSION * self.limits.bytes:
+                    break
+                removed.append(self._parsed.pop(old))
+                total -= removed[-1].bytes
+        return removed
 
     def remove(self, table_id: str) -> None:
         with self._lock:
@@ -157,7 +200,7 @@ class TableStore:
         return not table.n_jobs and table.last_used < self.clock() - 60 * self.limits.keep_minutes
 
     @contextmanager
-    def _new_table(self, name: str) -> Iterator[StoredTable]:
+    def _new_table(self, name: str, client: str = "") -> Iterator[StoredTable]:
         """Space for one more table, which is stored if the block succeeds."""
         suffix = suffix_of(name)
         self.remove_expired()
@@ -166,9 +209,15 @@ class TableStore:
                 raise CapacityError(
                     f"the server holds at most {self.limits.tables} tables. Try again later"
                 )
+            if client and sum(x.client == client for x in self._uploads) >= self.limits.uploads:
+                raise CapacityError(
+                    f"at most {self.limits.uploads} uploads of one client run at the same time. "
+                    "Wait until one of them has ended"
+                )
             folder = self.folder / secrets.token_hex(16)
             printable = "".join(c if c.isprintable() else " " for c in name)[-MAX_NAME_LENGTH:]
-            table = StoredTable(secrets.token_urlsafe(24), printable, folder / f"table{suffix}", 0)
+            path, table_id = folder / f"table{suffix}", secrets.token_urlsafe(24)
+            table = StoredTable(table_id, printable, path, 0, client=client)
             self._uploads.append(table)
         try:
             folder.mkdir()
@@ -197,67 +246,14 @@ class TableStore:
             raise CapacityError("the server has no space for more tables now. Try again later")
 
 
-def suffix_of(name: str) -> str:
-    """The suffix of a table's name, if it is an accepted one."""
-    for suffix in UPLOAD_SUFFIXES:
-        if name.lower().endswith(suffix):
-            return suffix
-    raise TableError(
-        f"the name of a table must end in one of {', '.join(UPLOAD_SUFFIXES)}, but found "
-        f"'{name[-MAX_NAME_LENGTH:]}'"
-    )
-
-
-def parse_table(table: StoredTable, options: Options, limits: Limits) -> Source:
-    """Parse a table; messages call it by the name it was uploaded with."""
-    _refuse_expanding(table, limits)
-    text = options.get("locations")
-    sidecar = {} if text is None else {"locations": parse_sidecar(str(text), "the coordinates")}
-    with _show_as(table.path, table.name):
-        source = open_source(
-            table.path, max_cells=limits.cells, max_columns=limits.columns, **(options | sidecar)
-        )
-    return replace(source, name=table.name)
-
-
-def parse_sidecar(text: str, name: str) -> pd.DataFrame:
-    """Parse a small table sent as text, like a CSV file; messages call it by this name."""
-    with tempfile.TemporaryDirectory(prefix="cdsa-") as folder:
-        path = Path(folder) / "lines.csv"
-        path.write_text(text, encoding="utf-8")
-        with _show_as(path, name):
-            return read_frame(path, max_columns=MAX_SIDECAR_COLUMNS)
-
-
-@contextmanager
-def _show_as(path: Path, name: str) -> Iterator[None]:
-    """Replace the path of a file in error messages by the name its sender knows."""
-    try:
-        yield
-    except CdsaError as error:
-        pattern = "|".join(map(re.escape, (str(path), path.name)))
-        error.args = (re.sub(pattern, lambda _: name, str(error)),)
-        raise
-
-
-def _memory_size(source: Source) -> int:
-    """Bytes of a parsed table, approximately: its cube, and its entries to write them again."""
-    frame = source.content.frame if isinstance(source.content, Table) else None
-    entries = 0 if frame is None else int(frame.memory_usage(deep=True).sum())
-    return int(source.cube.nbytes) + entries
-
-
-def _refuse_expanding(table: StoredTable, limits: Limits) -> None:
-    """Refuse a compressed table that becomes much larger than it was sent."""
-    max_bytes = MAX_EXPANSION * limits.bytes
-    content_size = detect_format(table.path).content_size
-    assert content_size is not None  # other formats are not accepted
-    try:
-        size = content_size(table.path, max_bytes)
-    except (OSError, EOFError, ValueError, ImportError, zlib.error):
-        return  # parsing will report what is wrong
-    if size > max_bytes:
-        raise TooLargeError(
-            f"a table may have {max_bytes / 1e6:,.0f} MB here after decompression, but "
-            f"'{table.name}' has more"
-        )
+def remove_leftovers() -> None:
+    """Remove the folders of servers of this user that were killed."""
+    folders = Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if can_lock() else ()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / LOCK).open("rb+") as file:
+                is_left = lock_file(file, wait=False)
+            if is_left:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -16,7 +16,7 @@ from cdsa.errors import ConfigError
 from cdsa.io.source import Source, save_all
 from cdsa.web.jobs import Request
 from cdsa.web.limits import Limits
-from cdsa.web.store import suffix_of
+from cdsa.web.parsing import suffix_of
 from cdsa.workflows import pipeline
 from cdsa.workflows.forecast import split_known
 

@@ -9,72 +9,41 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from cdsa.core.cube import SOURCES, has_coordinates, is_direction, units_of
-from cdsa.core.summary import missing_over_time, summarise_cube, time_bin_edges
+from cdsa.core.cube import SOURCES, append_locations, is_direction, units_of
+from cdsa.core.summary import missing_over_time, time_bin_edges
+from cdsa.core.times import Clock
 from cdsa.errors import unknown
-from cdsa.io.source import Source
-from cdsa.io.table import Table
 from cdsa.web import schemas
 from cdsa.web.jobs import Job
+from cdsa.web.parsing import ParsedTable
 from cdsa.web.store import NotFoundError, StoredTable, TableStore
 from cdsa.workflows.pipeline import FillRequest
 
 MAX_PERIODS = 200
 """Periods in the chart of gaps."""
 
-MAX_GAPS = 12
-"""Gaps in the list of the longest ones."""
+
+def table_summary(table: StoredTable, parsed: ParsedTable) -> schemas.TableSummary:
+    # id, name, size, options
+    return schemas.TableSummary.model_validate(vars(table) | dict(parsed.summary))
 
 
-def table_summary(table: StoredTable, source: Source) -> schemas.TableSummary:
-    cube, clock = source.cube, source.content.clock
-    summary = summarise_cube(cube, n_longest=MAX_GAPS)
-    stations = pd.DataFrame({"name": cube["location"].to_numpy(), "lat": np.nan, "lon": np.nan})
-    stations["missing"] = missing_over_time(cube, "location", 1)[:, 0]
-    if has_coordinates(cube):
-        stations = stations.assign(lat=cube["lat"].to_numpy(), lon=cube["lon"].to_numpy())
-    measurements = summary.measurements.rename_axis("name").reset_index()
-    measurements = measurements.rename(columns={"unit": "units", "longest": "longest_gap"})
-    gaps = summary.longest_gaps
-    gaps = gaps.assign(**{name: clock.format(gaps[name].to_numpy()) for name in ("first", "last")})
-    frame = source.content.frame if isinstance(source.content, Table) else None
-    first, last = clock.format(cube["time"].to_numpy()[[0, -1]])
-    return schemas.TableSummary.model_validate(
-        vars(table)  # id, name, size, options
-        | {
-            "layout": source.layout,
-            "notes": source.notes,
-            "warnings": source.warnings,
-            "columns": [] if frame is None else [str(name) for name in frame.columns],
-            "steps": summary.n_steps,
-            "step": summary.step,
-            "first": first,
-            "last": last,
-            "timezone": "" if clock.zone is None else str(clock.zone),
-            "stations": stations.to_dict("records"),
-            "measurements": measurements.to_dict("records"),
-            "longest_gaps": gaps.to_dict("records"),
-        }
-    )
-
-
-def gaps(source: Source, measurement: str | None) -> schemas.MissingOverTime:
-    cube = source.cube
+def gaps(parsed: ParsedTable, measurement: str | None) -> schemas.MissingOverTime:
+    cube = parsed.cube
     if measurement is not None:
         cube = cube.isel(measurement=[_index(cube, "measurement", measurement)])
     shares = missing_over_time(cube, "location", MAX_PERIODS)
     starts = cube["time"].to_numpy()[time_bin_edges(cube, MAX_PERIODS)[:-1]]
     return schemas.MissingOverTime(
         measurement=measurement,
-        first=source.content.clock.format(starts),
+        first=parsed.clock.format(starts),
         stations=[str(name) for name in cube["location"].to_numpy()],
         missing=np.rint(100 * shares).astype(int).tolist(),
     )
 
 
-def series(source: Source, location: str, measurement: str) -> schemas.Series:
-    arrays = {"time": source.cube["time"].to_numpy(), "value": source.cube.to_numpy()}
-    return _series(source, arrays, location, measurement)
+def series(parsed: ParsedTable, location: str, measurement: str) -> schemas.Series:
+    return _series(parsed.labels, parsed.clock, parsed.arrays, location, measurement)
 
 
 def sites(job: Job) -> list[schemas.Site]:
@@ -86,29 +55,28 @@ def sites(job: Job) -> list[schemas.Site]:
 
 
 def filled_series(job: Job, store: TableStore, location: str, measurement: str) -> schemas.Series:
-    return _series(_source(job, store), _arrays(job), location, measurement)
+    return _series(*_labels(job, store), _arrays(job), location, measurement)
 
 
 def filled_cells(job: Job, store: TableStore, query: schemas.CellsQuery) -> schemas.FilledCells:
     """A page of the cells that a job has filled or forecast, in the order of time."""
-    source, arrays = _source(job, store), _arrays(job)
-    cube = source.cube
+    (labels, clock), arrays = _labels(job, store), _arrays(job)
     selected = np.isin(arrays["source"], [SOURCES.index("filled"), SOURCES.index("forecast")])
     if query.location is not None:
-        n = _index(cube, "location", query.location)
+        n = _index(labels, "location", query.location)
         selected &= (np.arange(selected.shape[1]) == n)[:, None]
     if query.measurement is not None:
-        selected &= np.arange(selected.shape[2]) == _index(cube, "measurement", query.measurement)
+        selected &= np.arange(selected.shape[2]) == _index(labels, "measurement", query.measurement)
     numbers = np.flatnonzero(selected)
     page = numbers[query.offset : query.offset + query.limit]
     t, l, m = np.unravel_index(page, selected.shape)  # noqa: E741
-    times = source.content.clock.format(np.asarray(arrays["time"])[t]) if len(t) else []
+    times = clock.format(np.asarray(arrays["time"])[t]) if len(t) else []
     cells = pd.DataFrame(
         {
             "time": times,
             "step": t,
-            "location": cube["location"].to_numpy()[l],
-            "measurement": cube["measurement"].to_numpy()[m],
+            "location": labels["location"].to_numpy()[l],
+            "measurement": labels["measurement"].to_numpy()[m],
         }
         | {
             name: arrays[name][t, l, m] if name in arrays else np.nan
@@ -149,11 +117,13 @@ def explanation(path: Path, query: schemas.ExplanationQuery) -> schemas.Explanat
     )
 
 
-def _source(job: Job, store: TableStore) -> Source:
-    """The table of a job, with the sites that it fills."""
-    source = store.source(job.table, job.options)
-    at = job.request.at if isinstance(job.request, FillRequest) else None
-    return source if at is None else source.with_sites(at)
+def _labels(job: Job, store: TableStore) -> tuple[xr.DataArray, Clock]:
+    """The labels of the cube of a job, with the sites that it fills, and its clock."""
+    parsed = store.parsed(job.table, job.options)
+    labels, at = parsed.labels, job.request.at if isinstance(job.request, FillRequest) else None
+    if at is not None:
+        labels = append_locations(labels, at.names, at.lat, at.lon)
+    return labels, parsed.clock
 
 
 def _arrays(job: Job) -> dict[str, NDArray[Any]]:
@@ -167,11 +137,14 @@ def _arrays(job: Job) -> dict[str, NDArray[Any]]:
 
 
 def _series(
-    source: Source, arrays: dict[str, NDArray[Any]], location: str, measurement: str
+    labels: xr.DataArray,
+    clock: Clock,
+    arrays: dict[str, NDArray[Any]],
+    location: str,
+    measurement: str,
 ) -> schemas.Series:
     """A series of the arrays time, value and, of a job, source, lower and upper."""
-    cube, clock = source.cube, source.content.clock
-    l, m = _index(cube, "location", location), _index(cube, "measurement", measurement)  # noqa: E741
+    l, m = _index(labels, "location", location), _index(labels, "measurement", measurement)  # noqa: E741
     columns = {
         name: arrays[name][:, l, m].tolist()
         for name in ("value", "source", "lower", "upper")
@@ -185,8 +158,8 @@ def _series(
             "values": columns["value"],
             "location": location,
             "measurement": measurement,
-            "units": units_of(cube)[measurement],
-            "is_direction": bool(is_direction(cube)[m]),
+            "units": units_of(labels)[measurement],
+            "is_direction": bool(is_direction(labels)[m]),
             "times": clock.to_plain(np.asarray(arrays["time"])),
         }
     )

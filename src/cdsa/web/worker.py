@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import signal
 import sys
@@ -21,12 +22,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cdsa.errors import CdsaError, ConfigError
+from cdsa.errors import CdsaError, ConfigError, TableError
 from cdsa.methods.base import Method
 from cdsa.training.callbacks import Progress
 from cdsa.web import tasks
 from cdsa.web.jobs import CancelledError, Job, Request, internal_error
 from cdsa.web.limits import Limits
+from cdsa.web.parsing import SOURCE, ParsedTable, TooLargeError
 from cdsa.web.store import NotFoundError, TableStore
 from cdsa.workflows.pipeline import Reporter
 
@@ -42,8 +44,15 @@ POLL_SECONDS = 0.1
 EXIT_SECONDS = 5.0
 """Time for a process to exit after its last message."""
 
-KILLED = -9
-"""Exit code of a process that the system killed, most likely for its memory."""
+OUT_OF_MEMORY_CODES = (-9, -6)
+"""Exit codes of a process that the system killed, most likely for its memory, and of one in which a
+library could not get any."""
+
+PARSING_MEMORY = 40
+"""Bytes of memory that parsing may use, for each byte that an upload may have."""
+
+NO_MEMORY = re.compile(r"malloc|bad_alloc|out of memory|allocate memory|temporarily unavailable")
+"""What libraries say if they cannot get any memory, or no thread for lack of it."""
 
 OUT_OF_MEMORY = "this needs more memory than the server has. Upload a smaller table"
 
@@ -67,19 +76,27 @@ def make_context() -> BaseContext:
 
 def run_job(job: Job, store: TableStore, limits: Limits, context: BaseContext) -> None:
     """Run a job in a process; its progress and results are written into `job`."""
-    parsed = job.table.path.parent / f"{job.id}.pickle"  # ours: nobody else writes to the folder
+    source = job.table.path.parent / f"{job.id}.pickle"
     job.status = "starting"
-    run = partial(_run_task, job.request, parsed, job.folder, limits)
+    run = partial(_run_task, job.request, source, job.folder, limits)
     try:
-        with parsed.open("wb") as file:
-            pickle.dump(store.source(job.table, job.options), file)
+        # a link of the job's own, since parsed tables are removed when others are used
+        os.link(store.parsed(job.table, job.options).folder / SOURCE, source)
         seconds = 60 * limits.job_minutes
-        job.records, job.files = _run_in_process(context, run, parsed.parent, seconds, job)
+        job.records, job.files = _run_in_process(context, run, source.parent, seconds, job)
     except BaseException:
         shutil.rmtree(job.folder, ignore_errors=True)
         raise
     finally:
-        parsed.unlink(missing_ok=True)
+        source.unlink(missing_ok=True)
+
+
+def parse(
+    context: BaseContext, limits: Limits, function: Callable[[], ParsedTable], folder: Path
+) -> ParsedTable:
+    """The same of a function that parses a table, with limited memory."""
+    run, max_bytes = partial(_without_reporter, function), PARSING_MEMORY * limits.bytes
+    return _run_in_process(context, run, folder, CALL_SECONDS, max_bytes=max_bytes)
 
 
 def call(context: BaseContext, function: Callable[[], T], folder: Path) -> T:
@@ -93,10 +110,11 @@ def _run_in_process(
     folder: Path,
     seconds: float,
     job: Job | None = None,
+    max_bytes: int | None = None,
 ) -> T:
     receiver, sender = context.Pipe(duplex=False)
     process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-        target=_main, args=(sender, function, folder), daemon=True
+        target=_main, args=(sender, function, folder, max_bytes), daemon=True
     )
     with receiver:
         with sender:
@@ -128,7 +146,7 @@ def _follow(process: BaseProcess, receiver: Connection, seconds: float, job: Job
             kind, *content = receiver.recv()
         except (EOFError, OSError):  # the process died, perhaps in the middle of a message
             process.join(EXIT_SECONDS)
-            if process.exitcode == KILLED:
+            if process.exitcode in OUT_OF_MEMORY_CODES:
                 raise ConfigError(OUT_OF_MEMORY) from None
             raise ConfigError("the process ended unexpectedly") from None
         match kind:
@@ -176,26 +194,46 @@ def _without_reporter(function: Callable[[], T], reporter: Reporter) -> T:
     return function()
 
 
-def _main(sender: Connection, function: Callable[[Reporter], object], folder: Path) -> None:
+def _limit_memory(max_bytes: int) -> None:
+    """Let this process use so many more bytes, where the system can limit them."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        lines = Path("/proc/self/status").read_text().splitlines()
+        used = next(int(line.split()[1]) for line in lines if line.startswith("VmData:"))
+        resource.setrlimit(resource.RLIMIT_DATA, (1024 * used + max_bytes, resource.RLIM_INFINITY))
+
+
+def _main(
+    sender: Connection,
+    function: Callable[[Reporter], object],
+    folder: Path,
+    max_bytes: int | None = None,
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops its jobs
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     tempfile.tempdir = str(folder)  # what a killed process leaves behind is removed with its table
     with contextlib.suppress(OSError):  # if memory runs out, this process is the first to go
         Path("/proc/self/oom_score_adj").write_text("900")
+    if max_bytes is not None:
+        _limit_memory(max_bytes)
     last: tuple[str, object]
+    failure: BaseException | None = None
     try:
         last = ("done", function(_PipeReporter(sender)))
     except BrokenPipeError:  # the server no longer listens
         return
-    except NotFoundError as error:
-        last = ("failed", error)
+    except (NotFoundError, TableError, TooLargeError) as error:  # with status codes of their own
+        last, failure = ("failed", type(error)(str(error))), error
     except CdsaError as error:
         last = ("failed", ConfigError(str(error)))
     except MemoryError:
         last = ("failed", ConfigError(OUT_OF_MEMORY))
     except Exception as error:
         logger.exception("a job failed")
-        last = ("failed", ConfigError(internal_error(error)))
+        last, failure = ("failed", ConfigError(internal_error(error))), error
+    if max_bytes is not None and NO_MEMORY.search(str(failure)):
+        last = ("failed", ConfigError(OUT_OF_MEMORY))
     with contextlib.suppress(BrokenPipeError):
         sender.send(last)
 

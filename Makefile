@@ -3,8 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints.txt
+MINUTES ?= 15
+SEED ?= 0
 
-.PHONY: help demo test test-browser test-slow check golden docs bench clean
+.PHONY: help demo test test-browser test-slow hammer check golden docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -12,6 +14,7 @@ help:
 	@echo "make test          the test suite"
 	@echo "make test-browser  the page in Chromium, which it installs if there is none"
 	@echo "make test-slow     checks that take minutes"
+	@echo "make hammer        random damage to tables, fills and models (MINUTES=15 SEED=0)"
 	@echo "make check         style, types and import layers"
 	@echo "make golden        after a change of commands, REST API or methods: what tests compare with"
 	@echo "make docs          the documentation as a site (writes site/)"
@@ -30,6 +33,9 @@ test-browser: $(VENV)/.ready-dev
 
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m slow
+
+hammer: $(VENV)/.ready-dev
+	PYTHONPATH=tests $(BIN)/python -m hammer --minutes $(MINUTES) --seed $(SEED)
 
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -52,6 +52,16 @@ def our_kalman_seconds() -> str:
     return to_markdown(rows, records, "python benchmarks/throughput.py --method kalman")
 
 
+def our_hammer() -> str:
+    """Random damage: the last run of each kind and seed."""
+    records = load("hammer").drop_duplicates(["kind", "seed"], keep="last")
+    rows = [["kind", "seed", "cases", "failed", "of the others", "slowest, CPU s", "peak, MiB"]]
+    for r in records.itertuples():
+        figures = [f"{r.seed}", f"{r.cases:,}", f"{r.failed:,}", r.outcomes]
+        rows.append([r.kind, *figures, f"{r.slowest_cpu_seconds:.1f}", f"{r.peak_mib:.0f}"])
+    return to_markdown(rows, records, "make hammer")
+
+
 def our_parallel() -> str:
     """The same step on one core and on all cores, with waiting threads that spin or sleep."""
     records = load_latest("default", "parallel")
@@ -135,6 +145,7 @@ TABLES = {
         our_step,
         our_throughput,
         our_kalman_seconds,
+        our_hammer,
         our_parallel,
         our_fill,
         our_memory,

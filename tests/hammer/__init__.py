@@ -1,0 +1,1 @@
+"""Tests that go on as long as they are let: `make hammer`."""

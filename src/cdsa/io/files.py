@@ -15,6 +15,7 @@ import xarray as xr
 from cdsa.core.atomic import check_file
 from cdsa.core.text import single_line
 from cdsa.errors import ConfigError, MissingExtraError, OutputError, TableError
+from cdsa.io import csv_files
 from cdsa.io import table_files as tables
 from cdsa.io.options import ReadOptions
 
@@ -122,13 +123,13 @@ class Format:
 
 FORMATS = (
     Format(
-        "CSV", (".csv", ".txt", ".tsv"), "text", tables.read_csv, tables.write_csv,
-        content_size=tables.csv_size,
+        "CSV", (".csv", ".txt", ".tsv"), "text", csv_files.read_csv, csv_files.write_csv,
+        content_size=csv_files.csv_size,
     ),
     Format(
         "compressed CSV", (".csv.gz", ".txt.gz", ".tsv.gz"), "text",
-        partial(tables.read_csv, compressed=True), partial(tables.write_csv, compressed=True),
-        content_size=partial(tables.csv_size, compressed=True),
+        partial(csv_files.read_csv, compressed=True), partial(csv_files.write_csv, compressed=True),
+        content_size=partial(csv_files.csv_size, compressed=True),
     ),
     Format(
         "Parquet", (".parquet", ".pq"), "table", tables.read_parquet, tables.write_parquet,

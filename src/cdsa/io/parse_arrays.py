@@ -19,15 +19,8 @@ from cdsa.errors import ConfigError, TableError
 from cdsa.io.arrays import FILLED, Arrays
 from cdsa.io.assemble import annotate, combine_duplicates
 from cdsa.io.cf import find_fill_flags
-from cdsa.io.columns import (
-    LAT,
-    LOCATION,
-    LON,
-    MEASUREMENT,
-    check_measurements,
-    find_name,
-    missing_codes,
-)  # fmt: skip
+from cdsa.io.columns import LAT, LOCATION, LON, MEASUREMENT, check_measurements, find_name
+from cdsa.io.entries import missing_codes  # fmt: skip
 from cdsa.io.hints import likely_directions, likely_missing_codes, missing_timestamps
 from cdsa.io.options import OPTIONS, ReadOptions
 

@@ -14,14 +14,8 @@ from cdsa.core.text import format_count
 from cdsa.core.times import Clock, Times, Where, format_step, infer_step, regular_grid
 from cdsa.errors import TableError
 from cdsa.io.assemble import annotate, combine_duplicates
-from cdsa.io.columns import (
-    ColumnRoles,
-    Labels,
-    check_measurements,
-    detect_roles,
-    parse_labels,
-    parse_numbers,
-)  # fmt: skip
+from cdsa.io.columns import ColumnRoles, check_measurements, detect_roles
+from cdsa.io.entries import Labels, parse_labels, parse_numbers  # fmt: skip
 from cdsa.io.headers import detect_pattern
 from cdsa.io.hints import (
     likely_coordinates,

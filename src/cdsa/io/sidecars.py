@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from cdsa.core.cube import COORDINATE_RANGE, check_cube
 from cdsa.core.geo import Edge
 from cdsa.errors import TableError
-from cdsa.io.columns import LAT, LOCATION, LON, find_name, parse_labels, parse_numbers
+from cdsa.io.columns import LAT, LOCATION, LON, find_name
+from cdsa.io.entries import parse_labels, parse_numbers
 from cdsa.io.files import read_file
 from cdsa.io.options import ReadOptions
 from cdsa.io.table_files import RawTable, to_pandas

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from cdsa.core.times import Clock, Times
 from cdsa.errors import TableError
-from cdsa.io.columns import ROW_NUMBER, ColumnRoles, parse_numbers
+from cdsa.io.columns import ROW_NUMBER, ColumnRoles
 from cdsa.io.date_and_time import split
+from cdsa.io.entries import parse_numbers
 from cdsa.io.options import LAYOUTS, Layout, ReadOptions
 
 IntArray = NDArray[np.int64]

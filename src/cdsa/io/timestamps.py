@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdsa.core.times import EPOCHS, Clock, Times, Where, subsecond_digits, to_nanoseconds
 from cdsa.errors import TableError
-from cdsa.io.columns import factorize
+from cdsa.io.entries import factorize
 
 OFFSET = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
 ZONE = re.compile(rf"(?:\d:\d{{2}}[\d:.,]*|T\d{{2,6}}(?:[.,]\d+)?)\s*(Z|UTC|GMT|{OFFSET})$")

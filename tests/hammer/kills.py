@@ -13,7 +13,7 @@ import numpy as np
 
 from hammer.tables import WrongError
 
-LONGEST = 3.0
+LONGEST = 1.5
 """Seconds after which the process is killed, at the latest."""
 
 OLD = "an older file\n"

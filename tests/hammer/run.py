@@ -13,7 +13,6 @@ import json
 import logging
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,8 +51,7 @@ def run_batch(kind: str, first: int) -> Result:
             failures.append(_describe(kind, number, wrong))
         else:
             slowest = max(slowest, time.process_time() - start)
-    mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return dict(outcomes), failures, slowest, mib
+    return dict(outcomes), failures, slowest, tables.peak_mib()
 
 
 def _describe(kind: str, number: int, wrong: Exception) -> str:

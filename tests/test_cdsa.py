@@ -162,9 +162,9 @@ def test_settings_are_chosen_by_the_data():
     long = replace(Cdsa(), train=replace(Cdsa().train, minutes=60.0))
     assert long.resolve(network()).model == CdsaNetworkConfig()
     wide = Cdsa().resolve(network(steps=100, stations=1500, places=False))
-    assert wide.window == 10 and wide.train.batch_size == 42  # of 24 series each
+    assert wide.window == 10 and wide.train.batch_size == 5  # of 240 series each
     roads = network(steps=100, stations=180, measurements=1, places=False)
-    assert Cdsa().resolve(roads).train.batch_size == 9
+    assert Cdsa().resolve(roads).train.batch_size == 2
 
 
 def test_settings_of_the_user_are_not_chosen():

@@ -192,7 +192,9 @@ def test_what_a_step_draws_depends_on_its_number_and_the_seed_alone(cube, draws)
 
 def test_windows_of_many_series_have_some_of_them():
     assert training_sizes(21, 1) == (21, 1)
-    assert training_sizes(207, 1) == (24, 1)
+    assert training_sizes(36, 1) == (24, 1)
+    assert training_sizes(207, 1) == (207, 1)  # of many stations a window has more
+    assert training_sizes(900, 1) == (240, 1) and training_sizes(60, 9) == (40, 6)
     assert training_sizes(12, 11) == (6, 6)
     assert training_sizes(3, 40) == (3, 6)
     draws = make(wide(7, 7))

@@ -61,6 +61,10 @@ DROP_EVERY = 4
 MAX_MEASUREMENTS, MIN_STATIONS, MAX_SERIES = 6, 6, 24
 """Measurements, stations and series of a training window: of larger cubes it has some of them."""
 
+MANY_STATIONS, SERIES_OF_MANY = 48, 240
+"""Stations above which a training window has so many series: maps that were trained on a few
+stations spread over all of them when the network fills."""
+
 MANY_WINDOWS = 16
 """Windows from which on a chunk has the length of two, and not of one."""
 
@@ -74,7 +78,8 @@ SET, DRAW = 3, 5  # purpose of a random source, besides those of the loop
 def training_sizes(n_stations: int, n_measurements: int) -> tuple[int, int]:
     """Stations and measurements of a training window."""
     measurements = min(n_measurements, MAX_MEASUREMENTS)
-    return min(n_stations, max(MIN_STATIONS, MAX_SERIES // measurements)), measurements
+    max_series = SERIES_OF_MANY if n_stations > MANY_STATIONS else MAX_SERIES
+    return min(n_stations, max(MIN_STATIONS, max_series // measurements)), measurements
 
 
 def near_stations(context: WindowContext, count: int, rng: torch.Generator) -> Tensor:

@@ -206,6 +206,8 @@ def demo(
     if find_spec("matplotlib") is not None:
         from cdsa.report.page import render_report
 
-        write_texts({report: render_report(result, source.name, command_line())}, overwrite=True)
+        write_texts(
+            {report: render_report(result, Path(source.name).name, command_line())}, overwrite=True
+        )
         outputs.append(report)
     console_results.print_filled(result, outputs)

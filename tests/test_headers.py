@@ -138,6 +138,12 @@ def test_columns_with_units_or_usual_names_are_of_one_station():
     assert cdsa.open_cube(pairs(temp=LEVELS, rh=50.0), layout="wide").sizes["location"] == 2
 
 
+def test_flags_do_not_count_among_the_columns_of_one_station():
+    flags = {"QC": [0, 9, 0, 0, 1, 0], "Flag B": [0, 0, 0, 0, 0, 9]}
+    cube = cdsa.open_cube(pairs(temp=LEVELS, **flags))
+    assert cube["measurement"].to_numpy().tolist() == ["temp"]
+
+
 @pytest.mark.parametrize("name", ["pm25_flag", "QC", "Flag no2", "quality"])
 def test_a_numeric_flag_column_is_no_measurement(name):
     frame = panel(pm25=LEVELS, **{name: [0, 9, 0, 0, 1, 0]})

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pandas as pd
 
@@ -84,7 +85,7 @@ class ColumnRoles:
         dates = frame[self.time]
         return dates if self.time_of_day is None else join(dates, frame[self.time_of_day])
 
-    @property
+    @cached_property
     def headers(self) -> list[Header]:
         """What each value column holds, by its header. Names that would be the same without their
         units stay whole."""
@@ -167,7 +168,7 @@ def _are_of_one_station(
 ) -> bool:
     """Whether columns without one of stations are measurements: at least half of them have a unit
     or the name of one."""
-    named = [name for name in columns if not ROW_NUMBER.match(name) and not FLAG_NAME.search(name)]
+    named = [n for n in columns if not ROW_NUMBER.match(n) and not FLAG_NAME.search(n.lower())]
     known = [n for n in named if units.get(n) or split_unit(n)[1] or is_measurement(n)]
     as_stations = options.measurements or options.locations is not None
     return bool(known) and not as_stations and len(known) >= len(named) / 2
